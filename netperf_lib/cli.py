@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .verbs import Verbs
 
-out = Console(emoji=False)
+if TYPE_CHECKING:
+    from .stats import Family
+
 err = Console(stderr=True, emoji=False)
 
 
@@ -37,9 +37,6 @@ def _share(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(f"{text!r} is not a percentage; write 2% or 0.02") from None
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
-
-
 def _workers(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str:
     """Read a number of processes, or the address of a Dask scheduler."""
     if text is None:
@@ -49,6 +46,11 @@ def _workers(_context: click.Context, _option: click.Parameter, text: str | None
     return text if "://" in text else int(text)
 
 
+FILE, FOLDER = click.Path(dir_okay=False, path_type=Path), click.Path(file_okay=False, path_type=Path)
+PATH, PATH_OR_URL = click.Path(path_type=Path), click.Path()
+as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+folder = click.argument("folder", type=PATH_OR_URL)
+experiment = click.argument("experiment", type=PATH_OR_URL)
 root = click.option("--root", default="results", show_default=True, help="The data root: a folder.")
 workers = click.option(
     "--workers",
@@ -56,30 +58,32 @@ workers = click.option(
     metavar="N|tcp://HOST:PORT",
     help="Processes on this machine (default: all cores), or the scheduler of a Dask cluster.",
 )
-experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
+experiment_file = click.argument("experiment", type=PATH)
 rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
 duration = click.option(
     "--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Duration of every test in seconds."
 )
 seed = click.option("--seed", type=int, help="Seed of the random order (default: random, stored with the plan).")
-install = click.option("--install", is_flag=True, help="Install missing tools on the hosts.")
-until_precise = click.option(
-    "--until-precise",
-    callback=_share,
-    metavar="PERCENT",
-    help="Stop when every contrast is known to within ± this percentage, for example 2%.",
-)
-until_decided = click.option(
-    "--until-decided", is_flag=True, help="Stop when every contrast is settled or cannot be in the declared rounds."
-)
-anew = click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name.")
-
-anyway = click.option("--anyway", is_flag=True, help="Measure even if the proofs contradict a declared factor.")
+MEASURING = (
+    experiment_file,
+    root,
+    rounds,
+    duration,
+    seed,
+    click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name."),
+    click.option("--install", is_flag=True, help="Install missing tools on the hosts."),
+    click.option("--until-precise", callback=_share, metavar="PERCENT",
+                 help="Stop when every contrast is known to within ± this percentage, for example 2%."),
+    click.option("--until-decided", is_flag=True,
+                 help="Stop when every contrast is settled or cannot be in the declared rounds."),
+    click.option("--anyway", is_flag=True, help="Measure even if the proofs contradict a declared factor."),
+)  # fmt: skip
+"""What the commands that measure take, named after the parameters of the function called."""
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options shared by the commands that measure, named after the parameters of the function called."""
-    for option in (anyway, until_decided, until_precise, install, anew, seed, duration, rounds, root, experiment_file):
+    """Add the options shared by the commands that measure."""
+    for option in reversed(MEASURING):
         command = option(command)
     return command
 
@@ -87,6 +91,10 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
 def _echo(text: object = "", *, nl: bool = True) -> None:
     """Print to standard output: the one way there, since labels and names of files come from others."""
     click.echo(visible(str(text)), nl=nl)
+
+
+def _print_json(document: Any) -> None:
+    _echo(json.dumps(document, indent=2, default=str))
 
 
 def _say(text: str) -> None:
@@ -115,15 +123,6 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
         )
 
 
-def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
-    table = Table(title=Text(visible(title)) if title else None, title_justify="left")
-    for name in rows[0] if rows else ():
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*("–" if v is None else Text(visible(str(v))) for v in row.values()))
-    return table
-
-
 @npl.command()
 @click.option(
     "--azure",
@@ -146,12 +145,10 @@ def doctor(azure: str | None, as_json: bool) -> None:
         return
     findings = look()
     if as_json:
-        _echo(json.dumps([asdict(f) for f in findings], indent=2))
+        _print_json([asdict(f) for f in findings])
     else:
-        rows = [
-            {"": "ok" if f.ok else "missing", "what": f.what, "for": f.needed_for, "found": f.found} for f in findings
-        ]
-        out.print(_table(rows))
+        for f in findings:
+            _echo(f"{'ok     ' if f.ok else 'missing'}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
         for f in findings:
             if f.remedy:  # on a line of its own, so that it can be copied whole
                 _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
@@ -170,7 +167,7 @@ def _doctor_of_azure(experiment: str, as_json: bool) -> None:
         if not as_json:
             _echo(f"{'ok     ' if fine else 'PROBLEM'}  {subject:13}  {words}")
     if as_json:
-        _echo(json.dumps(rows, indent=2))
+        _print_json(rows)
     if not all(row["ok"] for row in rows):
         sys.exit(1)
     if not as_json:
@@ -194,11 +191,14 @@ def plan(as_json: bool, **options: Any) -> None:
     from .pipeline import plan as do
 
     preview = do(**options)
-    _echo(json.dumps(preview.to_dict(), indent=2) if as_json else str(preview))
+    if as_json:
+        _print_json(preview.to_dict())
+    else:
+        _echo(preview)
 
 
 @npl.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--hosts", type=click.Choice(["lab", "inventory", "azure"]), help="Where the hosts come from.")
 @click.option("--question", type=click.Choice(["placement", "streams"]), help="The question to answer.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
@@ -229,13 +229,13 @@ def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
     from .hosts import experiment_schema
 
-    _echo(json.dumps(experiment_schema(), indent=2))
+    _print_json(experiment_schema())
 
 
 @npl.command()
 @measuring
 @click.option("--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here.")
-@click.option("--pdf", type=click.Path(path_type=Path), help="Also write the report to this path.")
+@click.option("--pdf", type=PATH, help="Also write the report to this path.")
 def run(**options: Any) -> None:
     """Place the hosts, measure, report, and remove the hosts."""
     from .pipeline import run as do
@@ -254,7 +254,7 @@ def collect(**options: Any) -> None:
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
+@folder
 @workers
 def ingest(folder: str, **options: Any) -> None:
     """Read the raw logs of an experiment into tables.
@@ -269,7 +269,7 @@ def ingest(folder: str, **options: Any) -> None:
 
 
 @npl.command()
-@click.argument("experiment", type=click.Path())
+@experiment
 @click.argument("run_id")
 @click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
 def exclude(experiment: str, run_id: str, because: str) -> None:
@@ -280,8 +280,8 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
-@click.argument("url", type=click.Path())
+@folder
+@click.argument("url", type=PATH_OR_URL)
 @click.option("--dated", is_flag=True, help="Name the copy after the start of the measurement.")
 def push(folder: str, url: str, dated: bool) -> None:
     """Copy an experiment to an object store.
@@ -297,7 +297,7 @@ def push(folder: str, url: str, dated: bool) -> None:
 
 
 @npl.command()
-@click.argument("url", type=click.Path())
+@click.argument("url", type=PATH_OR_URL)
 @click.argument("root", default="results")
 def pull(url: str, root: str) -> None:
     """Copy an experiment from an object store into the data root ROOT.
@@ -312,7 +312,7 @@ def pull(url: str, root: str) -> None:
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
+@folder
 @click.option("--root", metavar="DIGEST", help="The root digest that a report printed: is it of this folder?")
 @workers
 @as_json
@@ -328,7 +328,7 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     with _progress("checking") as progress:
         problems = do(folder, progress, **options)
     if as_json:
-        _echo(json.dumps(problems, indent=2))
+        _print_json(problems)
     else:
         _echo("\n".join(problems) or "no problems found")
         for store in stores(folder):
@@ -346,8 +346,8 @@ def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str,
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
-@click.argument("after", required=False, type=click.Path())
+@folder
+@click.argument("after", required=False, type=PATH_OR_URL)
 @click.option("--metric", help="Compare only this metric.")
 @click.option("--by", help="With one folder: the factor to compare. With two: the factors that define a condition.")
 @click.option("--margin", callback=_share, metavar="PERCENT", help="Margin that counts as equivalent, for example 5%.")
@@ -360,21 +360,12 @@ def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str,
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
     help="Exit with 3 if a verdict is this; can be repeated.",
 )
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
+@click.option("--junit", type=FILE, help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the comment of a pull request.")
 @as_json
 def compare(
-    folder: str,
-    after: str | None,
-    fail_on: tuple[str, ...],
-    junit: Path | None,
-    as_csv: bool,
-    as_markdown: bool,
-    as_json: bool,
-    by: str | None,
-    where_after: dict[str, str],
-    **options: Any,
+    folder: str, after: str | None, by: str | None, fail_on: tuple[str, ...], junit: Path | None, **options: Any
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
 
@@ -385,13 +376,12 @@ def compare(
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
     from .questions import gate
-    from .questions import lines as shown
     from .questions.compare import compare as compare_conditions
     from .questions.lead import conclude
     from .reporting import answer
-    from .stats import Family
 
-    factors = by.split(",") if by else []
+    as_json, as_csv, as_markdown = (options.pop(name) for name in ("as_json", "as_csv", "as_markdown"))
+    factors, where_after = by.split(",") if by else [], options.pop("where_after")
     result: Family | answer.Answer
     lead: Sequence[str] = ()
     if after is not None:
@@ -406,29 +396,34 @@ def compare(
         with naming(junit):
             junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
-        document = {"summary": family.summary, "lead": list(lead), **result.to_dict()}
-        _echo(json.dumps(document, indent=2, default=str))
+        _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:
         from .questions.export import as_cells
 
         _echo(as_cells(result.to_frame()).to_csv(index=False), nl=False)
     else:
-        write = shown.markdown if as_markdown else shown.text
-        if lead:
-            _echo("\n\n".join(map(shown.comment, lead)) if as_markdown else shown.paragraph(lead), nl=True)
-            _echo()
-        two = after is not None
-        rows, heads = shown.lines(family, two=two), ("before", "after") if two else ("baseline", "condition")
-        notes = [*family.warnings, family.note]
-        if isinstance(result, answer.Answer):
-            _echo(shown.levels_text(result.levels.reset_index(), result.metric) + "\n")
-        _echo(write(rows, heads, notes=list(filter(None, notes))))
+        levels = result if isinstance(result, answer.Answer) else None
+        _print_verdicts(family, lead, levels, two=after is not None, as_markdown=as_markdown)
     if fail_on:
         _say(gate.check(family, fail_on))
 
 
+def _print_verdicts(family: Family, lead: Sequence[str], answer: Any, *, two: bool, as_markdown: bool) -> None:
+    """Print the conclusion, the levels of an answer, and a row for each comparison."""
+    from .questions import lines
+
+    if lead:
+        _echo("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead))
+        _echo()
+    if answer is not None:
+        _echo(lines.levels_text(answer.levels.reset_index(), answer.metric) + "\n")
+    heads = ("before", "after") if two else ("baseline", "condition")
+    notes = list(filter(None, [*family.warnings, family.note]))
+    _echo((lines.markdown if as_markdown else lines.text)(lines.lines(family, two=two), heads, notes=notes))
+
+
 @npl.command()
-@click.argument("experiment", type=click.Path())
+@experiment
 @as_json
 def limits(experiment: str, as_json: bool) -> None:
     """Print what holds each condition's throughput back.
@@ -438,11 +433,14 @@ def limits(experiment: str, as_json: bool) -> None:
     from .questions import limits as questions
 
     held = questions.limits(experiment)
-    _echo(json.dumps([one.to_dict() for one in held], indent=2) if as_json else questions.text(held))
+    if as_json:
+        _print_json([one.to_dict() for one in held])
+    else:
+        _echo(questions.text(held))
 
 
 @npl.command()
-@click.argument("experiment", type=click.Path())
+@experiment
 @as_json
 def show(experiment: str, as_json: bool) -> None:
     """Show what is in an experiment, or in a data root.
@@ -453,7 +451,7 @@ def show(experiment: str, as_json: bool) -> None:
 
     experiments = at_a_glance(experiment)
     if as_json:
-        _echo(json.dumps(experiments, indent=2, default=str))
+        _print_json(experiments)
         return
     for one in experiments:
         _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
@@ -464,22 +462,15 @@ def show(experiment: str, as_json: bool) -> None:
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
+@folder
 @click.option(
     "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
 )
-@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: current).")
+@click.option("--into", type=FOLDER, help="Folder to write to (default: current).")
 @click.option("--bundle", is_flag=True, help="Write one file with everything, raw logs and report included.")
 @click.option("--anonymous", is_flag=True, help="In the bundle, replace names and public addresses by stand-ins.")
 @click.option("--hide", multiple=True, metavar="WORD", help="In the bundle, also replace this word; can be repeated.")
-def export(
-    folder: str,
-    to: Literal["csv", "xlsx", "parquet"],
-    into: Path | None,
-    bundle: bool,
-    anonymous: bool,
-    hide: tuple[str, ...],
-) -> None:
+def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: bool, hide: tuple[str, ...]) -> None:
     """Export runs, intervals, levels and verdicts to a folder.
 
     --bundle writes one file instead, which `npl report`, `npl verify` and every other command read like the folder.
@@ -498,7 +489,7 @@ def export(
 
 
 @npl.command()
-@click.argument("folder", type=click.Path())
+@folder
 @click.option("--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option(
@@ -542,7 +533,7 @@ def report(
 
 
 @npl.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
 def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
@@ -556,7 +547,7 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
     with _progress("logs") as progress:
         runs, errors = parse_files(files, workers=workers, progress=progress)
     if as_json:
-        _echo(json.dumps(runs, indent=2))
+        _print_json(runs)
     else:
         for run in runs:
             _echo(_read(run))
@@ -567,30 +558,17 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
 
 
 @npl.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--into", type=click.Path(file_okay=False, path_type=Path), help="Folder of the experiment to import into."
-)
-@click.option(
-    "--labels",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="CSV or xlsx file: a row for each log or pattern of logs.",
-)
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
+@click.option("--labels", type=FILE, help="CSV or xlsx file: a row for each log or pattern of logs.")
 @click.option("--pattern", help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
-@click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML file: the declared contrasts.")
+@click.option("--contrasts", type=FILE, help="YAML file: the declared contrasts.")
 @click.option("--title", default="", help="Title of the experiment.")
-@click.option("--pdf", type=click.Path(dir_okay=False, path_type=Path), help="Also make the report and write it here.")
+@click.option("--pdf", type=FILE, help="Also make the report and write it here.")
 @click.option("--dry-run", is_flag=True, help="Print what was understood and what is missing; write nothing.")
 @click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
 def import_(
-    files: tuple[Path, ...],
-    into: Path | None,
-    contrasts: Path | None,
-    title: str,
-    pdf: Path | None,
-    dry_run: bool,
-    labels_template: bool,
-    **options: Any,
+    files: tuple[Path, ...], into: Path | None, contrasts: Path | None, title: str, pdf: Path | None, **options: Any
 ) -> None:
     """Import existing logs as an experiment.
 
@@ -599,7 +577,8 @@ def import_(
     """
     from .data import imports
 
-    if labels_template:
+    dry_run = options.pop("dry_run")
+    if options.pop("labels_template"):
         _echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
@@ -662,7 +641,7 @@ def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
 
 
 @npl.command()
-@click.argument("experiment", type=click.Path(path_type=Path), required=False)
+@click.argument("experiment", type=PATH, required=False)
 @root
 @click.option("--all", "every", is_flag=True, help="Everything with this project's tag in the selected subscription.")
 @click.option("--expired", is_flag=True, help="With --all: only what has expired.")
@@ -685,10 +664,8 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 
 @npl.command()
-@click.argument("experiment", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The file (default: in the experiment's reports)."
-)
+@click.argument("experiment", required=False, type=PATH)
+@click.option("-o", "--output", type=PATH, help="The file (default: in the experiment's reports).")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser.")
 def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
     """Write one HTML file to look around in an experiment, and open it.
@@ -714,8 +691,8 @@ def workshop() -> None:
 
 
 @workshop.command("start")
-@click.argument("folder", default="workshop", type=click.Path(path_type=Path))
-@click.option("--experiment", type=click.Path(path_type=Path), help="The measured experiment that the lessons use.")
+@click.argument("folder", default="workshop", type=PATH)
+@click.option("--experiment", type=PATH, help="The measured experiment that the lessons use.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser.")
 @click.option("--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile.")
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
@@ -733,13 +710,11 @@ def lab() -> None:
     """
 
 
-lab_folder = click.option(
-    "--folder", type=click.Path(path_type=Path), help="Folder of the lab (default: one for each user)."
-)
+lab_folder = click.option("--folder", type=PATH, help="Folder of the lab (default: one for each user).")
 
 
 @lab.command("up")
-@click.argument("experiment", required=False, type=click.Path(path_type=Path))
+@click.argument("experiment", required=False, type=PATH)
 @lab_folder
 def lab_up(experiment: Path | None, folder: Path | None) -> None:
     """Run a lab until interrupted: the default lab, or that of an EXPERIMENT."""
@@ -765,14 +740,17 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
     deployment = running.deployment if running else None
     if as_json:
         document = asdict(deployment) if deployment else None
-        _echo(json.dumps({"pid": running.pid if running else None, "deployment": document}, indent=2))
+        _print_json({"pid": running.pid if running else None, "deployment": document})
     elif running is None:
         _echo(f"no lab is running in {folder or source.default_folder()}")
     elif deployment is None:
         _echo(f"process {running.pid} is starting a lab in {running.folder}")
     else:
-        columns = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
-        out.print(_table([{k: getattr(h, k) for k in columns} for h in deployment.hosts], deployment.notice))
+        _echo(deployment.notice)
+        for host in deployment.hosts:
+            facts = [host.data_address, host.region, host.zone, host.ppg, host.accelerated, host.port]
+            words = ("address", "region", "zone", "group", "accelerated", "port")
+            _echo(f"{host.name}: {', '.join(f'{w} {v}' for w, v in zip(words, facts, strict=True) if v is not None)}")
         for proof in deployment.proofs:
             holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
             _say(f"{proof.claim}: {holds} ({proof.evidence})")

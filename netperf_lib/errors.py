@@ -56,13 +56,13 @@ def of_cell(text: str) -> str:
 
 
 @contextmanager
-def naming(place: object) -> Iterator[None]:
+def naming(file: object) -> Iterator[None]:
     """Have an error of writing, such as that of a full disk, name the file."""
     try:
         yield
     except OSError as error:
         if error.filename is None:
-            error.filename = str(place)
+            error.filename = str(file)
         raise
 
 
@@ -98,11 +98,24 @@ def explain(error: Exception) -> str | None:
     return None
 
 
-def unknown(module: str, name: str, known: Iterable[str]) -> AttributeError:
+def did_you_mean(name: object, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> str:
+    """Ask whether one of the names that are most like this one was meant; nothing where none is.
+
+    Examples
+    --------
+    >>> did_you_mean("placment", ["placement", "streams"])
+    'did you mean placement? '
+    """
+    near = difflib.get_close_matches(str(name), list(names), n=count, cutoff=cutoff)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, which says which ones are near."""
-    known = sorted(known)
-    near = [k for k in known if k.endswith(f".{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it offers {', '.join(known)}"
+    names = sorted(names)
+    inside = [n for n in names if n.endswith(f".{name}")]
+    hint = did_you_mean(inside[0] if inside else name, inside or names, count=3, cutoff=0.5).rstrip()
+    hint = hint or f"it offers {', '.join(names)}"
     return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 
 

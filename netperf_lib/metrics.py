@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 
 Better = Literal["higher", "lower"]
 Basis = Literal["one-way", "one-way under load", "round trip", "round trip under load"]
@@ -106,6 +106,21 @@ MARGIN = 0.05
 """Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""
 ALPHA = 0.05
 """Share of reports that may hold a false verdict, unless another one is declared."""
+
+
+def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
+    """Smallest number of paired rounds from which a verdict is possible at all.
+
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
+
+    Examples
+    --------
+    >>> npl.stats.rounds_required(0.05, family=10)
+    9
+    """
+    return max(6, math.ceil(math.log2(2 * family / alpha)))
+
+
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
 """Metrics that a question tries first."""
 PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")
@@ -134,13 +149,15 @@ queue of the sender's interface. The last two are the largest TCP buffers that t
 
 def metric(name: str) -> Metric:
     """Look a metric up by name; the UsageError for an unknown one suggests the nearest known ones."""
-    try:
-        return METRICS[name]
-    except KeyError:
-        import difflib
+    if name not in METRICS:
+        raise UsageError(unknown_metric(name))
+    return METRICS[name]
 
-        near = difflib.get_close_matches(name, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
-        raise UsageError(f"unknown metric {name!r}; did you mean {', '.join(near)}?") from None
+
+def unknown_metric(name: str) -> str:
+    """Say that a metric does not exist, and which ones are near."""
+    near = did_you_mean(name, METRICS, count=3, cutoff=0.4) or f"for example {', '.join(HEADLINES)}"
+    return f"unknown metric {name[:60]!r}; {near}".rstrip()
 
 
 _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "s": 1e6, "sec": 1e6, "min": 60e6}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ..errors import StatsError
-from ..metrics import HEADLINES, METRICS, format_value, read_value
+from ..errors import StatsError, did_you_mean
+from ..metrics import HEADLINES, METRICS, format_value, read_value, unknown_metric
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, trial_levels
@@ -91,7 +90,7 @@ def _family(
         if not measuring:
             errors.append((where, f"no test here measures {metric}"))
         elif len(levels) < 2:
-            held = ", ".join(map(_shown, levels))
+            held = ", ".join(map(_as_yaml, levels))
             errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {held}"))
         else:
             family, wrong = _against(compare, metric, measuring, levels)
@@ -109,11 +108,11 @@ def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[
 def _against(
     compare: Compare, metric: str, rows: Sequence[ConditionLevels], levels: Sequence[Level]
 ) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
-    known = factor(compare.factor)
-    baseline = known.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
+    compared = factor(compare.factor)
+    baseline = compared.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
     if baseline not in levels:
         return [], [(("baseline",), _not_measured(baseline, levels))]
-    others = [known.cast(v) for v in compare.levels] if compare.levels else [v for v in levels if v != baseline]
+    others = [compared.cast(v) for v in compare.levels] if compare.levels else [v for v in levels if v != baseline]
     if strange := [v for v in others if v not in levels or v == baseline]:
         return [], [(("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))]
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
@@ -139,7 +138,7 @@ def _against(
         if not both and compare.levels:
             differ = ", ".join(others_varying) or "the hosts"
             message = (
-                f"no condition with {compare.factor} {_shown(level)} differs from the baseline in that alone; "
+                f"no condition with {compare.factor} {_as_yaml(level)} differs from the baseline in that alone; "
                 f"give both the same {differ}"
             )
             errors.append((("levels",), message))
@@ -153,23 +152,26 @@ def _against(
     return contrasts, errors
 
 
+def _limit(contrast: Contrast) -> tuple[str, str, str, str | None]:
+    """The threshold as declared, the unit of its metric; and of a share its per cent, and what it is a share of."""
+    text = str(contrast.at_least if contrast.below is None else contrast.below)
+    share = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", text)
+    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
+    return text, unit, share[1] if share else "", (share and share[2]) or contrast.of
+
+
 def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLevels]]) -> Contrast:
     """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
-    limit = contrast.at_least if contrast.below is None else contrast.below
-    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
-    if limit is None or not unit:
+    text, unit, share, base = _limit(contrast)
+    if contrast.b is not None or not unit:
         return contrast
-    percentage = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", limit) if isinstance(limit, str) else None
-    if percentage is None or (unit == "ratio" and not percentage[2]):
-        value = read_value(limit, unit)
+    if not share or (unit == "ratio" and base is None):
+        value = read_value(text, unit)
         if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{limit!r} is not a threshold above zero")
+            raise ValueError(f"{text!r} is not a threshold above zero")
         return contrast
-    base = percentage[2] or contrast.of
     if base is None:
-        raise ValueError(
-            f"{limit!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'"
-        )
+        raise ValueError(f"{text!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'")
     if base == "bandwidth":
         speeds = {t.advertised_bps for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)}
         if len(speeds) != 1 or None in speeds:
@@ -178,24 +180,19 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
         base = format_value(next(s for s in speeds if s is not None), "bps", 6)
     read_value(base, unit)
     key = "below" if contrast.below is not None else "at_least"
-    return contrast.model_copy(update={key: percentage[1], "of": base})
+    return contrast.model_copy(update={key: share, "of": base})
 
 
 def threshold(contrast: Contrast) -> float:
     """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
-    limit = contrast.at_least if contrast.below is None else contrast.below
-    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
-    share = re.fullmatch(r"\s*([0-9.]+)\s*%(?:\s*of\s+(.*))?\s*", str(limit))
+    text, unit, share, base = _limit(contrast)
     try:
-        if share is None:
-            value = read_value(limit if isinstance(limit, int | float) else str(limit), unit)
-        else:
-            base = share[2] or contrast.of
-            value = float(share[1]) / 100 * (1.0 if base is None else read_value(base, unit))
+        value = read_value(text, unit) if not share else 1.0 if base is None else read_value(base, unit)
+        value *= float(share.rstrip("% ")) / 100 if share else 1
     except ValueError as error:
         raise StatsError(f"not a threshold for {contrast.metric}: {error}") from None
     if not (value > 0 and math.isfinite(value)):
-        raise StatsError(f"a threshold must be above zero; got {limit!r} for {contrast.metric}")
+        raise StatsError(f"a threshold must be above zero; got {text} for {contrast.metric}")
     return value
 
 
@@ -261,26 +258,18 @@ def _side(rows: Sequence[ConditionLevels], levels: Mapping[str, Level]) -> Itera
 
 
 def _not_measured(level: Level, measured: Sequence[Level]) -> str:
-    near = difflib.get_close_matches(str(level), [str(v) for v in measured], n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{_shown(level)} is not measured; {hint}measured are {', '.join(map(_shown, measured))}"
+    hint = did_you_mean(level, map(str, measured))
+    return f"{_as_yaml(level)} is not measured; {hint}measured are {', '.join(map(_as_yaml, measured))}"
 
 
-def _shown(level: Level) -> str:
+def _as_yaml(level: Level) -> str:
     return "null" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def _unknown(name_: str, known: Iterable[str]) -> str:
-    legal = [f for f in dimensions(known) if f not in _LENGTHS]
-    near = difflib.get_close_matches(name_, [*legal, *FACTORS], n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+def _unknown(name_: str, factors: Iterable[str]) -> str:
+    legal = [f for f in dimensions(factors) if f not in _LENGTHS]
+    hint = did_you_mean(name_, [*legal, *FACTORS])
     return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
-
-
-def unknown_metric(metric: str) -> str:
-    """Return the message for a metric that does not exist."""
-    near = difflib.get_close_matches(metric, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
-    return f"{metric[:60]!r} is not a metric; did you mean {', '.join(near)}?"
 
 
 # -- undeclared contrasts ----------------------------------------------------------------------------------------------

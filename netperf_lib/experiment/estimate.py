@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from ..metrics import format_value, plural
+from ..metrics import format_value, plural, rounds_required
 from ..tools import tool
 from .contrasts import undeclared
 from .model import Experiment, TestSpec, Trial
@@ -106,11 +106,8 @@ def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
 
 
 def fewest_rounds(experiment: Experiment) -> int:
-    """Rounds below which no contrast of one deployment can get a verdict, however clear the difference.
-
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n), and the contrasts share alpha.
-    """
-    return 1 + math.ceil(math.log2(max(1, len(experiment.contrasts)) / experiment.alpha))
+    """Rounds below which no contrast of one deployment can get a verdict, however clear the difference."""
+    return rounds_required(experiment.alpha, max(1, len(experiment.contrasts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +198,6 @@ def _ssh_configs(options: Any) -> list[str]:
 
 def clock(seconds: float) -> str:
     """A duration in words: ``9 min 04 s``."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -157,11 +157,7 @@ def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> 
 FACTORS: Mapping[str, Factor] = {
     one.name: one
     for one in (
-        Factor(
-            name="placement",
-            order=tuple(PLACEMENTS),
-            words=str,
-        ),
+        Factor(name="placement", order=tuple(PLACEMENTS), words=str),
         Factor(
             name="accelerated",
             label="accelerated networking",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import reprlib
@@ -14,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from .. import tools
-from ..errors import CONTROL, ExperimentError, UsageError
+from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
 from .contrasts import expand_compare, problems
 from .factors import FACTORS, is_reserved
 from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
@@ -271,9 +270,7 @@ def _message(error: Any) -> str:
     if kind == "extra_forbidden":
         part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
         fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
-        near = difflib.get_close_matches(str(loc[-1]), fields, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        return f"unknown key; {hint}known here are {', '.join(fields)}"
+        return f"unknown key; {did_you_mean(loc[-1], fields)}known here are {', '.join(fields)}"
     if sentence := _SENTENCES.get(kind):
         return sentence.format(quoted, legal=ctx.get("expected", "").replace(" or ", ", "))
     rule = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")

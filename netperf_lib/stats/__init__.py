@@ -7,10 +7,10 @@ here is pure: arrays in, frozen results out, each with its words, interval and t
 from typing import NoReturn
 
 from ..errors import unknown
+from ..metrics import rounds_required
 from .changes import Change, Changes, Trend, changes, trend
 from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
-from .intervals import rounds_required
 from .median_ci import Level, level
 from .power import InterimAnalysis, RoundsNeeded, rounds_needed, until_decided
 from .samples import Sample, compare_samples, judge_samples

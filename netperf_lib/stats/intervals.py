@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from ..metrics import ALPHA
 from .median_ci import median_interval
 from .rank_tests import EXACT, hodges_lehmann, median, median_of_sorted, rank_sum_cut, signed_rank_interval, walsh
 from .result import Floats
@@ -25,19 +24,6 @@ SMALL_SHARE = 0.01
 """Differences that are tested at no more than this are tested with ranks capped at half of the rounds."""
 MIXED_VARIANCE = 0.5
 """Variance of the standardised effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20 rounds."""
-
-
-def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
-    """Smallest number of paired rounds from which a verdict is possible at all.
-
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
-
-    Examples
-    --------
-    >>> npl.stats.rounds_required(0.05, family=10)
-    9
-    """
-    return max(6, math.ceil(math.log2(2 * family / alpha)))
 
 
 @lru_cache(maxsize=8192)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from ..metrics import ALPHA, MARGIN, plural
+from ..metrics import ALPHA, MARGIN, plural, rounds_required
 from .comparison import Family, Verdict
-from .intervals import rank_cap, rounds_required, student
+from .intervals import rank_cap, student
 from .rank_tests import signed_rank_cut
 from .result import Floats, Shown, check_share, percent
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..metrics import ALPHA, MARGIN, Better, plural
+from ..metrics import ALPHA, MARGIN, Better, plural, rounds_required
 from .comparison import About, Comparison, Family, Verdict
 from .intervals import (
     ABOVE,
@@ -32,7 +32,6 @@ from .intervals import (
     for_other_hours,
     more_rounds,
     nominal_level,
-    rounds_required,
     without_far,
 )
 from .median_ci import LONG

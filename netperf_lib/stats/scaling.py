@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import ALPHA, plural
-from .intervals import Rounds, rounds_required
+from ..metrics import ALPHA, plural, rounds_required
+from .intervals import Rounds
 from .median_ci import Level, level
 from .result import Floats, Result, check_share, numbers, percent, value_words
 
