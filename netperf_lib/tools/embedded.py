@@ -13,8 +13,6 @@ _OTHERS = re.compile(
     r'\s*(?:\[\s*[{\["]|\{\s*"(?!(?:start|intervals|streams|end|error|event|latencies|ntttcp[sr])"\s*:))'
 )
 """The start of what may be such JSON, and is not a document of a tool itself."""
-_TWICE = ("stdout_lines", "stderr_lines")
-"""Ansible keeps the output of a command as a string, and again as lines under these keys."""
 _DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles)
 
 
@@ -48,7 +46,7 @@ def _logs(value: Any) -> Iterator[str]:
             yield json.dumps({k: value[k] for k in ("start", "intervals", "end") if k in value} | value)
             return
         for key, inner in value.items():
-            if key not in _TWICE:
+            if not key.endswith("_lines"):  # Ansible keeps the output of a command as a string, and again as lines
                 yield from _logs(inner)
     elif isinstance(value, list):
         for inner in value:

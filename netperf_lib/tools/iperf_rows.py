@@ -163,4 +163,4 @@ def counter(text: str) -> int | None:
 
 def consistent(total: float, parts: Sequence[float], tolerance: float) -> bool:
     """Return whether a sum agrees with its parts within their rounding."""
-    return abs(total - sum(parts)) <= tolerance * max(total, sum(parts)) + 1e-9
+    return abs(total - sum(parts)) <= tolerance * max(total, sum(parts))

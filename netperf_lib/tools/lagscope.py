@@ -51,7 +51,7 @@ def read(text: str) -> list[ParsedRun]:
         error = complaint[1].strip() if complaint else "no statistics: the log ends before them"
         return [Draft(NAME, version=version).run("failed", error)]
     command = _COMMAND.match(text) is not None
-    lines = [1 + command, *(1 + text.count("\n", 0, start) for start in starts[1:])]
+    lines = [1 + command, *(1 + text[:start].count("\n") for start in starts[1:])]
     fill = partial(_statistics, command=command, mixed=_goes_back(text))
     return [
         drafted(Draft(NAME, line, version), fill, text[start:end])

@@ -89,11 +89,9 @@ def read(text: str) -> list[ParsedRun]:
     printed: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
     if headers and _VERBOSE.search(text[: headers[0].end()]):
         printed.add("message_rate_per_s")
-    line, at = 1, 0
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
-        line, at = line + text.count("\n", at, m.start(group)), m.start(group)
-        draft = Draft(NAME, line, test=m[group])
+        draft = Draft(NAME, 1 + text[: m.start(group)].count("\n"), test=m[group])
         rest = text[m.end() : end]
         if m["known"] == "conf":
             version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", rest)
@@ -138,9 +136,8 @@ _UNITS: dict[str, dict[str, float]] = {
     "count": {name: to_bytes(1, p) for name, p in zip(_COUNTS, _PREFIXES, strict=True)},
 }
 """Kind of figure to its units, in µs, bit/s, 1/s, µs per GB, CPUs, bytes."""
-_ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "TB", "TB/sec", "Tb/sec"}
-_ANY_SIZE |= {"trillion", "sec/GB"}
-"""The units of ``-uu``, and the largest ones: only with these may a number be above 1000."""
+_ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "sec/GB"}
+"""The units of ``-uu``, and the largest ones of times: only with these may a number be above 1000."""
 _KINDS = {
     **dict.fromkeys(("latency", "time", "timeout", "real_time", "cpu_time"), "time"),
     **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
@@ -173,7 +170,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     seen: set[str] = set()
     rank = 0
     columns: set[int] = set()  # positions of the equals sign, which qperf aligns
-    width = 0  # of the names, which are padded to the longest one
+    widths: list[int] = []  # of the names, which are padded to the longest one
     rows = body.split("\n")
     for i, row in enumerate(rows):
         m = _LINE.fullmatch(row)
@@ -198,7 +195,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         if kind:
             # two or more blanks, unless somebody removed them
             columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
-            width = row.index("=") - row.index(key) - 2
+            widths.append(row.index("=") - row.index(key) - 2)
             try:
                 figures[key] = _figure(kind, value)
             except Damaged as e:
@@ -221,7 +218,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     _metrics(run, test, figures)
     if gone := _companions(test, seen):
         run.warnings.append(f"lines are missing: {', '.join(gone)}")
-    elif -1 not in columns and width > max(map(len, seen)):
+    elif -1 not in columns and widths[-1] > max(map(len, seen)):
         run.warnings.append("lines are missing: the names are aligned with a longer one")
 
 

@@ -99,11 +99,7 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
         return runs
     runs = []
     seen: dict[str, int] = {}
-    line, counted = 1, 0
-    for start, end, modules in _segments(text, [READERS[tool]] if tool else READERS.values()):
-        line += text.count("\n", counted, start)
-        counted = start
-        segment = text[start:end]
+    for line, segment, modules in _segments(text, [READERS[tool]] if tool else READERS.values()):
         for module in modules:
             parsed = module.read(segment)
             if not parsed:
@@ -148,8 +144,8 @@ def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
     runs[index] = replace(runs[index], warnings=(*runs[index].warnings, warning))
 
 
-def _segments(text: str, readers: Iterable[Reader]) -> Iterator[tuple[int, int, list[Reader]]]:
-    """Split `text` at every sighting: start, end, and the tools that claim the segment."""
+def _segments(text: str, readers: Iterable[Reader]) -> Iterator[tuple[int, str, list[Reader]]]:
+    """Split `text` at every sighting: the line where a segment starts, its text, and the tools that claim it."""
     claims: dict[int, list[Reader]] = {}
     for module in readers:
         for mark in module.MARKS:
@@ -157,6 +153,9 @@ def _segments(text: str, readers: Iterable[Reader]) -> Iterator[tuple[int, int, 
                 for offset in module.sightings(text):
                     claims.setdefault(offset, []).append(module)
                 break
-    starts = sorted(claims)
-    for start, end in pairwise([*starts, len(text)]):
-        yield start, end, claims[start]
+    line = 1
+    for start, end in pairwise([*sorted({0, *claims}), len(text)]):
+        segment = text[start:end]
+        if start in claims:
+            yield line, segment, claims[start]
+        line += segment.count("\n")

@@ -59,8 +59,8 @@ class _Moved(NamedTuple):
     def printed(cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure) -> _Moved:
         """Convert printed figures; raises `Damaged` if they contradict each other."""
         of = Figure.printed
-        moved = cls(of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(seconds), Figure(0), operations)
-        moved = moved._replace(bps=of(rate, to_bps(1, rate_prefix, "bit")))
+        amount, bps = of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(rate, to_bps(1, rate_prefix, "bit"))
+        moved = cls(amount, of(seconds), bps, operations)
         if moved.size.value and not (moved.size * 8 / moved.seconds).agrees(moved.bps, relative=1e-4):
             raise Contradictory(f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
         return moved

@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import textwrap
@@ -43,7 +44,6 @@ _ARROW = re.compile(r"(?<=[\w)])[ \t]*<(?:-{2,}|={2,}).*$", re.MULTILINE)
 """``9.42 Gbits/sec  <--* too slow``: an annotation on a web page."""
 _ITEM = re.compile(r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE)
 """An item of a list, as Ansible prints lines."""
-_ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&"}
 _MOST = 0.6
 """Share of the lines that must have such a head before it is removed."""
 
@@ -68,8 +68,9 @@ def decode(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     if b"\0" in data[:64]:
-        low, high = data[:64:2].count(0), data[1:64:2].count(0)
-        if max(low, high) > 24 or max(low, high) > 0.9 * len(data) / 2:
+        head = data[:64]
+        low, high = head[::2].count(0), head[1::2].count(0)
+        if max(low, high) > 0.37 * len(head):
             return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
     return data.decode("utf-8", errors="replace")
 
@@ -80,10 +81,7 @@ def cleaned(text: str) -> list[Voice]:
     if "\r" in text:
         text = re.sub(r"\r*\n|\r", "\n", text)
     text = without_colours(text)
-    if "\u00a0" in text:
-        text = text.replace("\u00a0", " ")
-    for entity, character in _ENTITIES.items():
-        text = text.replace(entity, character)
+    text = html.unescape(text).replace("\u00a0", " ")
     stamps: dict[int, str] = {}
     text = _without_times(_without_items(text), stamps)
     voices = []
@@ -174,15 +172,10 @@ def _without_times(text: str, stamps: dict[int, str]) -> str:
 
 def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: float) -> str:
     """Return the text without the matches, which go to `stamps`; the same text if too few lines match."""
-    matches = list(pattern.finditer(text))
+    matches = {i: m for i, row in enumerate(text.split("\n")) if (m := pattern.search(row))}
     if len(matches) < least:
         return text
-    line, counted = 0, 0
-    for m in matches:
-        line += text.count("\n", counted, m.start())
-        counted = m.start()
-        if m[1]:
-            stamps[line] = m[1]
+    stamps |= {i: m[1] for i, m in matches.items() if m[1]}
     return pattern.sub("", text)
 
 

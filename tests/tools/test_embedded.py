@@ -34,6 +34,10 @@ def test_what_commands_printed_as_strings() -> None:
     lines = [{"level": "info", "msg": "begin"}, {"level": "info", "msg": "done", "out": DOCUMENT}]
     runs = tools.parse("".join(json.dumps(x) + "\n" for x in lines))
     assert [(r.line, dict(r.metrics)) for r in runs] == [(2, *figures(DOCUMENT))]
+    line = json.dumps(json.loads(DOCUMENT))
+    for end in ("stdout", "stderr"):  # its lines are not a second result
+        (run,) = tools.parse(json.dumps({"host": "a", end: line, f"{end}_lines": [line]}))
+        assert run.warnings == tools.parse(line)[0].warnings
 
 
 def test_keys_printed_twice_are_both_kept() -> None:

@@ -271,3 +271,13 @@ def test_intervals_that_lack_bytes_cost_no_run_where_both_ends_agree() -> None:
         (run,) = tools.parse(head + "".join(rows) + result + end)
         assert run.status == status
         assert "contradicts the bytes of its intervals" in (run.error or run.warnings[0])
+
+
+@pytest.mark.parametrize("figure", ["nan", "-nan", "NaN", "inf", "-Infinity"])
+def test_a_share_of_no_datagrams_is_no_number_of_json(figure: str) -> None:
+    text = (LOGS / "gen-3.21-udp.json").read_text()
+    start, _, rest = text.rpartition('"jitter_ms":\t')
+    divided = f'{start}"share":\t{figure}, "jitter_ms":\t{rest}'
+    assert tools.parse(divided) == tools.parse(text)
+    (cut,) = tools.parse(divided[:-3])
+    assert (cut.status, cut.intervals) == ("partial", tools.parse(text)[0].intervals)

@@ -135,3 +135,11 @@ def test_the_last_line_counts_without_its_end_where_its_figure_is_whole(row: str
 def test_a_banner_may_be_wrapped() -> None:
     (run,) = tools.parse(RR.replace(" port 0 AF_INET to", " port 0\nAF_INET to") + CSV + "41,52.75,903\n")
     assert run.metrics["rtt_us"] == 52.75
+
+
+@pytest.mark.parametrize(
+    ("burst", "status"), [("first burst 3", "ok"), ("first burst 9", "failed"), ("demo", "failed")]
+)
+def test_a_burst_has_several_requests_in_flight(burst: str, status: str) -> None:
+    (run,) = tools.parse(RR.replace("demo", burst) + CSV[:-1] + ",Transaction Rate Tran/s\n41,50.00,903,78000.000\n")
+    assert run.status == status

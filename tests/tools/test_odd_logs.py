@@ -707,6 +707,29 @@ txTime, rxTime
 """
 
 
+@pytest.mark.parametrize(
+    ("word", "mode"),
+    [("pp", "ping-pong"), ("ul", "under-load"), ("tp", "throughput"), ("pb", "playback"), ("sr", "server")],
+)
+def test_modes_of_sockperf_in_two_letters(word: str, mode: str) -> None:
+    assert only(f"$ sockperf {word} -i 10.0.0.2\nsockperf: == version #3.10-31.git == \n").test == mode
+
+
+@pytest.mark.parametrize(("waiting", "mode"), [(1, "ping-pong"), (2, "under-load")])
+def test_messages_that_wait_for_an_answer_tell_the_mode(waiting: int, mode: str) -> None:
+    run = only(
+        f"""sockperf: [Total Run] RunTime=1.000 sec; SentMessages={100 + waiting}; ReceivedMessages=100
+sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50; ReceivedMessages=50
+sockperf: ====> avg-latency=10.000 (std-dev=1.000)
+sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
+sockperf: Total 50 observations; each percentile contains 0.50 observations
+sockperf: ---> <MAX> observation =   12.000
+sockperf: ---> <MIN> observation =    9.000
+"""
+    )
+    assert (run.status, run.test, run.metrics["latency_oneway_us"]) == ("ok", mode, 10)
+
+
 def test_packets_in_two_columns() -> None:
     run = only(OLD_SOCKPERF)
     assert (run.status, run.samples_count, run.warnings) == ("ok", 3, ())

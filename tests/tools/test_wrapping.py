@@ -122,6 +122,15 @@ def test_logs_of_several_hosts_in_one_file_are_told_apart() -> None:
         assert all(r.tool in marked[r.line - 1] or r.line < 12 for r in found)
 
 
+@pytest.mark.parametrize(("names", "removed"), [("aaaaaaa", True), ("aaaaa", False), ("aaaabbbb", False)])
+def test_names_of_most_lines_are_removed(names: str, removed: bool) -> None:
+    """One name may lack before four lines of ten; several are names of hosts only before nearly all lines."""
+    lines = [f"{name} | line {i}" for i, name in enumerate(names)] + ["another line"] * (10 - len(names))
+    assert (
+        tools.clean("\n".join(lines)) == "\n".join(line[line.find("| ") + 1 :].strip() for line in lines)
+    ) == removed
+
+
 def test_an_arrow_behind_a_figure_is_no_part_of_the_row() -> None:
     text = (LOGS / SAMPLES[1]).read_text()
     lines = [line + "   <--* look" if "receiver" in line else line for line in text.splitlines()]

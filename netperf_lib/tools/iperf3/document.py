@@ -71,7 +71,7 @@ def has_doubles(doc: dict[str, Any]) -> bool:
     """Return whether this is a --bidir document of a version that repeats keys; a plain reader keeps only the last."""
     end = as_dict(doc.get("end"))
     streams = as_list(end.get("streams"))
-    if len(streams) < 2 or "sum_sent_bidir_reverse" in end or "sum_bidir_reverse" in end:
+    if len(streams) < 2 or any(key.endswith("_bidir_reverse") for key in end):
         return False
     return {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)} == {True, False}
 
@@ -126,15 +126,14 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(start, dict):
         start = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
     at = begun.end() if begun else 0
-    decoded = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at))
+    *_, stop = (len(text), *(m.start() for m in _KEY["end"].finditer(text, at)))  # the result has streams and sums, too
+    decoded = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at, stop))
     intervals = [i for i in decoded if isinstance(i, dict) and "sum" in i]
     # without a whole interval: its rows, if an excerpt has some
-    doc: dict[str, Any] = {"start": start, "intervals": intervals or _rows(text[at:])}
+    doc: dict[str, Any] = {"start": start, "intervals": intervals or _rows(text[at:stop])}
     if isinstance(message := value("error", at), str):
         doc["error"] = message
-    where = (
-        "its end" if begun and re.search(r'"end"\s*:\s*\{', text[at:]) else "its intervals" if begun else "its start"
-    )
+    where = "its end" if begun and stop < len(text) else "its intervals" if begun else "its start"
     complete = text.rstrip().endswith("}") and begun and not _INTERVAL.search(text[-200:])
     cut = f"the document is damaged in {where}" if complete else f"the document is cut short in {where}"
     return doc, cut

@@ -95,7 +95,7 @@ def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
     else:
         above = text[max(0, line - 200) : line].rstrip()
-        nested = at != line and kind in ("json", "part") and above.endswith((":", "[", ","))
+        nested = at != line and kind in ("json", "part") and above.endswith(("[", ","))
     return None if nested else (at, True, now)
 
 

@@ -28,8 +28,9 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     if len(pairs):
         table = np.column_stack((np.arange(len(pairs)), pairs, np.diff(pairs) * (1e6 / halves)))
     good = _readable(*table.T, halves=halves)
-    start = table[0, 1] if good else 0.0
-    sampled = replace(run, samples_count=good, samples=partial(_samples, table[:good, 1] - start, table[:good, 3]))
+    sampled = replace(
+        run, samples_count=good, samples=partial(_samples, table[:good, 1] - table[:1, 1], table[:good, 3])
+    )
     count = run.metrics.get("messages_count")
     if run.status != "ok":
         return sampled

@@ -98,11 +98,11 @@ _US = r"(\d+\.\d{3})(?!\d)"
 _MOVED = r"RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?SentMessages=(\d+); ReceivedMessages=(\d+)"
 _LINES = {
     "total": (
-        rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\n",
+        rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\s*\n",
         "total_s total_sent total_received",
     ),
     "valid": (
-        rf"\[Valid Duration\] {_MOVED}\n",
+        rf"\[Valid Duration\] {_MOVED}\s*\n",
         "valid_s valid_sent valid_received",
     ),
     "average": (
@@ -110,7 +110,7 @@ _LINES = {
         "rtt mean deviation",
     ),
     "losses": (
-        r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\n",
+        r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\s*\n",
         "dropped duplicated disorder",
     ),
     "summary": (rf"Summary: (Latency|Round trip)(?: of burst of (\d+) messages)? is {_US} usec", "rtt - summary"),
@@ -157,17 +157,18 @@ def read(text: str) -> list[ParsedRun]:
     if "=3D" in text:  # an encoded e-mail
         text = text.replace("=\n", "").replace("=3D", "=")
     starts = [0, *(text.rfind("\n", 0, m.start()) + 1 for m in _FURTHER_SERVER.finditer(text)), len(text)]
-    common = text[: text.rfind("\n", 0, at) + 1] if (at := text.find(_STATISTICS_OF)) >= 0 else ""
+    before, _, _ = text.partition(_STATISTICS_OF)
+    common = before[: before.rfind("\n") + 1]
     runs = []
     for start, end in pairwise(starts):
         part = text[start:end]
         m = _HEADER.search(part) if "txTime" in part else None
         head = part[: m.start()] if m else part
-        run = _run(common + head if start else head, text.count("\n", 0, start) + 1)
+        run = _run(common + head if start else head, 1 + text[:start].count("\n"))
         if m:
             from .packets import with_rows  # needs numpy, which no other log does
 
-            run = with_rows(run, part[m.end() :], text.count("\n", 0, start + m.end()) + 1)
+            run = with_rows(run, part[m.end() :], 1 + text[: start + m.end()].count("\n"))
         runs.append(run)
     return runs
 
@@ -212,9 +213,8 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], b
         anchor = _ANCHOR.search(row)
         if not anchor:
             continue
-        complete = row.rstrip() + "\n" if row.endswith("\n") else row
         candidates = _CANDIDATES[str(anchor.lastgroup)]
-        name, m = next(((n, m) for n, p in candidates if (m := p.search(complete))), ("", None))
+        name, m = next(((n, m) for n, p in candidates if (m := p.search(row))), ("", None))
         if m is None or (name == "percentile" and float(m[1]) not in {*_NAMES, 99.5}):
             cut = row is rows[-1] and not row.endswith("\n")
             if not cut:
@@ -328,7 +328,7 @@ def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, str | i
     if "total_sent" not in figures or "dropped" not in figures:
         return None
     waiting = figures["total_sent"] - figures["total_received"] - figures["dropped"]
-    return "ping-pong" if waiting <= max(1, int(parameters.get("burst", 1))) else "under-load"
+    return "ping-pong" if waiting <= int(parameters.get("burst", 1)) else "under-load"
 
 
 def _lost(groups: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
@@ -387,8 +387,8 @@ def _contradiction(v: Mapping[str, float], percentiles: Mapping[float, float]) -
     for (p, low), (q, high) in pairwise(points):
         if low > high:
             return f"percentile {p:g} is {low:g}, percentile {q:g} is {high:g}"
-    if "mean" in v and {"min", "max"} <= v.keys() and not points[0][1] <= v["mean"] <= points[-1][1]:
-        return f"the average is {v['mean']:g}, and all latencies are {points[0][1]:g} to {points[-1][1]:g}"
+    if v.keys() >= {"min", "mean", "max"} and not v["min"] <= v["mean"] <= v["max"]:
+        return f"the average is {v['mean']:g}, and all latencies are {v['min']:g} to {v['max']:g}"
     if v.get("summary") != v.get("mean") and {"summary", "mean"} <= v.keys():
         return f"the average is {v['mean']:g}, the summary says {v['summary']:g}"
     return None
