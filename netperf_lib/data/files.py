@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -48,11 +48,7 @@ T = TypeVar("T")
 
 def is_url(place: Location) -> bool:
     """Whether `place` is the URL of an object store rather than a path."""
-    return isinstance(place, str) and "://" in place and not place.startswith(("file://", "local://"))
-
-
-def _path(place: Location) -> Path:
-    return Path(str(place).removeprefix("file://").removeprefix("local://"))
+    return isinstance(place, str) and "://" in place
 
 
 def state_folder() -> Path:
@@ -65,13 +61,13 @@ def split(place: Location) -> tuple[str, str]:
     if is_url(place):
         parent, _, name = str(place).rstrip("/").rpartition("/")
         return parent, name
-    path = Path(os.path.realpath(_path(place)))  # Path.resolve raises RuntimeError for a link to itself
+    path = Path(os.path.realpath(place))  # Path.resolve raises RuntimeError for a link to itself
     return str(path.parent), path.name
 
 
 def folder(place: Location) -> Folder | RemoteFolder:
     """Open a folder, which need not exist yet; StoreError if its URL cannot be used."""
-    return RemoteFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
+    return RemoteFolder(str(place)) if is_url(place) else Folder(os.fspath(place))
 
 
 @contextmanager
@@ -185,38 +181,37 @@ class Folder:
             place.write_bytes(data)
 
     @contextmanager
-    def new_file(self, name: str) -> Iterator[Path]:
-        """A local path to write to; it becomes the file `name` in one step when the block succeeds."""
-        place = self.path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        aside = _temporary(place)
+    def _draft(self, name: str) -> Iterator[tuple[Path, Path]]:
+        """The path of a file, and one beside it for the duration of the block, to be written first."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = _temporary(path)
         try:
-            with naming(place):
-                yield aside
-                _fsync(aside)
-                aside.replace(place)
+            with naming(path):
+                yield path, draft
         finally:
             with suppress(OSError):
-                aside.unlink(missing_ok=True)
+                draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[Path]:
+        """A local path to write to; it becomes the file `name` in one step when the block succeeds."""
+        with self._draft(name) as (path, draft):
+            yield draft
+            _fsync(draft)
+            draft.replace(path)
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file whole; FileExistsError if it exists."""
-        place = self.path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        aside = _temporary(place)
-        try:
-            with naming(place):
-                aside.write_bytes(data)
+        with self._draft(name) as (path, draft):
+            draft.write_bytes(data)
             try:
-                os.link(aside, place)  # whole from the start, and only if absent
+                os.link(draft, path)  # whole from the start, and only if absent
             except FileExistsError:
                 raise
             except OSError:  # a file system without links
-                with place.open("xb") as file:
+                with path.open("xb") as file:
                     file.write(data)
-        finally:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
 
     def append(self, name: str, line: str, *, durable: bool = True) -> None:
         """Add a line to a text file."""
@@ -228,35 +223,34 @@ class Folder:
                 os.fsync(file.fileno())
 
     @contextmanager
-    def staging(self, name: str) -> Iterator[Path]:
-        """A local folder to write into, later passed to `publish` as the folder `name`; removed after the block."""
+    def new_folder(self, name: str, last: str, *, durable: bool = True) -> Iterator[Path]:
+        """A local folder to write into; it becomes the folder `name` in one step when the block succeeds.
+
+        Its file `last` makes it complete; OSError if there is a complete one.
+        """
         final = self.path / name
         final.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".staging-{_host()}-{os.getpid()}-", dir=final.parent))
         try:
             with naming(final):
                 yield staged
+                mask = os.umask(0)
+                os.umask(mask)
+                staged.chmod(0o777 & ~mask)
+                if durable:
+                    for file in (*staged.iterdir(), staged):
+                        _fsync(file)
+                try:
+                    staged.rename(final)
+                except OSError:
+                    if not final.is_dir() or (final / last).exists():
+                        raise
+                    final.rename(_temporary(final))  # a partial copy of a run is in the way
+                    staged.rename(final)
+                if durable:
+                    _fsync(final.parent)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
-
-    def publish(self, staged: Path, name: str, last: str, *, durable: bool = True) -> None:
-        """Make a staged folder appear; its file `last` makes it complete and is written only if absent."""
-        final = self.path / name
-        mask = os.umask(0)
-        os.umask(mask)
-        staged.chmod(0o777 & ~mask)
-        if durable:
-            for file in (*staged.iterdir(), staged):
-                _fsync(file)
-        try:
-            staged.rename(final)
-        except OSError:
-            if not final.is_dir() or (final / last).exists():
-                raise
-            final.rename(_temporary(final))  # a partial copy of a run is in the way
-            staged.rename(final)
-        if durable:
-            _fsync(final.parent)
 
     def tidy(self, name: str = ".", pattern: str = ".*") -> None:
         """Remove leftovers of this machine's killed writers in a folder, except for those of other users."""
@@ -277,14 +271,6 @@ class Folder:
         if complete_with:  # hundreds of thousands of folders: text, not Path objects
             names = [n for n in names if os.path.exists(f"{top}/{n}/{complete_with}")]  # noqa: PTH110
         return sorted(names)
-
-    def sizes(self, name: str) -> dict[str, int]:
-        """Names of the files in a folder and their sizes in bytes; empty if there is no such folder."""
-        try:
-            with os.scandir(self.path / name) as entries:
-                return {e.name: e.stat().st_size for e in entries if e.is_file() and not e.name.startswith(".")}
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
 
     def find(self) -> list[str]:
         """Return the names of all files below this folder."""
@@ -373,19 +359,13 @@ class RemoteFolder:
             return sorted(
                 f.split("/")[0] for f in self.find(name) if f.count("/") == 1 and f.endswith(f"/{complete_with}")
             )
-        return sorted(n for n in map(_last, self._entries(name)) if n and not n.startswith("."))
-
-    def sizes(self, name: str) -> dict[str, int]:
-        sizes = {_last(e): int(e["size"] or 0) for e in self._entries(name) if e["type"] == "file"}
-        return {n: size for n, size in sizes.items() if not n.startswith(".")}
-
-    def _entries(self, name: str) -> list[dict[str, Any]]:
         with store_errors(self.url):
             try:
-                entries: list[dict[str, Any]] = self.fs.ls(self.at(name), detail=True)
+                paths: list[str] = self.fs.ls(self.at(name), detail=False)
             except FileNotFoundError:
                 return []
-        return entries
+        names = [path.rstrip("/").rpartition("/")[2] for path in paths]
+        return sorted(n for n in names if n and not n.startswith("."))
 
     def find(self, name: str = "") -> list[str]:
         """Every file below a folder, named relative to it."""
@@ -396,9 +376,9 @@ class RemoteFolder:
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
         with scratch() as place:
-            copy = place / _last({"name": name})
+            copy = place / name.rpartition("/")[2]
             copy.mkdir()
-            files = list(self.sizes(name))
+            files = self.names(name)
             with store_errors(self.url):
                 self.fs.get([self.at(f"{name}/{f}") for f in files], [str(copy / f) for f in files])
             yield copy
@@ -416,11 +396,6 @@ class RemoteFolder:
 
     def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs)), self.at(name)
-
-
-def _last(entry: Mapping[str, Any]) -> str:
-    """Return the last part of the name of an entry of a folder."""
-    return str(entry["name"]).rstrip("/").rpartition("/")[2]
 
 
 def _fsync(place: Path) -> None:

@@ -9,12 +9,12 @@ simply repeated. Nothing here needs a lock.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import errno
 import hashlib
 import re
 import sys
-import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from ..errors import ParseError, StoreError
 from ..metrics import METRICS, plural
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained
+from .files import Location, explained, scratch
 from .layout import RECORD, RawFolder, Store, block_of, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Workers, run_all
@@ -126,8 +126,8 @@ class Tables:
     """The parts of an experiment's tables, and what is missing in them."""
 
     store: Store
-    at: Store | None = None
-    """Where the tables are, if not in the experiment's own folder."""
+    at: Store
+    """Where the tables are: in the experiment's own folder, or elsewhere."""
     behind: dict[str, dict[str, str]] = field(default_factory=dict)
     """Blocks whose parts must be built, with their runs and the folders of these."""
     blocks: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -137,10 +137,10 @@ class Tables:
 
     def parts(self, table: TableName) -> dict[str, Part]:
         """Parts of a table by the name of their block."""
-        files = (self.at or self.store).files
-        sizes = files.sizes(f"tables/{table}")
+        files = self.at.files
+        names = [n for n in files.names(f"tables/{table}") if n.endswith(_SUFFIX)]
         system, base = files.arrow(f"tables/{table}")
-        parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in sorted(sizes) if n.endswith(_SUFFIX)}
+        parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in names}
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
         files.each(lambda part: part.schema, list(parts.values()))
@@ -205,31 +205,28 @@ def current(store: Store, table: TableName) -> Tables:
     folder that lasts as long as this process.
     """
     details = (table,) if table != "runs" else ()
-    temporary = _elsewhere.get(store.location)
-    tables = Tables(store, Store(temporary.name, store.experiment) if temporary else None).look(details)
-    if not tables.behind:
-        return tables
-    if tables.at is None:
-        try:
+    tables = Tables(store, _elsewhere.get(store.location, store)).look(details)
+    try:
+        if tables.behind:
             _ingest([tables])
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
-        else:
-            return tables
-        warnings.warn(
-            f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; a user with write "
-            "access can build them for everyone with `npl ingest`",
-            stacklevel=4,
-        )
-        temporary = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
-        tables = Tables(store, Store(temporary.name, store.experiment)).look(details)
-    _ingest([tables])
-    return tables
+    except OSError as error:
+        if tables.at is not store or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+    else:
+        return tables
+    warnings.warn(
+        f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; a user with write "
+        "access can build them for everyone with `npl ingest`",
+        stacklevel=4,
+    )
+    _elsewhere[store.location] = Store(_until_exit.enter_context(scratch()), store.experiment)
+    return current(store, table)
 
 
-_elsewhere: dict[str, tempfile.TemporaryDirectory[str]] = {}
-"""Temporary tables of data roots that cannot be written, by location."""
+_elsewhere: dict[str, Store] = {}
+"""Where the tables of data roots that cannot be written are, by location."""
+_until_exit = ExitStack()
+atexit.register(_until_exit.close)
 
 
 def ingest(
@@ -270,18 +267,14 @@ def ingest(
     chosen = stores(path)
     where = chosen[0].url if len(chosen) == 1 else "the data root"
     with explained(where):
-        several = [Tables(store).look(DETAIL) for store in chosen]
+        several = [Tables(store, store).look(DETAIL) for store in chosen]
         if outdated := sum(tables.outdated for tables in several):
             say(f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs")
         return _ingest(several, progress, workers)
 
 
 def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1) -> int:
-    tasks = [
-        (tables.store, tables.at or tables.store, block, ids)
-        for tables in several
-        for block, ids in tables.behind.items()
-    ]
+    tasks = [(tables.store, tables.at, block, ids) for tables in several for block, ids in tables.behind.items()]
     total, done = sum(len(ids) for *_, ids in tasks), 0
     for tables in several:
         if tables.blocks:
@@ -297,10 +290,10 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
 
 def _remove_others(tables: Tables) -> None:
     """Remove parts of blocks that have no raw runs, such as those written by version 0.1, and half-written files."""
-    files = (tables.at or tables.store).files
+    files = tables.at.files
     for table in SCHEMAS:
         files.tidy(f"tables/{table}")
-        for name in files.sizes(f"tables/{table}"):
+        for name in files.names(f"tables/{table}"):
             if name.removesuffix(_SUFFIX) not in tables.blocks:
                 files.remove(f"tables/{table}/{name}")
 

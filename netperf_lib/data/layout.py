@@ -447,14 +447,14 @@ class Store:
         what was excluded. The files in ``digests`` fix every record, and a record every log.
         """
         digests = self.digests()
-        placed = {n: match[1] for n in self.files.sizes("hosts") if (match := _DEPLOYMENT.fullmatch(n))}
+        placed = {n: match[1] for n in self.files.names("hosts") if (match := _DEPLOYMENT.fullmatch(n))}
         blocks = {f"hosts/{n}": f"d{number}" for n, number in placed.items()}
-        blocks |= {f"digests/{n}": n for n in self.files.sizes("digests")}
+        blocks |= {f"digests/{n}": n for n in self.files.names("digests")}
         names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
         names += sorted(blocks, key=lambda name: blocks[name])
         names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]  # as version 0.1 kept them
         names += [n for n in ("exclusions.json",) if self.files.exists(n)]
-        names += [f"excluded/{n}" for n in sorted(self.files.sizes("excluded"))]
+        names += [f"excluded/{n}" for n in self.files.names("excluded")]
         links: dict[str, str] = {}
         link = ""
         for name, content in zip(names, self.files.each(self.files.read, names), strict=True):
@@ -553,21 +553,16 @@ class Store:
         the block wrote no run.json, or the collector's claim was removed.
         """
         name = f"raw/{run_id}"
-        exists = f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
         if self.files.exists(f"{name}/{RECORD}"):
-            raise StoreError(exists)
+            raise StoreError(f"{self.url}/{name}: this run exists already; raw runs are never overwritten")
         self.freeze()
-        with self._disk.staging(name) as staged:
+        with self._disk.new_folder(name, RECORD, durable=durable) as staged:
             yield staged
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
             self._check_claim()
             self._disk.append(f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable)
-            try:
-                self._disk.publish(staged, name, RECORD, durable=durable)
-            except FileExistsError:
-                raise StoreError(exists) from None
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -583,7 +578,7 @@ class Store:
         """
         digests: dict[str, set[str]] = {}
         files = [f"{block}.sha256" for block in (*blocks, block_of(IMPORT))]
-        names = [f"digests/{n}" for n in self.files.sizes("digests") if not blocks or n in files]
+        names = [f"digests/{n}" for n in self.files.names("digests") if not blocks or n in files]
         for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
@@ -672,7 +667,7 @@ class Store:
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to reason."""
         causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
-        for name in self.files.sizes("excluded"):
+        for name in self.files.names("excluded"):
             if name.endswith(".json"):
                 causes[name.removesuffix(".json")] = str((self._read_json(f"excluded/{name}") or {}).get("cause"))
         return causes

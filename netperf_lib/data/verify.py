@@ -103,7 +103,7 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     with _collecting(problems), explained(f"{store.url}/exclusions.json"):
         gone = sorted(set(store.exclusions()) - set(places))
         problems += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
-    tables = Tables(store)
+    tables = Tables(store, store)
     with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
     frozen: str | None = None
@@ -360,7 +360,7 @@ def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     with scratch() as place:
         again = Store(place, store.experiment)
         make_part(store, again, block, runs)
-        here, fresh = Tables(store), Tables(again)
+        here, fresh = Tables(store, store), Tables(again, again)
         problems += [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
