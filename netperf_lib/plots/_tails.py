@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from ..errors import NothingToReport, UsageError
 from ..metrics import format_value
@@ -72,7 +72,8 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
         span = float(below_maximum["latency_us"].max() / below_maximum["latency_us"].min())
         axes.set_xscale("log")
         subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
-        tick_words(axes.xaxis, partial(format_value, unit="us"), subs)
+        axes.xaxis.set_major_locator(LogLocator(10, subs=subs))
+        tick_words(axes.xaxis, partial(format_value, unit="us"))
         axes.set_xlabel(f"{basis} (log scale)")
         legend(axes, painted)
     return axes  # type: ignore[no-any-return]

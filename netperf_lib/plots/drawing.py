@@ -7,11 +7,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
+from textwrap import fill
 from typing import Any, Protocol, overload
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
@@ -20,7 +22,11 @@ from ..questions.colours import document_colours
 from ..questions.observe import Observations, levels_by, observe
 from ..questions.runs import read_data
 from ..questions.words import shortened
-from .figure import MUTE, STYLE, WIDTH, Chart, Plot
+from .figure import MUTE, STYLE, WIDTH, Chart, Plot, log_ticks, scaled_for
+
+PANELS_IN_A_ROW = 2
+CHARACTERS_PER_INCH = 12
+"""Of a sentence in a figure."""
 
 
 class Panels(np.ndarray[Any, Any]):
@@ -181,7 +187,10 @@ def _empty(reason: str, ax: Axes | None) -> Axes:
     """Say why there is nothing to draw."""
     with plot(0.6, "", "", ax=ax) as axes:
         axes.set_axis_off()
-        axes.text(0.5, 0.5, reason, ha="center", va="center", wrap=True, transform=axes.transAxes)
+        width = int(axes.get_window_extent().width / axes.figure.dpi * CHARACTERS_PER_INCH)
+        words = fill(reason, max(width, 16))
+        # its size must not take the place of the other panels' axes
+        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes).set_in_layout(False)
         if isinstance(axes, Chart):
             axes.drawn.empty = reason[:1].upper() + reason[1:].rstrip(".") + "."
     return axes  # type: ignore[no-any-return]
@@ -190,16 +199,41 @@ def _empty(reason: str, ax: Axes | None) -> Axes:
 def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapping[str, Any]) -> Panels:
     """Draw each level of a factor in a panel of its own, side by side, on a common scale."""
     groups = levels_by(obs, col)
-    with mpl.rc_context(STYLE):
-        figure = Plot(figsize=(WIDTH, 3.2), layout="constrained")
-        panels = figure.subplots(ncols=len(groups), sharey=True, squeeze=False)[0]
+    rows = -(-len(groups) // PANELS_IN_A_ROW)
+    columns = -(-len(groups) // rows)
+    with mpl.rc_context(STYLE), scaled_for(obs.metric, obs.complete[obs.metric]):
+        figure = Plot(figsize=(WIDTH, 0.6 + 2.6 * rows), layout="constrained")
+        cells = figure.subplots(rows, columns, squeeze=False).ravel()
+        panels = cells[: len(groups)]
+        for cell in cells[len(groups) :]:
+            cell.remove()
         for axes, (words, part) in zip(panels, groups.items(), strict=True):
             draw(part, ax=axes, **options)
             axes.set_title(words)
-            axes.label_outer()
+        _one_scale([axes for axes in panels if axes.axison])
     figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
     figure.alt = f"Panels: {', '.join(groups)}."
-    return panels.view(Panels)  # type: ignore[no-any-return]
+    return panels.view(Panels)
+
+
+def _one_scale(panels: Sequence[Axes]) -> None:
+    """Give panels the same limits and ticks on an axis that has the same label in all of them."""
+    for which in "xy":
+        if len(labels := {getattr(axes, f"get_{which}label")() for axes in panels}) != 1 or labels == {""}:
+            continue
+        limits = np.array([getattr(axes, f"get_{which}lim")() for axes in panels])
+        low, high = limits[:, 0].min(), limits[:, 1].max()
+        log = getattr(panels[0], f"get_{which}scale")() == "log"
+        # the margins of a panel whose runs are close to each other are too small for points at the edge of all
+        edge = (high / low) ** 0.04 if log else 1
+        for axes in panels:
+            getattr(axes, f"set_{which}lim")(low / edge, high * edge)
+            axis = getattr(axes, f"{which}axis")
+            if log and isinstance(axis.get_major_locator(), LogLocator):
+                axis.set_major_locator(log_ticks(which, low, high))
+            if which == "y" and axes.get_subplotspec().colspan.start:  # type: ignore[union-attr]
+                axes.set_ylabel("")
+                axes.tick_params(labelleft=False)
 
 
 @contextmanager

@@ -11,7 +11,9 @@ import importlib
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from html import escape
 from importlib.util import find_spec
@@ -73,6 +75,7 @@ STYLE: Any = {
 WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
 DOT: Any = {"ls": "", "ms": 4, "mec": "white", "mew": 0.5}
 """A point: small, with a white edge."""
+_SCALED_FOR: ContextVar[Mapping[str, Sequence[float]]] = ContextVar("_SCALED_FOR", default={})  # noqa: B039 - never changed
 BIG: Any = {"ls": "", "ms": 6.5, "mec": "white", "mew": 0.6}
 """A median."""
 DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
@@ -224,19 +227,30 @@ class Chart(Axes):
         return self.drawn._repr_mimebundle_()
 
 
+@contextmanager
+def scaled_for(metric: str, values: Iterable[float]) -> Iterator[None]:
+    """Choose the unit and scale of every axis of the metric by these values: panels that are compared have one."""
+    token = _SCALED_FOR.set({metric: list(values)})
+    try:
+        yield
+    finally:
+        _SCALED_FOR.reset(token)
+
+
 def axis(
     axes: Axes, metric: str, values: Iterable[float], *, which: str = "y", zero: bool = False, label: bool = True
 ) -> None:
     """Label an axis with the metric and its unit; a wide range gets a log axis."""
     info = metric_of(metric)
+    values = _SCALED_FOR.get().get(metric, values)
     x = np.asarray([v for v in values if v is not None and np.isfinite(v)], float)
     axis = getattr(axes, f"{which}axis")
     wide = x.size > 0 and x.min() > 0 and x.max() / x.min() > 8 and not zero
     unit, factor = _unit(info.unit, x)
     if wide:
         getattr(axes, f"set_{which}scale")("log")
-        fine = x.max() / x.min() < (300 if which == "y" else 25)
-        tick_words(axis, lambda v: format_value(v, info.unit), (1, 2, 5) if fine else (1,))
+        axis.set_major_locator(log_ticks(which, x.min(), x.max()))
+        tick_words(axis, lambda v: format_value(v, info.unit))
         getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")
         return
     axis.set_major_locator(MaxNLocator(6))
@@ -246,10 +260,13 @@ def axis(
         getattr(axes, f"set_{which}lim")(0, None)
 
 
-def tick_words(axis: Any, words: Callable[[float], str], subs: Sequence[float] | None = None) -> None:
-    """Write the major ticks of an axis in words, and no others; `subs` sets them on a log axis, by decade."""
-    if subs:
-        axis.set_major_locator(LogLocator(10, subs=subs))
+def log_ticks(which: str, low: float, high: float) -> LogLocator:
+    """Ticks of a log axis with words: 1, 2 and 5 of each decade where there is room for them."""
+    return LogLocator(10, subs=(1, 2, 5) if high / low < (300 if which == "y" else 25) else (1,))
+
+
+def tick_words(axis: Any, words: Callable[[float], str]) -> None:
+    """Write the major ticks of an axis in words, and no others."""
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda v, _: words(v)))
 
@@ -358,7 +375,8 @@ def at_right(axes: Axes, words: Sequence[str], **look: Any) -> None:
 
 def decades(axis: Any, unit: str, low: float, high: float) -> None:
     """Write the ticks of a log axis in words: 1, 2 and 5 of each decade where there are few decades."""
-    tick_words(axis, lambda v: format_value(v, unit), (1, 2, 5) if high < 300 * low else (1,))
+    axis.set_major_locator(log_ticks("y", low, high))
+    tick_words(axis, lambda v: format_value(v, unit))
 
 
 def listed(values: Mapping[Any, Any], unit: str) -> str:

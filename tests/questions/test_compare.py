@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,19 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
     titles = [axes.get_title(loc="left") for axes in panels]
     assert len(titles) == len(set(titles)) > 1
     assert all(axes.has_data() or axes.texts for axes in panels)
-    assert "text/html" in panels._repr_mimebundle_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # matplotlib's, of panels without room
+        assert "text/html" in panels._repr_mimebundle_()
+    drawn = [axes for axes in panels if axes.axison]
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name == "levels"  # its rows have names
+    for axes in drawn:
+        low, high = sorted(axes.get_ylim())
+        points = [y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)]
+        assert points
+        assert low <= min(points) <= max(points) <= high
+    if name == "rounds":  # 12 ms and 413 µs on one scale, each with its unit
+        words = {panels[0].yaxis.get_major_formatter()(v) for v in (500, 10_000)}
+        assert words == {"500 µs", "10 ms"}
     assert exp.notice
     assert panels[0].figure.get_supxlabel()
 
