@@ -526,7 +526,7 @@ def report(
             options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
             files = do(folder, progress=progress, **options)
     except ReportError as error:
-        _echo("\n".join(map(str, error.made)))
+        _echo("\n".join(map(str, error.reports)))
         raise
     for file in files:
         _echo(file)

@@ -209,7 +209,7 @@ class StoreError(NetperfError):
 class ReportError(NetperfError):
     """A notebook or its report could not be produced."""
 
-    made: Sequence[Any] = ()
+    reports: Sequence[Any] = ()
     """Paths of the reports that were made anyway."""
 
 

@@ -171,21 +171,17 @@ def to_us(value: float, unit: str) -> float:
     return value * _US[unit]
 
 
-def _prefix(prefix: str) -> float:
+def to_bytes(value: float, prefix: str) -> float:
+    """Convert an amount of data to bytes; `prefix` is K, M, G, T (decimal) or Ki, Mi, Gi, Ti (binary)."""
     key = prefix[:1].upper() + prefix[1:]
     if key not in _PREFIX:
         raise ValueError(f"unknown prefix {prefix!r} (known: {', '.join(p for p in _PREFIX if p)})")
-    return _PREFIX[key]
+    return value * _PREFIX[key]
 
 
 def to_bps(value: float, prefix: str, per: Literal["bit", "byte"]) -> float:
-    """Convert a rate to bits per second; `prefix` is K, M, G, T (decimal) or Ki, Mi, Gi, Ti (binary)."""
-    return value * _prefix(prefix) * (8 if per == "byte" else 1)
-
-
-def to_bytes(value: float, prefix: str) -> float:
-    """Convert an amount of data to bytes; prefixes as in `to_bps`."""
-    return value * _prefix(prefix)
+    """Convert a rate to bits per second; prefixes as in `to_bytes`."""
+    return to_bytes(value, prefix) * (8 if per == "byte" else 1)
 
 
 WRITTEN: dict[str, tuple[tuple[str, float], ...]] = {

@@ -181,9 +181,9 @@ def bundle(
     ingest(store.location)
     if store.declared().hosts.source == "imported" and not all(n.startswith(IMPORT) for n in store.folders()):
         say("imported by an older version, with a copy of its log for each run; import into a new folder to send one")
-    with scratch() as place:
+    with scratch() as copy:
         if anonymous or hide:
-            store, ins = anonymous_copy(store, place, hide)
+            store, ins = anonymous_copy(store, copy, hide)
             for name, stand_in in ins.known.items():
                 say(f"{name} is now {stand_in}")
         reports = report_to(store.location)[-1:]
@@ -199,8 +199,8 @@ def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
     try:
         files = report(folder)
     except ReportError as error:
-        if pdf is not None and error.made:
-            shutil.copyfile(error.made[-1], pdf)
+        if pdf is not None and error.reports:
+            shutil.copyfile(error.reports[-1], pdf)
         raise
     if pdf is not None:
         files.append(Path(shutil.copyfile(files[-1], pdf)))
@@ -278,10 +278,8 @@ def collect(
                 store.write_deployment(number, deployment)
                 _check_proofs(declared, deployment, anyway=anyway, say=say)
                 spent = partial(_spent, declared, store, scheduled)
-                tally = measure(
-                    scheduled, deployment, store, number=number, install=install, enough=enough, spent=spent
-                )
-                say(f"{tally}.")
+                how: dict[str, Any] = {"install": install, "enough": enough, "spent": spent}
+                say(f"{measure(scheduled, deployment, store, number=number, **how)}.")
         if why := failures(scheduled, store):
             raise CollectError(why)
     return store

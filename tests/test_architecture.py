@@ -158,12 +158,10 @@ PROTOCOLS = {
 """Names that several modules of a part have, since they are members of a protocol."""
 DOUBLED = set(
     """
-    AGAIN_S ALIKE ALPHA CHECKS CONNECT_S Change DEFAULT Data ENDS ERROR FAR FEW Factors Finding Found HOME HOSTS
-    Interval KINDS LONG Labels Level METRICS MOST Mask NOTICE ORDER OTHERS PLACES Pair Placement Progress
-    Question Result Row SHARED Shown Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS alternatives ask
-    check clean collect compare conditions counts describe difference dry_run examine find headline in_words
-    joined leftovers levels log main name_of observe overview parse percentiles plain preflight published read
-    read_text saturation source span start text write
+    AGAIN_S ALIKE ALPHA CONNECT_S DEFAULT ENDS ERROR FAR Finding HOME LONG Labels Level METRICS MOST ORDER
+    OTHERS PLACES Pair Placement Result SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS alternatives
+    check clean collect conditions describe dry_run examine headline in_words joined leftovers levels log main
+    observe overview parse preflight read read_text source start text write
     """.split()
 )
 """Other names that still stand in two modules, with different meanings: none may be added."""

@@ -204,8 +204,8 @@ class TestSpec(_Declared):
         options = {
             name: tuple(v) if isinstance(v, list) else v for name, v in {**values.get("options", {}), **own}.items()
         }
-        rest = {name: value for name, value in values.items() if name not in own}
-        return {**rest, "options": options} if options else rest
+        others = {name: value for name, value in values.items() if name not in own}
+        return {**others, "options": options} if options else others
 
 
 def _share(value: object) -> object:

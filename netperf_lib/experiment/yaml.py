@@ -79,7 +79,7 @@ def _rounds(text: str, declared: int) -> int:
 def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
     """Read an experiment from YAML text; see `load_experiment`."""
     node, document = _parsed(text, file)
-    errors = [(_line(node, loc), loc, message) for loc, message in _doubled(node)]
+    errors: list[tuple[int, _Loc, str]] = []
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as invalid:
@@ -145,7 +145,7 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
 
 
 def _bounded(node: yaml.Node | None, file: str) -> None:
-    """Refuse anchors that multiply, overlong numbers and text that cannot be printed."""
+    """Refuse anchors that multiply, keys that occur twice, overlong numbers and text that cannot be printed."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
@@ -166,9 +166,14 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
                     f"{where}: {node.value[:60]!a} contains control or invalid characters; remove them"
                 )
         elif isinstance(node, yaml.MappingNode):
+            names: set[str] = set()
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):
                     raise ExperimentError(f"{where}: a key must be a word, not a list or mapping")
+                if key.value in names:  # of which YAML would silently take the last
+                    line = key.start_mark.line + 1
+                    raise ExperimentError(f"{file}:{line}: {key.value[:60]} occurs twice; keep one of them")
+                names.add(key.value)
                 parts += [key, value]
         else:
             parts = node.value
@@ -214,29 +219,8 @@ def line_of(path: str | os.PathLike[str], loc: tuple[str | int, ...]) -> int:
     return _line(node, loc)
 
 
-def _doubled(node: yaml.Node) -> Iterator[tuple[_Loc, str]]:
-    """YAML silently takes the last of two equal keys; an experiment must not."""
-    todo: list[tuple[yaml.Node, _Loc]] = [(node, ())]
-    met: set[int] = set()  # an alias may occur in many places, even in itself
-    while todo:
-        here, loc = todo.pop()
-        if id(here) in met:
-            continue
-        met.add(id(here))
-        if isinstance(here, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in here.value:
-                name = str(key.value)
-                if name in seen:
-                    yield (*loc, name), "occurs twice; keep one of them"
-                seen.add(name)
-                todo.append((value, (*loc, name)))
-        elif isinstance(here, yaml.SequenceNode):
-            todo += [(item, (*loc, number)) for number, item in enumerate(here.value)]
-
-
-_SHOWN = reprlib.Repr()
-_SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 2, 60, 60
+_QUOTED = reprlib.Repr()
+_QUOTED.maxlevel, _QUOTED.maxstring, _QUOTED.maxother = 2, 60, 60
 
 _PARTS: dict[str, type[BaseModel]] = {
     "hosts": HostsSpec,
@@ -266,7 +250,7 @@ _SENTENCES = {
 def _message(error: Any) -> str:
     """Turn a pydantic error into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
-    quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
+    quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _QUOTED.repr(value)
     if kind == "extra_forbidden":
         part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
         fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]

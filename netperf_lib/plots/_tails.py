@@ -15,7 +15,7 @@ from ..questions.colours import colours
 from ..questions.details import tail_metric
 from ..questions.observe import Observations, details
 from ..questions.runs import is_details
-from ..stats.tail import FEW
+from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
 from .figure import MUTE, conditions, each, legend, legend_height, listed, table_first, tick_words
 
@@ -54,8 +54,8 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     summary = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
-        f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
-        f"n = {each(counts)} per condition."
+        f"percentile of a run (thin lines: every run); open where fewer than {FEW_BEYOND} packets of a run lie "
+        f"beyond it. n = {each(counts)} per condition."
     )
     with plot(2.5 + legend_height(names), caption, f"99th percentile: {summary}.", ax=ax) as axes:
         for name, (colour, marker) in painted.items():
@@ -65,7 +65,7 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
             line = middle[middle["condition"].astype(str) == name].sort_values("percentile")
             beyond = 1 - line["percentile"] / 100
             axes.plot(line["latency_us"], beyond, color=colour, lw=1.8)
-            few = (line["beyond"].astype(float) < FEW).to_numpy()
+            few = (line["beyond"].astype(float) < FEW_BEYOND).to_numpy()
             for mask, fill in ((few, "white"), (~few, colour)):
                 axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
         _nines(axes, float((1 - below_maximum["percentile"] / 100).min()))

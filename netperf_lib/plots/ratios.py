@@ -16,7 +16,7 @@ from ..questions.details import tail_metric, tail_shift
 from ..questions.observe import Observations
 from ..questions.words import effect
 from ..stats import Quantiles
-from ..stats.tail import FEW
+from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
 from .figure import INK, MUTE, VERDICTS, at_right, each, rows_of, tick_words
 
@@ -163,7 +163,7 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
     caption = (
         f"Shift function: {a} divided by {b} at each percentile of latency, with its interval at the "
         f"confidence that all percentiles together require; shaded: the margin of {100 * margin:.3g} %. "
-        f"Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
+        f"Open marks: fewer than {FEW_BEYOND} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )
     with plot(2.3, caption, f"Ratio by percentile: {ratios}.", ax=ax) as axes:

@@ -24,7 +24,7 @@ from ..metrics import ALPHA, MARGIN, METRICS, plural
 from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
-from ..stats.tail import FEW
+from ..stats.tail import FEW_BEYOND
 from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, unchained
 from .runs import HOSTS, nearest, status_counts
 
@@ -354,7 +354,7 @@ def _declared(every: _Every, c: Contrast, declared: bool) -> Sample:
         none = np.zeros(0)
         about = {"names": (names[0], limit_words or names[-1]), "metric": c.metric, "question": c.question or ""}
         refusal = f"no complete run has a value of {c.metric}"
-        return Sample(a=none, b=None if c.b is None else none, refusal=refusal, about=about, **more)
+        return Sample(a=none, b=None if c.b is None else none, refusal=refusal, subject=about, **more)
     a, *others = (of.side(of.matching(side)) for side in sides)
     b = others[0] if others else None
     differ = set(named) if b is None else {f for f in named if c.a.get(f) != (c.b or {}).get(f)}
@@ -399,7 +399,7 @@ def _sample(
     common: dict[str, Any] = {
         "unit_name": what,
         "step": sum(half_step(side.runs) for side in both),
-        "about": {
+        "subject": {
             "metric": of.obs.metric,
             "hosts": tuple(hosts),
             "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
@@ -519,9 +519,9 @@ def _few_packets(of: Blocks, both: Sequence[Side], names: tuple[str, str]) -> st
     for side, name in zip(both, names, strict=False):
         for column in ("packets_count", "messages_count"):
             count = of.obs.column(column, side.conditions).dropna()
-            if len(count) and (fewest := float(count.min())) * share < FEW - 1e-9:
+            if len(count) and (fewest := float(count.min())) * share < FEW_BEYOND - 1e-9:
                 return (
                     f"a run of {name} has {fewest:.0f} packets, about {fewest * share:.2g} beyond this percentile; "
-                    f"at least {FEW} are needed: measure longer"
+                    f"at least {FEW_BEYOND} are needed: measure longer"
                 )
     return ""

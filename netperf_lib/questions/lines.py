@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..metrics import METRICS, format_value
 from ..stats.comparison import UNDECIDED as WORDS
-from ..stats.comparison import counts
+from ..stats.comparison import verdict_counts
 from ..stats.result import quantity
 from .words import as_markdown, effect, span
 
@@ -74,7 +74,7 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
 
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as text: the counts, a heading for each metric and what its names share, and footnotes."""
-    blocks = [counts(r.verdict for r in rows)]
+    blocks = [verdict_counts(r.verdict for r in rows)]
     footnotes: dict[str, int] = {}
     rows = sorted(rows, key=lambda r: ORDER.index(r.verdict))
     for metric in dict.fromkeys(r.metric for r in rows):
@@ -191,4 +191,4 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
         table.append("| " + " | ".join(map(comment, cells)) + " |")
     numbered = [f"[{number}] {note}" for note, number in footnotes.items()]
     foot = [f"- {comment(note)}" for note in (*numbered, *notes)]
-    return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()
+    return "\n".join([f"**{verdict_counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()

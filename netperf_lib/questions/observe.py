@@ -333,7 +333,7 @@ def _level_row(group: pd.DataFrame, metric: str, confidence: float) -> dict[str,
 def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:
     """The level of one condition from its complete observations: the one place that says what is counted.
 
-    With several deployments these are the replicates; from `stats.median_ci.LONG` runs the hours are, if known.
+    With several deployments these are the replicates; from `stats.median_ci.LONG_SERIES` runs the hours are, if known.
     """
     started, hours = rows.get("started_utc"), None
     if started is not None and not started.isna().any() and hasattr(started, "dt"):

@@ -21,8 +21,7 @@ from ..questions.runs import read_data
 from ..questions.tables import Table
 from ..questions.words import Headline, Words, headline
 from ..stats import Family
-from ..stats.result import plain as as_json
-from ..stats.result import quantity
+from ..stats.result import as_json, quantity
 from .blocks import findings, show, verdicts
 
 if TYPE_CHECKING:

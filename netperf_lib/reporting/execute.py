@@ -290,7 +290,7 @@ def report(
         progress(len(reports), len(reports), "report")
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
         error = ReportError(f"{'; '.join(errors)}; the other pages were made: {reports[-1]}")
-        error.made = reports
+        error.reports = reports
         raise error
     return reports
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ..errors import unknown
 from ..metrics import rounds_required
-from .changes import Change, Changes, Trend, changes, trend
+from .changes import Changes, LevelChange, Trend, changes, trend
 from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
 from .median_ci import Level, level
@@ -22,13 +22,13 @@ from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
 __all__ = [
     "BufferAdvice",
     "Buffers",
-    "Change",
     "Changes",
     "Comparison",
     "Diagnosis",
     "Family",
     "InterimAnalysis",
     "Level",
+    "LevelChange",
     "Quantiles",
     "RoundsNeeded",
     "Sample",

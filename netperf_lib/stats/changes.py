@@ -18,15 +18,15 @@ SHORTEST = 4
 """Least number of periods of a level."""
 ORDERS = 999
 """Random orders that a change is compared with."""
-ABRUPT_SHARE, ABRUPT_LEAST, ABRUPT_ERRORS, BESIDE = 0.4, 0.03, 4.0, 9
-"""A change is abrupt if the levels of the `BESIDE` periods on both sides of its edge differ by this share of the whole
+ABRUPT_SHARE, ABRUPT_LEAST, ABRUPT_ERRORS, NEAR_EDGE = 0.4, 0.03, 4.0, 9
+"""A change is abrupt if the levels of the `NEAR_EDGE` periods on both sides of its edge differ by this share of the
 change, by this much, and by this many standard errors. What is not is a slow wave."""
 AGAIN = 0.4
 """Two steps cancel if their sum is less than this share of the first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """A change of level.
 
     Attributes
@@ -56,7 +56,7 @@ class Changes:
 
     Attributes
     ----------
-    abrupt : tuple of Change
+    abrupt : tuple of LevelChange
         In time order.
     wave : tuple of int or None
         Periods in the middle of the lowest and of the highest level, if the series moves slowly between levels (as
@@ -65,7 +65,7 @@ class Changes:
         Highest over lowest level of that wave.
     """
 
-    abrupt: tuple[Change, ...] = ()
+    abrupt: tuple[LevelChange, ...] = ()
     wave: tuple[int, int] | None = None
     wave_ratio: float = 1.0
 
@@ -120,12 +120,12 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
     return Changes(tuple(_at_edges(x, edges)), wave, math.exp(height))
 
 
-def _at_edges(x: Floats, edges: list[int]) -> list[Change]:
+def _at_edges(x: Floats, edges: list[int]) -> list[LevelChange]:
     """Changes at these edges: where the step down undoes the step up, they are one temporary change."""
     bounds = [0, *edges, x.size]
     level = [float(np.median(x[a:b])) for a, b in pairwise(bounds)]
     beside = [
-        (x[max(a, c - BESIDE) : c], x[c : min(b, c + BESIDE)])
+        (x[max(a, c - NEAR_EDGE) : c], x[c : min(b, c + NEAR_EDGE)])
         for a, c, b in zip(bounds, edges, bounds[2:], strict=False)
     ]
     step = [math.log(float(np.median(right) / np.median(left))) for left, right in beside]
@@ -137,9 +137,9 @@ def _at_edges(x: Floats, edges: list[int]) -> list[Change]:
             if abs(math.log(level[i + 2] / level[i])) > AGAIN * abs(step[i]):  # a wave as well
                 sides = [beside[i][0], beside[i + 1][1]]
             around = float(np.median(np.concatenate(sides)))
-            changes.append(Change(edges[i], edges[i + 1], around, level[i + 1]))
+            changes.append(LevelChange(edges[i], edges[i + 1], around, level[i + 1]))
         else:
-            changes.append(Change(edges[i], None, level[i], level[i + 1]))
+            changes.append(LevelChange(edges[i], None, level[i], level[i + 1]))
         i += 2 if back else 1
     return changes
 
@@ -219,7 +219,7 @@ def _abrupt(y: Floats, edges: list[int]) -> list[int]:
         level = [np.median(y[a:b]) for a, b in pairwise(bounds)]
         clear = []
         for i, c in enumerate(edges):
-            left, right = y[max(bounds[i], c - BESIDE) : c], y[c : min(bounds[i + 2], c + BESIDE)]
+            left, right = y[max(bounds[i], c - NEAR_EDGE) : c], y[c : min(bounds[i + 2], c + NEAR_EDGE)]
             se = 1.25 * error * math.sqrt(1 / left.size + 1 / right.size)
             step = abs(float(np.median(right) - np.median(left)))
             need = max(ABRUPT_LEAST, ABRUPT_SHARE * abs(level[i + 1] - level[i]), ABRUPT_ERRORS * se)
@@ -268,7 +268,7 @@ class Trend:
     Attributes
     ----------
     slope, low, high : float
-        Change of the logarithm in a day, and its confidence interval.
+        LevelChange of the logarithm in a day, and its confidence interval.
     confidence : float
     periods : int
     """

@@ -11,13 +11,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..metrics import ALPHA, Better, plural
-from .result import Result, difference, direction, html_table, percent, spread, unit_of, value_words
+from .result import Result, difference_words, direction, html_table, percent, spread, unit_of, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class About(TypedDict, total=False):
+class Subject(TypedDict, total=False):
     """What a contrast is about, for its words: fields of `Comparison`."""
 
     declared: bool
@@ -45,12 +45,12 @@ class Verdict(StrEnum):
 UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
 
 
-def counts(verdicts: Iterable[str]) -> str:
+def verdict_counts(verdicts: Iterable[str]) -> str:
     """How many there are of each: ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
-    every = Counter(UNDECIDED.get(v, v) for v in map(str, verdicts))
-    shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
-    exploratory = f", {n} exploratory" if (n := every["exploratory"]) else ""
-    return f"{every.total()} compared: {shown}{exploratory}"
+    counts = Counter(UNDECIDED.get(v, v) for v in map(str, verdicts))
+    words = [f"{counts[v]} {v}" for v in ("worse", "better", "equivalent", "not decided")]
+    words += [f"{counts['exploratory']} exploratory"] if counts["exploratory"] else []
+    return f"{counts.total()} compared: {', '.join(words)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -68,7 +68,7 @@ class Comparison(Result):
     reason : str
         Why there is no plain answer, or what to know about the one given; may be empty.
     more_rounds : int
-        About how many more of `unit` would settle it; 0 if more of them would not help.
+        Subject how many more of `unit` would settle it; 0 if more of them would not help.
     margin, alpha : float
         Ratios within 1/(1 + margin) … 1 + margin count as equivalent; the share of families with a false verdict.
     family : int
@@ -163,7 +163,7 @@ class Comparison(Result):
             return f"{a}: {'higher' if self.ratio else 'lower'} {self.quantity} than {b} ({values}){tail}"
         interval = spread(self.ratio, self.low, self.high)
         if self.verdict in ("better", "worse"):
-            return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
+            return difference_words(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
         if self.verdict == "equivalent":
             slow = f"; {self.slow_words}" if sum(self.slow) else ""
             size = f"({direction(self.ratio)}{slow})"
@@ -172,8 +172,8 @@ class Comparison(Result):
             return f"{a} against {b}: {self.quantity} inconclusive, {interval}{tail}; {self.reason}"
         if math.isnan(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
-        ends = f"{interval}, {percent(self.confidence)}" if self._bounded else "no interval"
-        effect = f"{direction(self.ratio)} in these runs ({ends}){tail}"
+        bounds = f"{interval}, {percent(self.confidence)}" if self._bounded else "no interval"
+        effect = f"{direction(self.ratio)} in these runs ({bounds}){tail}"
         reason = f": {self.reason}" if self.reason else ""
         return f"{a} against {b}: {self.quantity} {effect}; {self.verdict}{reason}"
 
@@ -181,16 +181,16 @@ class Comparison(Result):
         a, condition = self.names
         unit, limit = unit_of(self.metric), self.threshold or math.nan
         # shares of the threshold; those of zero are stored as a very small one
-        middle, low, high = (
+        value, low, high = (
             value_words(v * limit if v > 1e-4 else 0.0, unit) for v in (self.ratio, self.low, self.high)
         )
         if self.settled:
             negation = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
-            return f"{a}: {self.quantity} {negation}{condition} ({middle}, {bound}){tail}"
+            return f"{a}: {self.quantity} {negation}{condition} ({value}, {bound}){tail}"
         sure = f" at {percent(self.confidence)}" if self.verdict in ("no verdict", "exploratory") else ""
-        ends = f"between {low} and {high}{sure}" if self._bounded else "no interval"
-        text = f"{a}: {self.quantity} {condition}? {self.verdict} ({middle}, {ends}){tail}"
+        bounds = f"between {low} and {high}{sure}" if self._bounded else "no interval"
+        text = f"{a}: {self.quantity} {condition}? {self.verdict} ({value}, {bounds}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
 
     @property
@@ -288,7 +288,7 @@ class Family(Sequence[Comparison]):
     @property
     def summary(self) -> str:
         """How many comparisons have each verdict, in words."""
-        return counts(self.verdicts)
+        return verdict_counts(self.verdicts)
 
     @property
     def counts(self) -> str:
@@ -338,9 +338,9 @@ class Family(Sequence[Comparison]):
     @property
     def notes(self) -> list[str]:
         """Every warning once: those of the family, then those of its contrasts, with the contrasts concerned."""
-        return [*self.warnings, *self.about(lambda c: c.warnings)]
+        return [*self.warnings, *self.concerning(lambda c: c.warnings)]
 
-    def about(self, sayings: Callable[[Comparison], Iterable[str]]) -> list[str]:
+    def concerning(self, sayings: Callable[[Comparison], Iterable[str]]) -> list[str]:
         """Statements about the contrasts, each once, with the contrasts concerned."""
         labels: dict[str, list[str]] = {}
         for c in self:

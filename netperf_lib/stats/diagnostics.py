@@ -6,6 +6,7 @@ Nothing here deletes a value: an outlier is a measurement too, and is excluded o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,23 +103,25 @@ def diagnose(values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, serie
     if x.size < 6 or (x == x[0]).all():
         method = "fewer than 6 runs, or all alike: nothing can be tested"
         return Diagnosis(n=x.size, confidence=1 - alarm, method=method)
-    warnings = []
-    p = float(lag1_p(x[None, :])[0])
-    if p < alarm:
-        warnings.append(f"neighbouring runs resemble each other (p = {p:.2g})")
-    rises, p = rank_correlation(np.arange(float(x.size)), x)
-    if p < alarm:
-        warnings.append(f"the level {'rises' if rises else 'falls'} from run to run (p = {p:.2g})")
-    _, low, high, _ = median_interval(x[None, :])
-    if not low[0] <= hodges_lehmann(x) <= high[0]:
-        warnings.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
-    if np.isfinite(position).all() and (np.diff(position) <= 0).any() and np.ptp(position) > 0:
-        p = rank_correlation(position, x)[1]
-        if p < alarm:
-            warnings.append(f"the place in the round matters (p = {p:.2g})")
     return Diagnosis(
         n=x.size,
         confidence=1 - alarm,
         method=f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}",
-        warnings=tuple(warnings),
+        warnings=tuple(_findings(x, position, alarm)),
     )
+
+
+def _findings(x: Floats, position: Floats, alarm: float) -> Iterator[str]:
+    p = float(lag1_p(x[None, :])[0])
+    if p < alarm:
+        yield f"neighbouring runs resemble each other (p = {p:.2g})"
+    rises, p = rank_correlation(np.arange(float(x.size)), x)
+    if p < alarm:
+        yield f"the level {'rises' if rises else 'falls'} from run to run (p = {p:.2g})"
+    _, low, high, _ = median_interval(x[None, :])
+    if not low[0] <= hodges_lehmann(x) <= high[0]:
+        yield "more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)"
+    if np.isfinite(position).all() and (np.diff(position) <= 0).any() and np.ptp(position) > 0:
+        p = rank_correlation(position, x)[1]
+        if p < alarm:
+            yield f"the place in the round matters (p = {p:.2g})"

@@ -56,9 +56,9 @@ def rank_cap(n: int, error: float, equality: bool) -> int:
     return n if error > SMALL_SHARE else max(2, -(-n // 2))
 
 
-Interval: TypeAlias = tuple[float, float, float]
+Bounds: TypeAlias = tuple[float, float, float]
 """Lower end, upper end and actual error."""
-UNBOUNDED: Interval = (-math.inf, math.inf, 0.0)
+UNBOUNDED: Bounds = (-math.inf, math.inf, 0.0)
 
 
 class Estimate(ABC):
@@ -70,7 +70,7 @@ class Estimate(ABC):
     """The estimate; NaN without observations."""
 
     @abstractmethod
-    def interval(self, error: float, equality: bool = False) -> Interval:
+    def interval(self, error: float, equality: bool = False) -> Bounds:
         """The interval with at most this error; `UNBOUNDED` if none reaches it."""
 
 
@@ -82,9 +82,9 @@ class Rounds(Estimate):
         self._walsh = walsh(d) if 0 < d.size <= EXACT else None
         averages = hodges_lehmann(d) if d.size > EXACT else math.nan
         self.centre = averages if self._walsh is None else median_of_sorted(self._walsh)
-        self._intervals: dict[tuple[float, bool], Interval] = {}
+        self._intervals: dict[tuple[float, bool], Bounds] = {}
 
-    def interval(self, error: float, equality: bool = False) -> Interval:
+    def interval(self, error: float, equality: bool = False) -> Bounds:
         """The interval, never beyond the range of the rounds."""
         if (error, equality) not in self._intervals:
             cap = rank_cap(self.n, error, equality)
@@ -100,7 +100,7 @@ class Median(Estimate):
         self.d, self.n = d, d.size
         self.centre = float(np.median(d)) if d.size else math.nan
 
-    def interval(self, error: float, equality: bool = False) -> Interval:
+    def interval(self, error: float, equality: bool = False) -> Bounds:
         """The interval of the values themselves, as a level has it."""
         _, low, high, confidence = median_interval(np.exp(self.d)[None, :], 1 - error)
         if not 0 < error < 1 or confidence < 1 - error:
@@ -118,7 +118,7 @@ class Units(Estimate):
         self.n, self.variance, self.df = y.size, variance, df
         self.centre = float(y.mean()) if y.size else math.nan
 
-    def interval(self, error: float, equality: bool = False) -> Interval:
+    def interval(self, error: float, equality: bool = False) -> Bounds:
         """The interval of Student's t."""
         if self.df < 1 or error <= 0:
             return UNBOUNDED
@@ -140,7 +140,7 @@ class Unblocked(Estimate):
         if self.n:
             self.centre = float(x.mean() - y.mean() if units else np.median(self._shifts))
 
-    def interval(self, error: float, equality: bool = False) -> Interval:
+    def interval(self, error: float, equality: bool = False) -> Bounds:
         """The interval of Mann and Whitney's test, or of Welch's."""
         n, m = self.x.size, self.y.size
         if error <= 0 or self.n < 2:
@@ -224,8 +224,8 @@ def decide(
     return decisions
 
 
-def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = False) -> Interval:
-    """Interval with an error of at most `alpha`, at all looks together if `sequential`."""
+def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = False) -> Bounds:
+    """Bounds with an error of at most `alpha`, at all looks together if `sequential`."""
     low, high, error = e.interval(nominal_level(e.n, alpha) if sequential else alpha, equality)
     return low, high, alpha if sequential and error else error
 

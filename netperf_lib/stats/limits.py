@@ -14,7 +14,7 @@ from typing import Any
 from ..metrics import format_value
 
 UNKNOWN = "not known"
-KINDS: dict[str, str] = {
+KIND_OF_CAUSE: dict[str, str] = {
     "receive window": "window",
     "send buffer": "window",
     "window": "window",
@@ -127,7 +127,7 @@ class Limit:
     @property
     def cause(self) -> str:
         """The first cause in one word: link, window, loss, cpu, rate, or not known."""
-        return KINDS.get(self.causes[0], self.causes[0]) if self.causes else UNKNOWN
+        return KIND_OF_CAUSE.get(self.causes[0], self.causes[0]) if self.causes else UNKNOWN
 
     @property
     def name(self) -> str:
@@ -165,7 +165,7 @@ def held_back(e: Evidence) -> Limit:
     # the run itself disproves a limit well below what it reached
     others = {k: v for k, v in roofs(e).items() if k != first.causes[0] and v >= DISPROVED * e.bps}
     if "window" in first.causes or (e.buffer_set and first.cause == "window"):
-        others = {k: v for k, v in others.items() if KINDS.get(k) != "window"}
+        others = {k: v for k, v in others.items() if KIND_OF_CAUSE.get(k) != "window"}
     if not others:
         return first
     following = min(others, key=lambda k: others[k])
@@ -206,7 +206,7 @@ def _figure(e: Evidence, cause: str) -> str:
         return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
     if cause == "loss":
         return f"{100 * (e.sent_again_share or 0):.2f} % sent again"
-    if KINDS.get(cause) == "window":
+    if KIND_OF_CAUSE.get(cause) == "window":
         largest = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}
         both = [size for size in largest.values() if size]
         size = largest.get(cause) or (min(both) if both else e.window_bytes)
@@ -226,9 +226,8 @@ def roofs(e: Evidence) -> dict[str, float]:
         per_window = 8e6 * e.streams / e.rtt_min_us
         if e.receive_max_bytes:
             full = e.window_bytes / e.receive_buffer_bytes if e.window_bytes and e.receive_buffer_bytes else 0.5
-            rates["receive window"] = (
-                IN_FLIGHT["receive window"] * min(full, PAYLOAD) * e.receive_max_bytes * per_window
-            )
+            share = IN_FLIGHT["receive window"] * min(full, PAYLOAD)
+            rates["receive window"] = share * e.receive_max_bytes * per_window
         if e.send_max_bytes:
             # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at least
             share = max(IN_FLIGHT["send buffer"], min(_in_flight(e) / e.send_max_bytes, FULL_BUFFER[1]))
@@ -249,9 +248,8 @@ def _declared(e: Evidence) -> Limit | None:
             return Limit(causes=("rate",), share=share, reason=f"{_percent(share)} of the rate that the test asked for")
     if e.cap_bps and e.bps >= OF_CAP * e.cap_bps:
         share = e.bps / e.cap_bps
-        return Limit(
-            causes=("link",), share=share, reason=f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
-        )
+        text = f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
+        return Limit(causes=("link",), share=share, reason=text)
     return None
 
 
@@ -327,14 +325,11 @@ def _window(e: Evidence) -> Limit | None:
         return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
         share = max(e.unsent_none_share, 1 - e.busy_share)
-        text = (
-            f"nothing was left to send {_percent(share)} of the time, though neither a window nor a processor is full"
-        )
-        return Limit(reason=text)
+        text = f"nothing was left to send {_percent(share)} of the time"
+        return Limit(reason=f"{text}, though neither a window nor a processor is full")
     if max(receive, send) >= SOME:
-        return Limit(
-            reason=f"{_percent(receive)} of the time limited by the receive window, {_percent(send)} by the send buffer"
-        )
+        text = f"{_percent(receive)} of the time limited by the receive window, {_percent(send)} by the send buffer"
+        return Limit(reason=text)
     return None
 
 
@@ -348,11 +343,8 @@ def _path(e: Evidence) -> Limit:
     if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and _filled(e) < 0.7:
         return Limit(causes=("link",), reason=f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path")
     if again >= LOST and (e.sent_again_count or 0) >= 3 and (clear or again >= LOST_IN_QUEUE):
-        return Limit(
-            causes=("loss",),
-            share=again,
-            reason=f"{100 * again:.2f} % sent again, no queue: loss, or a cap without one",
-        )
+        text = f"{100 * again:.2f} % sent again, no queue: loss, or a cap without one"
+        return Limit(causes=("loss",), share=again, reason=text)
     return Limit(reason=text)
 
 
@@ -360,9 +352,8 @@ def _from_log(e: Evidence) -> Limit:
     """The same from the log and the settings alone: windows, link and loss only where the idle path is known."""
     for cause, process in (("receiver's CPU", e.receiver), ("sender's CPU", e.sender)):
         if process and process[0] >= FULL_CORE:
-            return Limit(
-                causes=(cause,), share=min(1.0, process[0]), reason=f"{_percent(process[0])} of a core, says the log"
-            )
+            text = f"{_percent(process[0])} of a core, says the log"
+            return Limit(causes=(cause,), share=min(1.0, process[0]), reason=text)
     if not e.rtt_min_us:
         return Limit(reason="the log alone does not tell: the round-trip time of the idle path is not known")
     rtt = e.rtt_us or e.rtt_min_us

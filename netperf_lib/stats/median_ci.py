@@ -17,7 +17,7 @@ from ..metrics import plural
 from .rank_tests import hodges_lehmann, lag1_p
 from .result import Floats, Result, check_share, numbers, percent, quantity, unit_of, value_words
 
-LONG = 600
+LONG_SERIES = 600
 """From this many rounds the hour is the unit of a level and of a threshold, where it is known."""
 
 
@@ -113,7 +113,7 @@ def level(
         several, the level is the geometric mean of their medians, and Student's t over them gives its interval; where
         one of the medians is zero, it is the median of them.
     hours : array_like, shape (runs,), optional
-        Hour in which each run was measured: from `LONG` runs these are what is counted, for the runs of an hour
+        Hour in which each run was measured: from `LONG_SERIES` runs these are what is counted, for the runs of an hour
         resemble each other. The level is then the median of the hours' medians.
 
     Raises
@@ -140,9 +140,14 @@ def level(
         return _over_units(medians, confidence, metric, dropped)
     if medians.size > 1:  # levels of zero have no geometric mean
         x, unit = medians, "deployment"
-    elif hours is not None and x.size >= LONG:
+    elif hours is not None and x.size >= LONG_SERIES:
         when = np.asarray(hours)[finite]
         x, unit = _medians(x, when, np.unique(when)), "hour"
+    return _over_runs(x, unit, confidence, metric, dropped)
+
+
+def _over_runs(x: Floats, unit: str, confidence: float, metric: str, dropped: int) -> Level:
+    """Level over runs, or over the medians of hours."""
     median = low = high = math.nan
     real = 0.0
     if x.size:

@@ -13,7 +13,7 @@ from ..metrics import ALPHA, MARGIN, plural, rounds_required
 from .comparison import Family, Verdict
 from .intervals import rank_cap, student
 from .rank_tests import signed_rank_cut
-from .result import Floats, Shown, check_share, percent
+from .result import Floats, Statement, check_share, percent
 
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
@@ -26,7 +26,7 @@ _SIMULATED = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RoundsNeeded(Shown):
+class RoundsNeeded(Statement):
     """How many rounds (or deployments) to plan.
 
     Attributes
@@ -69,9 +69,9 @@ def rounds_needed(
         Contrasts among which alpha is shared; those far beyond their margin hand their share on, and do not count.
     rounds : int, optional
         Rounds in each of several deployments: asks for the number of deployments.
-    between : float, default 0
+    between : float
         Coefficient of variation of the ratio from one deployment to the next; only with `rounds`.
-    slow : float, default 0
+    slow : float
         Share of runs that are 1.5 times as slow as the others, as on every real cloud.
 
     Raises
@@ -90,9 +90,8 @@ def rounds_needed(
     >>> npl.stats.rounds_needed(0.05, margin=0.1).rounds
     10
     """
-    check_share(cv, "cv")
-    check_share(margin, "margin")
-    check_share(alpha, "alpha", below=0.5)
+    for name, share in {"cv": cv, "margin": margin, "alpha": alpha}.items():
+        check_share(share, name)
     check_share(family, "family", below=math.inf)
     edge, sd = math.log1p(margin), math.sqrt(2 * math.log1p(cv * cv))
     shared = f" in a family of {family} contrasts" if family > 1 else ""
@@ -161,7 +160,7 @@ def _simulated(n: int, edge: float, sd: float, alpha: float, slow: float) -> flo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class InterimAnalysis(Shown):
+class InterimAnalysis(Statement):
     """Whether a running experiment may stop.
 
     Attributes

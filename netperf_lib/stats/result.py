@@ -17,7 +17,7 @@ from ..metrics import METRICS, format_value
 Floats = npt.NDArray[np.float64]
 
 
-class Shown:
+class Statement:
     """A finding in words, as JSON, and as a cell of a notebook."""
 
     __slots__ = ()
@@ -35,7 +35,7 @@ class Shown:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field and the words, as JSON types; values that are not finite are None."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
+        return {f.name: as_json(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  ! {w}" for w in self.warnings)
@@ -48,7 +48,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Result(Shown):
+class Result(Statement):
     """A statement with what it rests on.
 
     Attributes
@@ -77,7 +77,7 @@ class Result(Shown):
         return f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Return `value` as JSON types; a float that is not finite becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -86,9 +86,9 @@ def plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
-        return [plain(v) for v in value]
+        return [as_json(v) for v in value]
     return value
 
 
@@ -150,7 +150,7 @@ def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> s
     return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
 
 
-def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
+def difference_words(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     """Say that `a` differs from `b`: the estimate, and the end of the interval that is closer to no difference."""
     size = size_words(ratio)
     times = size.endswith("times")  # one way to write both numbers

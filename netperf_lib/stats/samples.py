@@ -14,7 +14,7 @@ import scipy
 
 from ..errors import StatsError
 from ..metrics import ALPHA, MARGIN, Better, plural, rounds_required
-from .comparison import About, Comparison, Family, Verdict
+from .comparison import Comparison, Family, Subject, Verdict
 from .intervals import (
     ABOVE,
     DEPLOYMENTS,
@@ -34,7 +34,7 @@ from .intervals import (
     nominal_level,
     without_far,
 )
-from .median_ci import LONG
+from .median_ci import LONG_SERIES
 from .rank_tests import lag1_p, median
 from .result import Floats, check_share, numbers, percent, quantity
 
@@ -69,7 +69,7 @@ class Sample:
     unit : ndarray of int, shape (rounds,), optional
         Deployment or experiment of each round: with several, these are the replicates.
     hour : ndarray of int, shape (rounds,), optional
-        Hour in which each round was measured; from `LONG` rounds it is the unit for a threshold.
+        Hour in which each round was measured; from `LONG_SERIES` rounds it is the unit for a threshold.
     threshold : float, optional
         In the unit of the metric; needed where `b` is None.
     limit : {"below", "at least"}
@@ -93,7 +93,7 @@ class Sample:
         Why there can be no verdict, known from elsewhere.
     warnings : tuple of str
         What else the reader must know.
-    about : dict
+    subject : dict
         For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question`; see `Comparison`.
     """
 
@@ -115,7 +115,7 @@ class Sample:
     step: float = 0.0
     refusal: str = ""
     warnings: tuple[str, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    subject: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def edge(self) -> float:
@@ -263,7 +263,7 @@ class _Data:
         self.d, self.unit = np.clip((logs[0] - base)[ok], -ZERO, ZERO), unit[ok]
         self.excess, self.unknown = _excess(unit[only_a], unit[only_b]), _excess(unit[absent], unit[:0])[1]
         self.failed, self.absent = (int(only_a.sum()), int(only_b.sum())), int(absent.sum())
-        if s.b is None and s.hour is not None and self.units == 1 and self.d.size >= LONG:
+        if s.b is None and s.hour is not None and self.units == 1 and self.d.size >= LONG_SERIES:
             hour = np.asarray(s.hour)[ok]
             self.d = np.array([np.median(self.d[hour == h]) for h in np.unique(hour)])
             self.unit, self.hourly = np.zeros(self.d.size, dtype=np.intp), True
@@ -441,7 +441,7 @@ def _comparison(
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""
         verdict, more = Verdict.NONE if not n else Verdict.EXPLORATORY, 0
     method, estimand, assumed = _basis(data, decision, rules.design)
-    metric = str(s.about.get("metric", ""))
+    metric = str(s.subject.get("metric", ""))
     return Comparison(
         verdict=verdict,
         ratio=_ratio(centre),
@@ -469,7 +469,7 @@ def _comparison(
         estimand=estimand,
         threshold=s.threshold if s.b is None else None,
         design=rules.design,
-        **{"quantity": quantity(metric) or "value", **s.about},
+        **{"quantity": quantity(metric) or "value", **s.subject},
     )
 
 
@@ -543,7 +543,7 @@ def _failures(data: _Data) -> list[str]:
     """What failed, on which side, and whether one side failed more often than chance allows."""
     remarks = []
     a, b = data.failed
-    names = data.sample.about.get("names", ("A", "B"))
+    names = data.sample.subject.get("names", ("A", "B"))
     n = data.scheduled
     if a or b:
         text = f"failed, missing or repeated: {names[0]} in {a} of {plural(n, 'round')}"
@@ -615,7 +615,7 @@ def compare_samples(
     family: int = 1,
     better: Better | None = "higher",
     paired: bool = True,
-    **about: Unpack[About],
+    **subject: Unpack[Subject],
 ) -> Comparison:
     """Compare condition A with condition B, given as arrays.
 
@@ -635,7 +635,7 @@ def compare_samples(
     paired : bool, default True
         False: the values were not measured in common rounds. Any drift between the two sides is then part of the
         difference, and the result says so.
-    **about
+    **subject
         For the words: `declared` (False: exploratory, an interval but no verdict), `metric`,
         `quantity`, `names`, `context`, `scope`; see `Comparison`.
 
@@ -658,9 +658,9 @@ def compare_samples(
     if better not in ("higher", "lower", None):
         raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
     x, y = numbers(a, "a"), numbers(b, "b")
-    declared, step = bool(about.get("declared", True)), half_step(x) + half_step(y)
-    words = {name: value for name, value in about.items() if name != "declared"}
-    sample = Sample(a=x, b=y, margin=margin, better=better, paired=paired, declared=declared, step=step, about=words)
+    declared, step = bool(subject.get("declared", True)), half_step(x) + half_step(y)
+    words = {name: value for name, value in subject.items() if name != "declared"}
+    sample = Sample(a=x, b=y, margin=margin, better=better, paired=paired, declared=declared, step=step, subject=words)
     # Bonferroni: the share of this contrast alone
     [c] = judge_samples([sample], alpha=alpha / family)
     shared = f" for a family of {family} contrasts" if family > 1 else ""

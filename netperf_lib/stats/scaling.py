@@ -58,7 +58,7 @@ class Streams(Result):
         return text
 
 
-def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:
+def enough_and_best(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:
     """Index of the smallest level shown to reach `share` of every other one, and of the one with the highest median.
 
     The rates are (rounds, levels), by increasing number of streams. A level is enough where its ratio to each other
@@ -130,7 +130,7 @@ def streams(
     best = counts[int(np.argmax(np.nanmedian(rates, axis=0)))]
     reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
     if len(complete) >= need:
-        smallest, top = saturation(complete, share, alpha)
+        smallest, top = enough_and_best(complete, share, alpha)
         best, enough = counts[top], None if smallest is None else counts[smallest]
         reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
     if enough == best == max(counts) and len(counts) > 1:

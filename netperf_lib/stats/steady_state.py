@@ -76,10 +76,10 @@ def mser(curve: Floats) -> int:
     n = curve.size
     if n < 4:
         return 0
-    rest = np.cumsum(curve[::-1] - curve.mean())[::-1]
+    sums = np.cumsum(curve[::-1] - curve.mean())[::-1]
     squares = np.cumsum(((curve - curve.mean()) ** 2)[::-1])[::-1]
     left = n - np.arange(n)
-    error = (squares - rest**2 / left) / left**2
+    error = (squares - sums**2 / left) / left**2
     error = error[: n // 2 + 1]
     return int(np.flatnonzero(error <= 2 * error.min())[0])
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 from ..metrics import ALPHA, MARGIN, plural
 from ..tools.parsed import Percentile
-from .comparison import About, Comparison
+from .comparison import Comparison, Subject
 from .result import Result
 from .samples import compare_samples
 
-FEW = 10
+FEW_BEYOND = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
 
 
@@ -43,7 +43,7 @@ class Quantiles(Result):
     @property
     def flagged(self) -> tuple[float, ...]:
         """Percentiles with fewer than 10 observations beyond them in some run."""
-        return tuple(p for p, k in zip(self.percentiles, self.beyond, strict=True) if k is not None and k < FEW)
+        return tuple(p for p, k in zip(self.percentiles, self.beyond, strict=True) if k is not None and k < FEW_BEYOND)
 
     @property
     def words(self) -> str:
@@ -54,7 +54,7 @@ class Quantiles(Result):
         return iter(self.comparisons)
 
 
-def name_of(percentile: float) -> str:
+def percentile_name(percentile: float) -> str:
     """Name a percentile: ``median``, ``99.9th percentile``."""
     if percentile == 50:
         return "median"
@@ -69,7 +69,7 @@ def tails(
     percentiles: Sequence[float] = (99.0, 99.9),
     margin: float = MARGIN,
     alpha: float = ALPHA,
-    **about: Unpack[About],
+    **subject: Unpack[Subject],
 ) -> Quantiles:
     """Compare percentiles of two conditions, one value per run; many of them form Doksum's shift function.
 
@@ -79,7 +79,7 @@ def tails(
         The runs of each side by round: the percentiles in the log of each run.
     percentiles : sequence of float
         Percentiles to compare; a round in which a run lacks one is left out of its comparison.
-    margin, **about
+    margin, **subject
         As in `compare_samples`.
     alpha : float, default 0.05
         Share of calls that may hold a false verdict; the percentiles share it.
@@ -98,20 +98,19 @@ def tails(
     """
     levels = tuple(float(p) for p in percentiles)
     stated = [[{q.percentile: q for q in run} for run in side] for side in (a, b)]
-    what = about.get("quantity", "latency")
+    what = subject.get("quantity", "latency")
     comparisons, fewest = [], []
     for p in levels:
-        names: About = {**about, "quantity": f"{what} ({name_of(p)})"}
+        names: Subject = {**subject, "quantity": f"{what} ({percentile_name(p)})"}
         sides = [[run[p].latency_us if p in run else math.nan for run in side] for side in stated]
-        comparisons.append(
-            compare_samples(*sides, margin=margin, alpha=alpha, family=len(levels), better="lower", **names)
-        )
+        how: dict[str, Any] = {"margin": margin, "alpha": alpha, "family": len(levels), "better": "lower"}
+        comparisons.append(compare_samples(*sides, **how, **names))
         counts = (run[p].beyond for side in stated for run in side if p in run)
         fewest.append(min((count for count in counts if count is not None), default=None))
     warnings = [
-        f"{name_of(p)}: a run has only {plural(k, 'observation')} beyond it, fewer than {FEW}"
+        f"{percentile_name(p)}: a run has only {plural(k, 'observation')} beyond it, fewer than {FEW_BEYOND}"
         for p, k in zip(levels, fewest, strict=True)
-        if k is not None and k < FEW
+        if k is not None and k < FEW_BEYOND
     ]
     return Quantiles(
         comparisons=tuple(comparisons),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..errors import StatsError
 from ..metrics import ALPHA, format_value, plural
 from .comparison import Comparison
 from .median_ci import Level, level
-from .result import Floats, Result, Shown, numbers, percent, value_words
+from .result import Floats, Result, Statement, numbers, percent, value_words
 from .samples import compare_samples
 
 _PAGE = 4096
@@ -22,7 +22,7 @@ _LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class BufferAdvice(Shown):
+class BufferAdvice(Statement):
     """Which TCP buffer a rate needs, and how to set it.
 
     Attributes
@@ -213,13 +213,9 @@ def buffers(
     >>> round(npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median, 3)
     0.5
     """
-    names = {"windows": windows, "throughput": throughput, "rtt_us": rtt_us}
-    columns, block = [numbers(values, name) for name, values in names.items()], np.asarray(rounds)
-    if len({block.size, *(x.size for x in columns)}) > 1:
-        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
-    complete = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
-    size, rate, rtt = (x[complete] for x in columns)
-    numbers_of_rounds, block = np.unique(block[complete], return_inverse=True)
+    columns = [numbers(v, name) for v, name in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
+    (size, rate, rtt), complete = _complete(columns, np.asarray(rounds).size)
+    numbers_of_rounds, block = np.unique(np.asarray(rounds)[complete], return_inverse=True)
     if (sizes := np.unique(size).size) < 2:
         raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}")
     x, y = np.log(8e6 * size / rtt), np.log(rate)
@@ -242,6 +238,14 @@ def buffers(
         assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
         warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
     )
+
+
+def _complete(columns: Sequence[Floats], runs: int) -> tuple[list[Floats], npt.NDArray[np.bool_]]:
+    """The values of the runs that have all of them, and which ones these are."""
+    if len({runs, *(x.size for x in columns)}) > 1:
+        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
+    complete = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
+    return [x[complete] for x in columns], complete
 
 
 def _held_out(

@@ -27,7 +27,7 @@ from netperf_lib.reporting.book import combine
 from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.html import inlined
 from netperf_lib.reporting.summary import Summary
-from netperf_lib.stats.result import difference, spread
+from netperf_lib.stats.result import difference_words, spread
 
 from ..conftest import REPO
 from . import made
@@ -94,9 +94,9 @@ def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubte
 
 
 def test_an_effect_and_its_bound_are_written_in_one_way() -> None:
-    assert "151" not in difference(3.3, 2.51, "16 streams", "1 stream", "throughput")
-    assert difference(3.3, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 2.5 times")
-    assert difference(2.9, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 151 %")
+    assert "151" not in difference_words(3.3, 2.51, "16 streams", "1 stream", "throughput")
+    assert difference_words(3.3, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 2.5 times")
+    assert difference_words(2.9, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 151 %")
     assert effect(2.51, -1, times=True) == "×2.5"
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from netperf_lib.data.connections import evidence, read_samples
 from netperf_lib.metrics import EVIDENCE
 from netperf_lib.questions.limits import of_run
-from netperf_lib.stats.limits import KINDS, Evidence, Limit, held_back
+from netperf_lib.stats.limits import KIND_OF_CAUSE, Evidence, Limit, held_back
 
 PAYLOAD_OF_LINK = 0.962
 
@@ -147,7 +147,7 @@ processes = st.none() | st.tuples(st.floats(0, 1), st.floats(0, 1))
 )
 def test_any_evidence_gives_an_answer_whose_ceiling_is_not_below_what_was_reached(e: Evidence) -> None:
     result = held_back(e)
-    assert {KINDS.get(c, c) for c in result.causes} <= {"link", "window", "loss", "cpu", "rate"}
+    assert {KIND_OF_CAUSE.get(c, c) for c in result.causes} <= {"link", "window", "loss", "cpu", "rate"}
     assert len(set(result.causes)) == len(result.causes)
     if result.ceiling_bps is not None:
         assert result.ceiling_bps >= e.bps
