@@ -320,14 +320,14 @@ def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) 
         content |= {"experiment": store.experiment, "runs": seen}
         generation = hashlib.sha256(orjson.dumps(content)).hexdigest()[:16]
         footer = {"netperf_generation": generation}
-        content["tables"] = [table for table, writer in writers.items() if writer.close(footer)]
+        content["tables"] = [table for table, writer in writers.items() if writer.finish(footer)]
     for table in DETAIL:
         if table not in content["tables"]:
             files.remove(f"tables/{table}/{name}")
     with PartWriter("runs", partial(files.new_file, f"tables/runs/{name}")) as writer:
         writer.add(runs_table(rows))
         packed = base64.b64encode(zlib.compress(orjson.dumps(content))).decode()
-        writer.close(footer | {"netperf_part": packed})
+        writer.finish(footer | {"netperf_part": packed})
     return generation
 
 

@@ -241,19 +241,17 @@ def parse_files(
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
         workers = 1  # other processes cannot read the standard input of this one
-    tasks = [(i, names[i : i + BATCH]) for i in range(0, len(names), BATCH)]
+    batch = BATCH
     if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
         workers = os.cpu_count()
-        # a large file is worth a separate task
-        tasks = [(i, names[i : i + 1]) for i in range(len(names))] if len(names) < BATCH else tasks
-    results: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
-    done = 0
-    for (first, batch), result in run_all(_read_batch, tasks, workers or 1):
-        results[first] = result
-        done += len(batch)
+        batch = 1 if len(names) < BATCH else BATCH  # a large file is worth a separate task
+    tasks = [tuple(names[i : i + batch]) for i in range(0, len(names), batch)]
+    results: dict[tuple[str, ...], tuple[list[dict[str, Any]], list[str]]] = {}
+    for task, result in run_all(_read_batch, tasks, workers or 1):
+        results[task] = result
         if progress is not None:
-            progress(done, len(names))
-    ordered = [results[first] for first in sorted(results)]
+            progress(sum(map(len, results)), len(names))
+    ordered = [results[task] for task in tasks]
     return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
 
 
@@ -288,7 +286,7 @@ def _size(name: str) -> int:
         return 0
 
 
-def _read_batch(_: int, names: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_batch(*names: str) -> tuple[list[dict[str, Any]], list[str]]:
     runs: list[dict[str, Any]] = []
     errors: list[str] = []
     for name in names:

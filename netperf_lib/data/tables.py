@@ -14,8 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -72,22 +71,19 @@ _UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
 """Long texts that no query searches: without statistics, like the metrics of ``runs``."""
 
 
-class PartWriter:
+class PartWriter(ExitStack):
     """One part of a table, written a row group at a time; without rows no file appears.
 
-    `place` provides the local path or file to write to, and makes the file appear when it ends successfully.
+    `new_file` provides the local path or file to write to, and makes the file appear when it ends successfully.
     """
 
-    def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
-        self._table, self._place = table, place
-        self._stack = ExitStack()
+    def __init__(self, table: TableName, new_file: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
+        super().__init__()
+        self._table, self._new_file = table, new_file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
         self._rows: list[RunRows] = []
         self._count = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def add(self, rows: pa.Table | RunRows) -> None:
         """Add rows; at most one row group more than these is held in memory."""
@@ -108,10 +104,9 @@ class PartWriter:
             unlike = _UNLIKE if self._table == "runs" else ()
             unsought = (*_UNSOUGHT, *METRICS, *EVIDENCE) if self._table == "runs" else ()
             text = [f.name for f in waiting.schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
-            place = self._stack.enter_context(self._place())
-            self._writer = self._stack.enter_context(
+            self._writer = self.enter_context(
                 pq.ParquetWriter(
-                    place,
+                    self.enter_context(self._new_file()),
                     waiting.schema.remove_metadata(),
                     compression="zstd",
                     compression_level=3,
@@ -129,20 +124,15 @@ class PartWriter:
         remaining = waiting.slice(rows)
         self._waiting, self._count = [remaining], remaining.num_rows
 
-    def close(self, metadata: Mapping[str, str]) -> bool:
+    def finish(self, metadata: Mapping[str, str]) -> bool:
         """Write the remaining rows and the footer; return whether there were rows, and so a file."""
         if self._count:
             self._flush(self._count)
         if self._writer is None:
             return False
         self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION), **metadata})
-        self._stack.close()
+        self.close()
         return True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,11 @@ def _root(store: Store, root: str | None) -> Iterator[str]:
 
 def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list[str]:
     """Problems of an experiment."""
-    problems = _documents(store)
+    problems: list[str] = []
+    plan, frozen = _documents(store, problems)
+    placed: Mapping[int, Mapping[str, Any]] = {}
+    with _collecting(problems), explained(f"{store.url}/hosts"):
+        placed = store.deployments()
     try:
         with explained(store.url):
             places = store.places()
@@ -106,14 +110,6 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     tables = Tables(store, store)
     with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
-    frozen: str | None = None
-    plan: dict[str, Any] = {}
-    placed: Mapping[int, Mapping[str, Any]] = {}
-    with _collecting([]):  # problems of these were reported above
-        plan = store.read_plan() or {}
-        frozen = store.declaration().digest
-    with _collecting([]):
-        placed = store.deployments()
     trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
     tasks = []
     for block, runs in tables.blocks.items():
@@ -149,9 +145,8 @@ def _imports(store: Store, names: Sequence[str], digests: Mapping[str, set[str]]
     problems: dict[str, list[str]] = {}
     for name in names:
         with store.raw(name, digests.get(name)) as raw:
-            if wrong := [*_raw(raw)]:
-                problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in wrong]
-    return problems
+            problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in _raw(raw)]
+    return {name: wrong for name, wrong in problems.items() if wrong}
 
 
 @contextmanager
@@ -165,27 +160,26 @@ def _collecting(problems: list[str], where: str = "") -> Iterator[None]:
         problems.append(f"{where}: the content is damaged ({error!r})")
 
 
-def _documents(store: Store) -> list[str]:
-    """Problems of the declaration, the plan and the deployments."""
-    problems: list[str] = []
+def _documents(store: Store, problems: list[str]) -> tuple[Mapping[str, Any], str | None]:
+    """The plan and the digest of the frozen contrasts, as far as they can be read; their problems are added."""
+    plan: dict[str, Any] | None = None
+    digest: str | None = None
     with _collecting(problems, f"{store.url}/plan.json"), explained(store.url):
-        declared = store.declaration()
         plan = store.read_plan()
-        if plan is None:
-            if store.digests():
-                problems.append(f"{store.url}/plan.json is missing")
-        else:
-            problems += _plan(store, plan, declared.digest)
+        declared = store.declaration()
+        digest = declared.digest
+        if plan is not None:
+            problems += _plan(store, plan, digest)
             problems += _declared(store, plan, declared)
-        for utc, contrast in declared.added:
-            if utc is None and declared.digest is not None:
-                problems.append(
-                    f"{store.url}/experiment.yaml: a contrast ({contrast.question or contrast.metric}) was written "
-                    "into it after the first run"
-                )
-    with _collecting(problems), explained(f"{store.url}/hosts"):
-        store.deployments()
-    return problems
+        elif store.digests():
+            problems.append(f"{store.url}/plan.json is missing")
+        problems += (
+            f"{store.url}/experiment.yaml: a contrast ({contrast.question or contrast.metric}) was written into it "
+            "after the first run"
+            for utc, contrast in declared.added
+            if utc is None and digest is not None
+        )
+    return plan or {}, digest
 
 
 def _declared(store: Store, plan: Mapping[str, Any], declared: Declaration) -> Iterator[str]:
@@ -356,17 +350,15 @@ def _runs_of(part: Part) -> dict[str, str]:
 
 def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     """How the parts of a block differ from freshly built ones."""
-    problems = []
-    with scratch() as place:
-        again = Store(place, store.experiment)
+    with scratch() as folder:
+        again = Store(folder, store.experiment)
         make_part(store, again, block, runs)
         here, fresh = Tables(store, store), Tables(again, again)
-        problems += [
+        return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
             if (wrong := _unequal(here.parts(table).get(block), fresh.parts(table).get(block)))
         ]
-    return problems
 
 
 SHARES = 8

@@ -82,7 +82,7 @@ def to_parquet(log: str, out: str) -> int:
         for table, rows in tables.detail("bench", "r1", [run]):
             if table == "samples":
                 part.add(rows)
-        part.close({})
+        part.finish({})
     return run.samples_count
 
 

@@ -396,7 +396,7 @@ def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
                 assert table == "samples"
                 writer.add(rows)
             most = max(most, pa.total_allocated_bytes())
-        writer.close({})
+        writer.finish({})
     file = pq.ParquetFile(part)
     assert file.metadata.num_rows == 4_000_000
     assert file.metadata.row_group(0).num_rows == GROUP_ROWS
