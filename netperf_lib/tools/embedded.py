@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .iperf3.document import keep_doubles
+from .iperf3.document import as_dict, keep_doubles
 
 _OTHERS = re.compile(
     r'\s*(?:\[\s*[{\["]|\{\s*"(?!(?:start|intervals|streams|end|error|event|latencies|ntttcp[sr])"\s*:))'
@@ -37,11 +37,8 @@ def embedded(text: str) -> list[tuple[int, str]]:
 
 def _logs(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        if _keys(value, "start") & {"connected", "version"} or _keys(value, "end") & {
-            "sum",
-            "sum_sent",
-            "sum_received",
-        }:
+        own = {*as_dict(value.get("start")), *as_dict(value.get("end"))}
+        if own & {"connected", "version", "sum", "sum_sent", "sum_received"}:
             # foreign keys go to the end: a document that begins with its own keys is not searched for logs
             yield json.dumps({k: value[k] for k in ("start", "intervals", "end") if k in value} | value)
             return
@@ -53,8 +50,3 @@ def _logs(value: Any) -> Iterator[str]:
             yield from _logs(inner)
     elif isinstance(value, str) and ("\n" in value or value.lstrip().startswith("{")):
         yield value
-
-
-def _keys(value: dict[str, Any], key: str) -> set[str]:
-    inner = value.get(key)
-    return set(inner) if isinstance(inner, dict) else set()

@@ -352,7 +352,7 @@ def _number(text: str | None) -> float | None:
 def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
     def value(key: str, factor: float = 1.0) -> float | None:
         number = _number(result.get(key))
-        return number if number is None or factor == 1 else round(number * factor, 7)
+        return None if number is None else round(number * factor, 7)
 
     def count(key: str) -> int | None:
         return None if (number := value(key)) is None else int(number)

@@ -130,12 +130,11 @@ def _document(run: Draft, figures: dict[str, str]) -> None:
     run.version = figures.get("version", "")
     linux = run.version.endswith("-linux")
     megabyte = 1e6 if linux else 2**20
-    bits = round(number("throughput mbps").value * 1e6, 3)
-    bps, bytes_per_s = Figure(bits, number("throughput mbps", 1e6).half), known("throughput Bps")
+    bps, bytes_per_s = number("throughput mbps", 1e6), known("throughput Bps")
     if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4):
-        raise Contradictory(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
+        raise Contradictory(f"{CONTRADICTION}MB/s and {bps.value / 1e6:g} mbps")
     if bytes_per_s is not None and not bps.agrees(Figure(bytes_per_s * 8), 1e-5):
-        raise Contradictory(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
+        raise Contradictory(f"{CONTRADICTION}Bps and {bps.value / 1e6:g} mbps")
     tcp = figures.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
     cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")
     _totals(

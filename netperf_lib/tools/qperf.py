@@ -157,7 +157,7 @@ def _figure(kind: str, text: str) -> float:
     if float(number) > 1000 and unit not in _ANY_SIZE and not exact:
         raise Damaged(f"qperf would print {number} {unit} in the next larger unit")
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
-    value = float(number) if factor == 1 else float(f"{float(number) * factor:.12g}")
+    value = float(f"{float(number) * factor:.15g}")
     if exact and float(exact.replace(",", "")) != value:
         raise Damaged("the exact value in brackets is different")
     return value

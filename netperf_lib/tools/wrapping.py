@@ -33,7 +33,7 @@ _HEADS = (  # each is followed by a blank, or by the end of an empty line
     rf"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?! *(?:INFO|ERR|WARN|DBG)){_END}()",
 )
 _HEAD_PATTERNS = [re.compile(f"^(?:{head})", re.MULTILINE) for head in _HEADS]
-_ANY_HEAD = re.compile("|".join(_HEADS))
+_ANY_HEAD = re.compile("|".join(_HEADS), re.MULTILINE)
 _TAIL = re.compile(rf"[ \t]+-{{2,3}}[ \t]+({_CTIME}|{_ISO})[ \t]*$", re.MULTILINE)
 """A time at the end of a line, as from a shell loop with strftime."""
 _NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE)
@@ -67,11 +67,10 @@ def decode(data: bytes) -> str:
     """Decode a log file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without a byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
-    if b"\0" in data[:64]:
-        head = data[:64]
-        low, high = head[::2].count(0), head[1::2].count(0)
-        if max(low, high) > 0.37 * len(head):
-            return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
+    head = data[:64]
+    low, high = head[::2].count(0), head[1::2].count(0)
+    if max(low, high) > 0.37 * len(head):
+        return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
     return data.decode("utf-8", errors="replace")
 
 
@@ -102,9 +101,7 @@ def _plain(text: str) -> str:
         text = _QUOTE.sub("", text)
     if "<--" in text or "<==" in text:
         text = _ARROW.sub("", text)
-    if text[:1] in (" ", "\t") and not re.search(r"^\S", text, re.MULTILINE):
-        text = textwrap.dedent(text)
-    return text
+    return textwrap.dedent(text) if text[:1].isspace() else text
 
 
 def _from_docker(text: str) -> str:
@@ -141,32 +138,24 @@ def _count_lines(text: str) -> int:
     return sum(1 for line in text.split("\n") if line.strip())
 
 
-def _samples(text: str) -> Iterator[str]:
-    """Yield some lines, from the start and from all over the text."""
-    at = -1
-    for _ in range(3):
-        yield text[at + 1 : at + 200]
-        at = text.find("\n", at + 1)
-        if at < 0:
-            return
-    for part in range(1, 8):
-        at = text.find("\n", part * len(text) // 8)
-        yield text[at + 1 : at + 200]
+def _sampled(pattern: re.Pattern[str], text: str) -> bool:
+    """Return whether the pattern matches one of some lines: the first ones, and others from all over the text."""
+    starts = [0]
+    for _ in range(2):
+        starts.append(text.find("\n", starts[-1]) + 1)
+    starts += [text.find("\n", part * len(text) // 8) + 1 for part in range(1, 8)]
+    return any(pattern.match(text, start) for start in starts)
 
 
 def _without_times(text: str, stamps: dict[int, str]) -> str:
     """Remove the times from the lines and put them into `stamps`."""
     if "-- " in text:
         text = _taken(_TAIL, text, stamps, least=2)
-    samples = list(_samples(text))
-    if not any(map(_ANY_HEAD.match, samples)):
-        return text
-    for head in _HEAD_PATTERNS:
-        if not any(map(head.match, samples)):
-            continue
-        stripped = _taken(head, text, stamps, least=_MOST * _count_lines(text))
-        if stripped is not text:
-            return stripped
+    for head in _HEAD_PATTERNS if _sampled(_ANY_HEAD, text) else ():
+        if _sampled(head, text):
+            stripped = _taken(head, text, stamps, least=_MOST * _count_lines(text))
+            if stripped is not text:
+                return stripped
     return text
 
 
@@ -181,7 +170,7 @@ def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: f
 
 def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
     """Separate the lines under several names; yield the lines and their numbers from 1, None if they are all lines."""
-    if not any(_NAME.match(sample) for sample in _samples(text)):
+    if not _sampled(_NAME, text):
         yield text, None
         return
     rows = text.split("\n")

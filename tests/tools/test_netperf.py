@@ -130,6 +130,8 @@ def test_the_last_line_counts_without_its_end_where_its_figure_is_whole(row: str
         STREAM + table + "bytes  bytes   bytes    secs.    10^6bits/sec\n\n131072  16384  16384    10.00    941.25"
     )
     assert run.metrics["throughput_bps"] == 941250000
+    (run,) = tools.parse(STREAM + "Throughput,Throughput Units\n941.25,10^6bits/s")
+    assert run.metrics["throughput_bps"] == 941250000
 
 
 def test_a_banner_may_be_wrapped() -> None:

@@ -673,6 +673,20 @@ def test_qperf_that_cannot_be(text: str) -> None:
     assert only(text).status == "failed"
 
 
+@pytest.mark.parametrize(("moved", "status"), [(100, "ok"), (200, "failed")])
+@pytest.mark.parametrize("clock", ["send_real_time", "loc_real_time"])
+def test_bytes_of_qperf_are_its_rate_by_its_time(clock: str, moved: int, status: str) -> None:
+    figures = {"send_bw": "100 MB/sec", "recv_bw": "100 MB/sec", clock: "1 sec"}
+    figures |= {"send_bytes": f"{moved} MB", "recv_bytes": f"{moved} MB"}
+    assert only("udp_bw:\n" + "".join(f"    {k:14}  =  {v}\n" for k, v in figures.items())).status == status
+
+
+@pytest.mark.parametrize(("end", "counted"), [("\n", True), ("", False)])
+def test_a_count_of_qperf_without_the_end_of_its_line_may_be_cut(end: str, counted: bool) -> None:
+    run = only(f"rc_bi_bw:\n    bw         =  100 MB/sec\n    recv_msgs  =  12 million{end}")
+    assert (run.status, "messages_count" in run.metrics) == ("ok", counted)
+
+
 def test_qperf_whose_client_stopped_its_clock_late() -> None:
     run = only("""tcp_lat:
     latency          =       34078 ns

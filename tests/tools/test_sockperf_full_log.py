@@ -79,6 +79,14 @@ def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns: in
     assert tools.parse(PING_PONG.replace(line[0], told))[0].status == status
 
 
+@pytest.mark.parametrize(("off_ms", "status"), [(0, "ok"), (2, "failed")])
+def test_the_duration_is_that_of_the_packets_to_the_millisecond(off_ms: int, status: str) -> None:
+    line = re.search(rb"Valid Duration\] RunTime=([0-9.]+)", PING_PONG)
+    assert line
+    told = line[0].replace(line[1], b"%.3f" % (float(line[1]) + off_ms / 1000))
+    assert tools.parse(PING_PONG.replace(line[0], told))[0].status == status
+
+
 @given(st.integers(0, len(PING_PONG)))
 def test_a_cut_log_is_never_complete(length: int) -> None:
     intact = tools.parse(PING_PONG)[0]

@@ -125,9 +125,9 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
             return None  # a server that waits for another test
         new = not kind or reported or over or kind == "error"
         if "usage" in (now, kind):
-            new = not kind or (over and kind != "error")
+            new = not kind or over
         # a message on stderr ends the document that it belongs to
-        return line, new, now if new else "" if kind in ("json", "event") else kind
+        return line, new, now if new else "" if kind == "json" else kind
     if now == "header":
         own = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
         again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None

@@ -18,10 +18,9 @@ MARKS = ("sockperf", "vperf", "test was performed using the following parameters
 _COMMAND = r"\bsockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
 _COMMANDS = re.compile(_COMMAND.replace(r"\bs", r"s(?<=\bs)"))  # begins with a literal character: five times as fast
 _STAGES = (
-    (0, _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"),
+    (0, _COMMAND + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"),
     (0, r"perf: \+INFO:[ \t]*$"),
-    (1, r"== version #"),
-    (1, r"=3D=3D version #"),
+    (1, r"=(?:3D=3D|=) version #"),
     (2, r"perf\[(?:CLIENT|SERVER)\]"),
     (2, r"\[(?:CLIENT|SERVER)\] (?:send|listen) on"),
     (2, r"\[ ?\d+\] IP =(?:3D)? "),
@@ -265,7 +264,7 @@ def _latencies(
     if "summary" in lines or "full_rtt" in run.parameters:
         metrics["average"] = f"{run.basis}_stdev_us"
     elif "average" not in lines:
-        if lines.keys() & {"total", "valid", "losses"} or "min" not in lines:
+        if lines.keys() & {"total", "valid"} or "min" not in lines:
             raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
         run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
     return metrics
