@@ -24,6 +24,8 @@ from netperf_lib.data.layout import Store, new_record
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.model import Deployment, Experiment, Host, Proof
 
+from ..unpacked import unpack
+
 SECRETS = (
     "0b1f6471-1bf0-4dda-aec3-cb9272f09590", "rg-payments-prod", "vnet-payments", "ppg-payments", "kschmidt",
     "contoso-web-01", "contoso-sql-01", "contoso-sql-02", "CONTOSOWIN7", "contoso.com", "cloudapp", "20.50.1.6",
@@ -276,8 +278,7 @@ def test_what_was_changed_since_it_was_measured_is_not_copied(payments: Path, tm
 
 
 def test_a_copy_of_its_log_for_each_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tarfile.open(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz") as archive:
-        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    unpack(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
     place = next(tmp_path.glob("*/experiment.yaml")).parent
     said: list[str] = []
     monkeypatch.setattr(pipeline, "report_to", lambda _: [])

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +35,7 @@ from netperf_lib.questions.contents import at_a_glance
 from netperf_lib.reporting import explorer
 
 from ..synth import NOTICE, synth
+from ..unpacked import unpack
 
 RECORDED = npl.recorded()
 FOUND_LATER = Contrast(
@@ -149,8 +149,7 @@ def test_every_run_says_under_which_contrasts_it_was_measured(place: Path) -> No
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """An experiment as version 0.1 collected it; its tables are of its own kind."""
-    with tarfile.open(Path(__file__).parent / "releases" / "0.1.tar.gz") as archive:
-        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    unpack(Path(__file__).parent / "releases" / "0.1.tar.gz", tmp_path)
     return tmp_path / "older"
 
 

@@ -5,7 +5,6 @@ Each archive is one experiment of 12 runs that a release measured on its local l
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,14 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.yaml import load_experiment
 
+from ..unpacked import unpack
+
 ARCHIVES = sorted((Path(__file__).parent / "releases").glob("*.tar.gz"))
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda p: p.name.removesuffix(".tar.gz"))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    unpack(request.param, tmp_path)
     return Store(tmp_path, "older")
 
 
@@ -62,8 +62,7 @@ def test_fewer_rounds_lose_no_row_that_was_measured(store: Store) -> None:
 
 def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path: Path) -> None:
     """Before an import had one folder: 12 runs of two logs, each a folder with a link to its log."""
-    with tarfile.open(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz") as archive:
-        archive.extractall(tmp_path)
+    unpack(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
     place, logs = tmp_path / "older", tmp_path / "logs"
     assert npl.verify(place) == []
     runs = npl.load(place)

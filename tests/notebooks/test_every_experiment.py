@@ -29,7 +29,7 @@ NOT_HERE = ("summary", "explore")
 def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame) -> dict[str, list[Any]]:
     """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
     empty = {n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")} | tables  # type: ignore[index]
-    tables = {"runs": runs} | empty
+    tables = {"runs": runs.copy()} | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
     monkeypatch.setattr(npl, "read", lambda place: SimpleNamespace(**tables))
     monkeypatch.setattr(npl, "experiments", lambda place: [])
