@@ -13,7 +13,7 @@ from typing import Any
 
 import lazy_loader
 
-from .errors import unknown
+from .errors import typed, unknown
 
 __version__ = "0.1.0"
 
@@ -25,5 +25,6 @@ def __getattr__(name: str) -> Any:
     if name == "workshop":  # it lies inside of another part
         return import_module(".reporting.workshop", __name__)
     if name in __all__:
-        return _attribute(name)
+        value = globals()[name] = typed(_attribute(name))
+        return value
     raise unknown(__name__, name, __all__)

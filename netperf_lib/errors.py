@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import errno
 import re
 import shlex
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
+from functools import cache, wraps
+from inspect import BoundArguments, Parameter, Signature, isfunction, signature
+from numbers import Integral, Real
+from typing import Any
 
 CONTROL = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f"
@@ -133,6 +133,94 @@ class UsageError(NetperfError):
     """The call itself is wrong: an unknown name, an impossible value."""
 
     exit_code = 2
+
+
+TYPES: Mapping[str, Any] = {
+    "str": str,
+    "TableName": str,
+    "bytes": bytes,
+    "int": Integral,
+    "float": Real,
+    "Mapping": Mapping,
+    "Sequence": Iterable,
+    "Iterable": Iterable,
+}
+"""What `typed` compares a value with, by the name in an annotation."""
+SAMPLE_ARGUMENTS = {
+    "by": "'placement'",
+    "margin": "0.05 or '5 %'",
+    "metric": "'throughput_bps'",
+    "pool": "'pairs'",
+    "where": "{'placement': 'ppg'}",
+}
+"""What may be given for a parameter."""
+CLASSES = frozenset(
+    "Axes Comparison Contrast DataFrame Family Fleet Held Observations Quantiles Results Streams bool".split()
+)
+"""Classes that it knows by their names alone, without an import."""
+
+
+@cache
+def typed(function: Any) -> Any:
+    """Return a function that refuses a wrong type in one sentence, before anything inside of it meets one.
+
+    The annotations of its parameters say what it takes; what is no function is given back. This is the one check of
+    types: all functions that people type pass through it where they are looked up.
+    """
+    if not isfunction(function):
+        return function
+    known = signature(function)
+    kinds = {name: ast.parse(p.annotation, mode="eval").body for name, p in known.parameters.items()}
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        bound = _bound(function.__name__, known, args, options)
+        for name, value in [*bound.arguments.items()]:
+            parameter = known.parameters[name]
+            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) or _fits(kinds[name], value):
+                continue
+            if value is None and parameter.default is not Parameter.empty:
+                del bound.arguments[name]  # None stands for the default
+                continue
+            wanted = re.sub(r"Location|Places|(os\.)?PathLike(\[str\])?", "path", ast.unparse(kinds[name]))
+            wanted = wanted.replace(" | ", " or ").replace("pd.", "").replace(", Any]", ", …]")
+            wanted += f", for example {SAMPLE_ARGUMENTS[name]}" if name in SAMPLE_ARGUMENTS else ""
+            words = repr(value) if isinstance(value, str | int | float) else type(value).__name__
+            raise UsageError(f"{function.__name__}: {name} takes {wanted}; got {words}")
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _bound(function: str, known: Signature, args: Sequence[Any], options: Mapping[str, Any]) -> BoundArguments:
+    """The arguments of a call by name; raises UsageError if they are too many or too few, or one is not known."""
+    try:
+        return known.bind(*args, **options)
+    except TypeError as error:
+        strange = next((name for name in options if name not in known.parameters), "")
+        near = difflib.get_close_matches(strange, known.parameters, n=1)
+        raise UsageError(f"{function}: {error}{f'; did you mean {near[0]}?' if near else ''}") from None
+
+
+def _fits(kind: ast.expr, value: Any) -> bool:
+    """Whether a value is of the kind that an annotation names; of a name that is not known anything is."""
+    if isinstance(kind, ast.BinOp):
+        return _fits(kind.left, value) or _fits(kind.right, value)
+    if isinstance(kind, ast.Constant):
+        return value is None
+    if isinstance(kind, ast.Subscript):  # PathLike[str] holds nothing, and so does Literal["csv"]
+        inside = kind.slice.elts[-1] if isinstance(kind.slice, ast.Tuple) else kind.slice
+        held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        return _fits(kind.value, value) and all(_fits(inside, v) for v in held)
+    name = kind.attr if isinstance(kind, ast.Attribute) else kind.id if isinstance(kind, ast.Name) else ""
+    if name in CLASSES:
+        return name in {one.__name__.rstrip("_") for one in type(value).__mro__}
+    if name in ("PathLike", "Location", "Places"):
+        return (
+            isinstance(value, str) or hasattr(value, "__fspath__") or (name == "Places" and hasattr(value, "__iter__"))
+        )
+    several = name not in ("Sequence", "Iterable") or not isinstance(value, str | bytes)
+    return several and isinstance(value, TYPES.get(name, object))
 
 
 class ExperimentError(UsageError):

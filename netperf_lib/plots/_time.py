@@ -32,7 +32,7 @@ def _first(data: Any) -> str:
 
 def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     """A part of the calendar may stand where else the metric stands."""
-    return (data, metric, {}) if metric is None or metric in METRICS else (data, None, {"part": metric})
+    return (data, metric, {}) if metric is None or str(metric) in METRICS else (data, None, {"part": metric})
 
 
 @Draws(_first, drawable=_is_history, make=ask_history)

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport, typed
 from ..experiment.attached import attached
 from ..metrics import metric as metric_of
 from ..questions.colours import document_colours
@@ -110,21 +110,19 @@ class Draws:
     def __call__(self, function: Callable[..., Axes]) -> Drawing:
         """Make the plot function."""
 
-        @wraps(function)
+        @wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
         def draw(
             data: Any,
             metric: Any = None,
             *,
-            by: Any = (),
-            hue: Any = (),
+            by: str | Sequence[str] = (),
+            hue: str | Sequence[str] = (),
             col: str | None = None,
-            where: Any = None,
-            pool: Any = (),
+            where: Mapping[str, Any] | None = None,
+            pool: str | Sequence[str] = (),
             ax: Axes | None = None,
             **options: Any,
         ) -> Any:
-            if ax is not None and not isinstance(ax, Axes):
-                raise UsageError(f"ax is one of matplotlib's Axes, as plt.subplots() returns; got {type(ax).__name__}")
             notice = next(filter(None, map(_notice, (data, metric, *options.values()))), None)
             by = hue or by
             drawn: Any
@@ -149,7 +147,7 @@ class Draws:
             return drawn
 
         _document(draw, function)
-        return draw
+        return typed(draw)  # type: ignore[no-any-return]
 
 
 def _one(data: Any) -> Any:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from ..errors import NothingToReport
 from ..questions.compare import compare
 from ..questions.details import tail_metric, tail_shift
 from ..questions.observe import Observations
 from ..questions.words import effect
-from ..stats import Quantiles
+from ..stats import Comparison, Family, Quantiles
 from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
 from .figure import INK, MUTE, VERDICTS, at_right, each, rows_of, tick_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..stats import Comparison
 
 FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
@@ -46,9 +41,7 @@ def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _compared(data: Any) -> bool:
-    return hasattr(data, "__iter__") and not (
-        isinstance(data, pd.DataFrame | str | os.PathLike | Mapping) or hasattr(data, "runs")
-    )
+    return isinstance(data, Family) or (isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data))
 
 
 @Draws(drawable=_compared, make=compare, arrange=_declared)

@@ -10,7 +10,7 @@ from typing import Any
 
 import lazy_loader
 
-from ..errors import unknown
+from ..errors import typed, unknown
 
 # `__init__.pyi` says where each name is. It is imported when first used: the command line needs none of them to answer.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -18,5 +18,6 @@ _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return _attribute(name)
+        value = globals()[name] = typed(_attribute(name))
+        return value
     raise unknown(__name__, name, [*__all__, "netperf_lib.ask", "netperf_lib.levels", "netperf_lib.compare"])

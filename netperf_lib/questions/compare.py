@@ -71,7 +71,7 @@ def compare(
     pool: str | Sequence[str] = (),
     pattern: str | None = None,
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
-    margin: float | None = None,
+    margin: float | str | None = None,
     alpha: float | None = None,
     looked: bool | None = None,
 ) -> Family:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def export(
-    data: Results | Fleet | str, to: Literal["csv", "xlsx", "parquet"] = "csv", into: str | os.PathLike[str] = "."
+    data: Results | Fleet | str | os.PathLike[str],
+    to: Literal["csv", "xlsx", "parquet"] = "csv",
+    into: str | os.PathLike[str] = ".",
 ) -> list[Path]:
     """Write the tables of an experiment.
 

@@ -260,9 +260,8 @@ def observe(
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
         return inside
-    if not isinstance(metric, str):
-        what = "name a metric" if metric is None else f"a metric is a name, not {metric!r}"
-        raise UsageError(f"{what}, for example 'throughput_bps'")
+    if metric is None:
+        raise UsageError("name a metric, for example 'throughput_bps'")
     return _Projection(data, metric, _names(by), where or {}, _names(pool)).result()
 
 
@@ -402,12 +401,7 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
 
 
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(names, str):
-        return (names,)
-    try:
-        return tuple(map(str, names or ()))
-    except TypeError:
-        raise UsageError(f"factors are given by name, for example 'placement', not {names!r}") from None
+    return (names,) if isinstance(names, str) else tuple(map(str, names or ()))
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ def ask(
     where: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
     pattern: str | None = None,
-    margin: float | None = None,
+    margin: float | str | None = None,
 ) -> Answer:
     """What do these factors do to a metric: levels, comparisons, and what else splits the conditions.
 
@@ -237,7 +237,7 @@ def ask(
     return Answer(obs, _against(obs, baseline, margin), (), runs)
 
 
-def _against(obs: Observations, baseline: Any, margin: float | None) -> Family:
+def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Family:
     """Every level against the baseline, or the ordinary one; each with each other where there is no such level."""
     if not obs.asked:
         return Family(())
