@@ -72,8 +72,6 @@ MEASURING = (
     seed,
     click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name."),
     click.option("--install", is_flag=True, help="Install missing tools on the hosts."),
-    click.option("--until-precise", callback=_share, metavar="PERCENT",
-                 help="Stop when every contrast is known to within ± this percentage, for example 2%."),
     click.option("--until-decided", is_flag=True,
                  help="Stop when every contrast is settled or cannot be in the declared rounds."),
     click.option("--anyway", is_flag=True, help="Measure even if the proofs contradict a declared factor."),

@@ -216,7 +216,6 @@ def collect(
     seed: int | None = None,
     anew: bool = False,
     install: bool = False,
-    until_precise: float | None = None,
     until_decided: bool = False,
     anyway: bool = False,
     say: Callable[[str], None] = print,
@@ -239,8 +238,6 @@ def collect(
         First set aside a complete or different measurement of this name.
     install : bool
         Install missing tools on the hosts.
-    until_precise : float, optional
-        Stop after the round in which every declared contrast is known to within ± this share (0.02: 2 %).
     until_decided : bool
         Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
         verdicts are then those of a sequential design, which stay valid however often the data are examined.
@@ -257,32 +254,40 @@ def collect(
         Some trials have no good run after all attempts; everything else was measured.
     """
     from .data.layout import Store
-    from .measure.collector import collect as measure
-    from .measure.collector import failures, is_complete, report_disk_full
+    from .measure.collector import failures, report_disk_full
 
     declared = _load(experiment, rounds, duration_s)
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The previous measurement is kept in {aside}")
-    looked = until_decided or until_precise is not None
-    enough = decided(store, declared, until_precise) if looked else None
+    enough = decided(store, declared) if until_decided else None
     with report_disk_full(store), store.lock():  # before any host is touched: running hosts may be another collector's
-        scheduled = _schedule(store, declared, seed, looked=looked)
-        workload = _workload(scheduled)
+        scheduled = _schedule(store, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
-            if is_complete(scheduled, store, number=number):
-                say(f"Deployment {number}: nothing is left to measure.")
-                hosts.release(declared, state=store.hosts_dir, number=number)
-                continue
-            with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
-                store.write_deployment(number, deployment)
-                _check_proofs(declared, deployment, anyway=anyway, say=say)
-                spent = partial(_spent, declared, store, scheduled)
-                how: dict[str, Any] = {"install": install, "enough": enough, "spent": spent}
-                say(f"{measure(scheduled, deployment, store, number=number, **how)}.")
+            _measure(scheduled, store, number, anyway=anyway, say=say, install=install, enough=enough)
         if why := failures(scheduled, store):
             raise CollectError(why)
     return store
+
+
+def _measure(
+    scheduled: Plan, store: Store, number: int, *, anyway: bool, say: Callable[[str], None], **how: Any
+) -> None:
+    """Place the hosts of a deployment and measure what is left of it."""
+    from .measure.collector import collect as measure
+    from .measure.collector import is_complete
+
+    declared = scheduled.experiment
+    if is_complete(scheduled, store, number=number):
+        say(f"Deployment {number}: nothing is left to measure.")
+        hosts.release(declared, state=store.hosts_dir, number=number)
+        return
+    workload = _workload(scheduled)
+    with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
+        store.write_deployment(number, deployment)
+        _check_proofs(declared, deployment, anyway=anyway, say=say)
+        spent = partial(_spent, declared, store, scheduled)
+        say(f"{measure(scheduled, deployment, store, number=number, spent=spent, **how)}.")
 
 
 def _check_proofs(declared: Experiment, deployment: Deployment, *, anyway: bool, say: Callable[[str], None]) -> None:
@@ -307,10 +312,8 @@ def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: fl
     return hosts.budget_reached(experiment, state=store.hosts_dir, done=min(1.0, done))
 
 
-def decided(store: Store, experiment: Experiment, width: float | None = None) -> Callable[[], str | None]:
-    """Return the stopping rule: every declared contrast is settled or futile, or known to within ± `width`."""
-    if width is not None and not 0 < width < 1:
-        raise UsageError(f"until precise {width:g}: must be above 0 and below 1, for example 0.02")
+def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
+    """Return the stopping rule: every declared contrast is settled or futile."""
     if not experiment.contrasts:
         raise UsageError(f"{experiment.name}: declares no contrasts, so there is nothing to decide; declare some")
 
@@ -323,11 +326,8 @@ def decided(store: Store, experiment: Experiment, width: float | None = None) ->
         latest = runs[runs["deployment"] == runs["deployment"].max()]  # earlier deployments are complete
         rounds_left = experiment.rounds - int(latest["round"].max())
         family = judge(latest, experiment.contrasts, alpha=experiment.alpha, design="sequential")
-        progress = until_decided(family, rounds_left=rounds_left, width=width)
-        if width is not None:
-            precise = len(progress.settled) == len(progress.family)
-            return "every contrast is known precisely enough" if precise else None
-        return progress.words if progress.stop else None
+        interim = until_decided(family, rounds_left=rounds_left)
+        return interim.words if interim.stop else None
 
     return enough
 
@@ -422,27 +422,27 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
 
 def dry_run(experiment: PathLike) -> str:
     """Show what `up` would create (commands, template, parameters), without creating or querying anything."""
-    declared = _load(experiment)
-    return str(_offering(declared, "dry_run").dry_run(declared))
+    source, declared = _offering(experiment, "dry_run")
+    return str(source.dry_run(declared))
 
 
 def preflight(experiment: PathLike) -> tuple[str, bool]:
     """Check everything that can be known before `up` spends money; return the findings and whether it may start."""
-    declared = _load(experiment)
-    workload = _workload(schedule(declared, seed=0))
-    findings = _offering(declared, "preflight").preflight(declared, workload=workload)
+    source, declared = _offering(experiment, "preflight")
+    findings = source.preflight(declared, workload=_workload(schedule(declared, seed=0)))
     return str(findings), not (findings.problems or findings.elsewhere)
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, finding or remedy, in order?) for everything that can be known of a cloud without creating."""
+    source, declared = _offering(experiment, "examine")
+    yield from source.examine(declared, workload=_workload(schedule(declared, seed=0)))
+
+
+def _offering(experiment: PathLike, what: str) -> tuple[Any, Experiment]:
+    """The source of an experiment's hosts, which must offer this, and the experiment."""
     declared = _load(experiment)
-    workload = _workload(schedule(declared, seed=0))
-    yield from _offering(declared, "examine").examine(declared, workload=workload)
-
-
-def _offering(declared: Experiment, what: str) -> Any:
     source: Any = hosts.source(declared.hosts.source)
     if not hasattr(source, what):
         raise UsageError(f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` instead")
-    return source
+    return source, declared

@@ -193,7 +193,7 @@ class InterimAnalysis(Statement):
         return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
 
 
-def until_decided(family: Family, *, rounds_left: int, width: float | None = None) -> InterimAnalysis:
+def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     """Decide after a round whether to continue measuring.
 
     Parameters
@@ -203,9 +203,6 @@ def until_decided(family: Family, *, rounds_left: int, width: float | None = Non
         looks need not be known.
     rounds_left : int
         Rounds (of several deployments: deployments) that the budget still allows.
-    width : float, optional
-        A contrast is then settled if its interval reaches no farther than this share to either side of the ratio,
-        whatever its verdict.
 
     Examples
     --------
@@ -217,9 +214,7 @@ def until_decided(family: Family, *, rounds_left: int, width: float | None = Non
     groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
     more = 0
     for i, c in enumerate(family):
-        wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        bounded = c.settled or c.confidence >= 1 - c.alpha  # the range of a few rounds has less
-        if c.settled if width is None else bounded and wide <= 1 + width:
+        if c.settled:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):
             groups["futile"].append(i)

@@ -335,12 +335,6 @@ def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
     assert 1 in progress.futile
 
 
-def test_a_running_experiment_stops_on_the_width():
-    progress = stats.until_decided(looked(measured(40)), rounds_left=10, width=0.03)
-    assert progress.stop
-    assert not stats.until_decided(looked(measured(40)), rounds_left=10, width=0.001).settled
-
-
 def test_deployments_are_planned_for_by_what_varies_between_them():
     few = stats.rounds_needed(0.03, margin=0.1, family=3, rounds=5, between=0.02)
     many = stats.rounds_needed(0.03, margin=0.1, family=3, rounds=5, between=0.05)
