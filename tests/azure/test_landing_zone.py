@@ -712,13 +712,13 @@ def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None
         prices.Item(name="vm", quantity=2, price=0.5),
         prices.Item(name="transfer", quantity=100, likely=40, price=0.1, hourly=False),
     )
-    with State.locked(folder / "hosts") as kept:
-        kept.priced(prices.Cost(hours=3, currency="USD", items=items))
-        record = kept.begin(1, 0, "lab", SUBSCRIPTION, None)
+    with State.locked(folder / "hosts") as store:
+        store.priced(prices.Cost(hours=3, currency="USD", items=items))
+        record = store.begin(1, 0, "lab", SUBSCRIPTION, None)
         created = (dt.datetime.now(dt.UTC) - dt.timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kept.note(record["name"], made=True, tags={"netperf-created": created})
-        kept.gone(record["name"])
-        kept.clear()
+        store.note(record, made=True, tags={"netperf-created": created})
+        store.gone(record)
+        store.clear()
     html = provenance(runs).html
     found = re.search(r"about ([\d.]+) USD, by the price list; ([\d.]+) for each of (\d+) answered questions", html)
     assert found, html

@@ -158,7 +158,7 @@ def dry_run(experiment: Experiment) -> DryRun:
         plan=bool(options.plan),
     )
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
-        store.data["mark"] = "MARK"
+        store.data.mark = "MARK"
         attempt = _Attempt(proposal, findings, store, az)
         attempt.place()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
@@ -179,8 +179,8 @@ def up(
     choices = range(len(alternatives(options)))
     az = _runner(options)
     with _terminable(), State.locked(state) as store:
-        first = min(max((g["attempt"] for g in store.open(number)), default=0), choices[-1])
-        before = store.deployment(number)
+        first = min(max((r.attempt for r in store.open(number)), default=0), choices[-1])
+        before = store.data.deployments.get(number)
         if before is not None:
             if not _still_there(az, store, number):
                 store.forget(number)
@@ -191,7 +191,7 @@ def up(
             proposal = _proposal(experiment, workload, attempt=choice)
             findings = checks.look(proposal, az)
             # a partial deployment may resume: its own VMs would count against it
-            if not any(g["made"] for g in store.groups if (g["number"], g["attempt"]) == (number, choice)):
+            if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
                     say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
                     continue
@@ -199,16 +199,16 @@ def up(
             attempt = _Attempt(proposal, findings, store, az, number, choice, say)
             store.priced(findings.cost)
             place = proposal.topology
-            say(f"{attempt.target.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {findings.cost}")
+            say(f"{attempt.record.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {findings.cost}")
             try:
                 outputs = attempt.place()
             except AzError as failure:
-                if before is not None and store.deployment(number) is not None:
+                if before is not None and number in store.data.deployments:
                     raise  # a deployment that was already up stays up
                 attempt.end(failure)
                 if choice == choices[-1] or failure.deed != "alternative":
                     raise
-                say(f"{attempt.target.name}: {failure.code}: trying the next alternative")
+                say(f"{attempt.record.name}: {failure.code}: trying the next alternative")
                 continue
             deployment = attempt.proven(outputs)
             store.remember(number, deployment, place.parts())
@@ -218,7 +218,7 @@ def up(
 
 def _same(store: State, number: int, place: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, requested = store.parts(number), place.parts()
+    there, requested = store.data.parts.get(number, {}), place.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
     if changed := [name for name, part in requested.items() if there.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
@@ -233,15 +233,15 @@ def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: S
     """Update the rule for port 22 if the address of this machine has changed."""
     record = store.open(number)[0]
     allow_from = list(checks.callers(options, []))
-    if not allow_from or allow_from == record.get("allow_from", allow_from):
+    if not allow_from or allow_from == record.allow_from:
         return
-    for name in record.get("security_groups", ()):
+    for name in record.security_groups:
         az(
-            *("network", "nsg", "rule", "update", "--resource-group", store.target(record).group, "--nsg-name", name),
+            *("network", "nsg", "rule", "update", "--resource-group", record.group, "--nsg-name", name),
             *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
         )
-    store.note(record["name"], allow_from=allow_from)
-    say(f"{record['name']}: port 22 is now open to {', '.join(allow_from)}")
+    store.note(record, allow_from=allow_from)
+    say(f"{record.name}: port 22 is now open to {', '.join(allow_from)}")
 
 
 def _still_there(az: Runs, store: State, number: int) -> bool:
@@ -251,18 +251,16 @@ def _still_there(az: Runs, store: State, number: int) -> bool:
     """
     records = store.open(number)
     for record in records:
-        group = store.target(record).group
-        there = find(az, "group", "show", "--name", group)
+        there = find(az, "group", "show", "--name", record.group)
         if there is None or there["properties"]["provisioningState"] != "Succeeded":
             return False
-        listed = find(az, "vm", "list", "--resource-group", group, "--show-details") or ()
+        listed = find(az, "vm", "list", "--resource-group", record.group, "--show-details") or ()
         power = {vm["name"]: vm.get("powerState") for vm in listed}
-        names = record.get("vms", ())
-        if not set(names) <= set(power):
+        if not set(record.vms) <= set(power):
             return False
-        if stopped := [f"{n} ({power[n]})" for n in names if power[n] not in (None, "VM running")]:
+        if stopped := [f"{n} ({power[n]})" for n in record.vms if power[n] not in (None, "VM running")]:
             raise AzureError(
-                f"{record['name']} is stopped: {', '.join(stopped)}. A restart may place them elsewhere: run "
+                f"{record.name} is stopped: {', '.join(stopped)}. A restart may place them elsewhere: run "
                 "`npl down`, then `npl up`"
             )
     return bool(records)
@@ -285,12 +283,11 @@ class _Attempt:
         shared = self.options.resource_group
         self.topology = self.proposal.topology.unzoned(self.findings.unzoned)
         self.record = self.store.begin(self.number, self.choice, name, self.findings.subscription, shared)
-        self.target = self.store.target(self.record)
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
-        self.tags = self.record.get("tags") or {
+        self.tags = self.record.tags or {
             **self.options.tags,
             "netperf-experiment": name,
-            groups.TAG: self.target.name,
+            groups.TAG: self.record.name,
             "netperf-created": now.strftime(stamp),
             "netperf-expires": (now + dt.timedelta(hours=self.options.expires_h)).strftime(stamp),
         }
@@ -303,34 +300,34 @@ class _Attempt:
             tags=self.tags,
             public_key=self.store.public_key(),
             allow_from=self.findings.allow_from,
-            host_key=lambda vm: self.store.host_key(self.target.name, vm),
+            host_key=lambda vm: self.store.host_key(self.record.name, vm),
             shared_key=self.store.secret("vpn-key") if any(b for _, b in self.topology.connections) else "",
             rarity=self.findings.rarity,
-            prefix=self.target.prefix,
+            prefix=self.record.prefix,
             plan=self.findings.plan,
         )
 
     def rehearse(self) -> tuple[tuple[groups.Change, ...], tuple[str, ...]]:
         """What Azure says it would create, and what it could not check."""
-        target, region = self.target, self.options.region
+        record, region = self.record, self.options.region
         text = template.template_text()
-        if not target.shared:
-            text = template.rehearsal_text(target.group, region, self.tags)
+        if not record.shared:
+            text = template.rehearsal_text(record.group, region, self.tags)
         files = self.store.file("template-to-check.json", text), self._parameter_file()
-        return groups.rehearse(self.az, target, region, *files)
+        return groups.rehearse(self.az, record, region, *files)
 
     def _parameter_file(self) -> Path:
         return self.store.file("parameters.json", json.dumps(self.parameters()))
 
     def place(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
-        az, store, options, target, place = self.az, self.store, self.options, self.target, self.topology
-        name = target.name
-        if not self.record["made"]:
+        az, store, options, record, topology = self.az, self.store, self.options, self.record, self.topology
+        name = record.name
+        if not self.record.made:
             changes, remarks = self.rehearse()
-            if theirs := [c.name for c in changes if target.shared and c.change in ("Modify", "Delete")]:
+            if theirs := [c.name for c in changes if record.shared and c.change in ("Modify", "Delete")]:
                 raise AzError(
-                    f"{name}: would change {', '.join(theirs)} in resource group {target.shared}, "
+                    f"{name}: would change {', '.join(theirs)} in resource group {record.shared}, "
                     "which belong to others",
                     code="NotOurs",
                     kind="conflict",
@@ -338,33 +335,33 @@ class _Attempt:
             for remark in (f"Azure finds it valid, and would {groups.in_words(changes)}", *remarks):
                 self.say(f"{name}: {remark}")
         store.note(
-            name,
+            record,
             given_up=False,
             tags=self.tags,
-            hub_peerings=access.hub_peerings(target, place),
-            vms=[target.prefix + v.name for v in place.vms],
-            security_groups=[f"nsg-{target.prefix}{n.name}" for n in place.networks],
+            hub_peerings=access.hub_peerings(record, topology),
+            vms=[record.prefix + v.name for v in topology.vms],
+            security_groups=[f"nsg-{record.prefix}{n.name}" for n in topology.networks],
             allow_from=list(self.findings.allow_from),
         )
-        if not target.shared:
+        if not record.shared:
             tags = (f"{k}={v}" for k, v in self.tags.items())
-            az("group", "create", "--name", target.group, "--location", options.region, "--tags", *tags)
-        store.note(name, made=True)
+            az("group", "create", "--name", record.group, "--location", options.region, "--tags", *tags)
+        store.note(record, made=True)
         files = store.file("template.json", template.template_text()), self._parameter_file()
-        deadline_s = 60 * (options.deadline_min or (90 if place.gateways else 30))
+        deadline_s = 60 * (options.deadline_min or (90 if topology.gateways else 30))
         outputs = self._deploy(files, deadline_s)
-        access.join_hub(az, target, place, options, self.findings.subscription)
+        access.join_hub(az, record, topology, options, self.findings.subscription)
         return outputs
 
     def _deploy(self, files: tuple[Path, Path], deadline_s: float) -> dict[str, Any]:
         """Deploy; after a passing conflict of one resource the same deployment again: what exists stays as it is."""
         for pause_s in (*AGAIN_S, None):
             try:
-                return groups.deploy(self.az, self.target, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
+                return groups.deploy(self.az, self.record, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
             except AzError as failure:
                 if pause_s is None or failure.deed != "retry":
                     raise
-                self.say(f"{self.target.name}: {failure.code}: the same deployment again in {pause_s:g} s")
+                self.say(f"{self.record.name}: {failure.code}: the same deployment again in {pause_s:g} s")
                 CLOCK.sleep(pause_s)
         raise AssertionError("the last try returns or raises")
 
@@ -373,25 +370,25 @@ class _Attempt:
 
         `down` verifies the deletion. Everything else stays for the next `up`, which goes on with it.
         """
-        az, store, target = self.az, self.store, self.target
-        name = target.name
-        if not store.asked_for(name):
+        store, record = self.store, self.record
+        name = record.name
+        if not record.tags:
             self.say(f"{name}: nothing was created")
-            store.gone(name)
+            store.gone(record)
             return
         if failure.deed not in ("alternative", "stop"):
             self.say(f"{name}: what was created stays and costs money: run `npl up` again, or `npl down`")
             return
-        store.note(name, given_up=True)
+        store.note(record, given_up=True)
         try:
-            if target.shared:
-                groups.remove(az, [target], clock=CLOCK, say=self.say, gone=lambda t: store.gone(t.name))
+            if record.shared:
+                groups.remove(self.az, [record], clock=CLOCK, say=self.say, gone=store.gone)
             else:
-                az("group", "delete", "--name", target.group, "--yes", "--no-wait")
+                self.az("group", "delete", "--name", record.group, "--yes", "--no-wait")
                 self.say(f"{name}: deleting what was created of it")
         except AzError as failure:
             if failure.kind == "missing":
-                store.gone(name)
+                store.gone(record)
             else:
                 self.say(f"{name}: could not be deleted now ({failure.code}): run `npl down`")
         except AzureError as failure:
@@ -399,15 +396,15 @@ class _Attempt:
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
         """The hosts that were created, with the proofs that they match the declaration."""
-        az, store, options, place, say = self.az, self.store, self.options, self.topology, self.say
-        name, group, prefix = self.target.name, self.target.group, self.target.prefix
+        az, store, options, topology, say = self.az, self.store, self.options, self.topology, self.say
+        name, group, prefix = self.record.name, self.record.group, self.record.prefix
         addresses = {a["name"].removeprefix(prefix): a for a in outputs["addresses"]}
         fronts = {f["name"].removeprefix(f"lb-{prefix}"): f["private"] for f in outputs["fronts"]}
         reach = {n: a["public"] or a["private"] for n, a in addresses.items()}
-        public = {s for _, s in place.public_pairs}
+        public = {s for _, s in topology.public_pairs}
         data = {
             v.name: fronts.get(v.balancer) or addresses[v.name]["public" if v.name in public else "private"]
-            for v in place.vms
+            for v in topology.vms
         }
         say(f"{name}: asking the cloud and the guests for proof")
         placed = proof.observe(az, group, self.findings.physical_zones, prefix)
@@ -419,16 +416,16 @@ class _Attempt:
                 address=reach[v.name],
                 data_address=data[v.name],
                 own_address=addresses[v.name]["private"] if data[v.name] != addresses[v.name]["private"] else None,
-                backends=place.backends(v.name),
+                backends=topology.backends(v.name),
                 user=options.user,
                 identity=str(store.identity.resolve()),
                 known_hosts=str(known.resolve()),
                 ssh_config=config,
                 owned=True,
             )
-            for v in place.vms
+            for v in topology.vms
         )
-        links = proof.joined(az, group, place, prefix, clock=CLOCK, wait_s=300)
+        links = proof.joined(az, group, topology, prefix, clock=CLOCK, wait_s=300)
         facts = guests(hosts, marker=name, wait_s=GUEST_WAIT_S)
         unreachable = [f for f in facts.values() if isinstance(f, str)]
         if len(unreachable) == len(hosts):
@@ -436,10 +433,10 @@ class _Attempt:
                 f"{name}: the VMs were created, but none can be reached: {unreachable[0]} (port 22 is open to "
                 f"{', '.join(self.findings.allow_from)}); run `npl up` again, or `npl down`"
             )
-        hosts = proof.proven(place, options, placed, hosts, facts)
+        hosts = proof.proven(topology, options, placed, hosts, facts)
         reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
-        links += proof.routes(az, group, place, hosts, prefix)
-        links += proof.path_proofs(place, paths(reached, tuple(place.paths), marker=name))
+        links += proof.routes(az, group, topology, hosts, prefix)
+        links += proof.path_proofs(topology, paths(reached, tuple(topology.paths), marker=name))
         every = [(h.name, p) for h in hosts for p in h.proofs] + [(name, p) for p in links]
         for who, p in every:
             if not p.holds:
@@ -457,25 +454,16 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
     if not (state / "azure.json").exists():
         return
     with _terminable(), State.locked(state) as store:
-        open_records = []
-        for record in store.groups:
-            if number in (None, record["number"]):
-                if store.asked_for(record["name"]):
-                    open_records.append(record)
-                else:
-                    store.gone(record["name"])
-        if open_records:
-            az = az_module.Az(store.data.get("subscription"), sleep=CLOCK.sleep)
-            access.leave_hub(az, open_records, store)
-            groups.remove(
-                az,
-                [store.target(g) for g in open_records],
-                uncertain=[store.target(g) for g in open_records if not g["made"]],
-                clock=CLOCK,
-                say=say,
-                gone=lambda target: store.gone(target.name),
-            )
-        if not store.groups:
+        records = [r for r in store.data.groups if number in (None, r.number)]
+        for record in records:
+            if not record.tags:  # Azure was not asked to create any of it
+                store.gone(record)
+        if requested := [r for r in records if r.tags]:
+            az = az_module.Az(store.data.subscription, sleep=CLOCK.sleep)
+            access.leave_hub(az, requested, store)
+            uncertain = [r for r in requested if not r.made]
+            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=say, gone=store.gone)
+        if not store.data.groups:
             store.clear()
 
 

@@ -6,12 +6,11 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from .az import Runs, find, find_az
 from .groups import Target
 from .options import Options
-from .state import State
+from .state import Record, State
 from .topology import Topology
 
 
@@ -64,10 +63,9 @@ def _peering(verb: str, where: str) -> tuple[str, ...]:
     return ("network", "vnet", "peering", verb, *named)
 
 
-def leave_hub(az: Runs, records: list[dict[str, Any]], store: State) -> None:
+def leave_hub(az: Runs, records: list[Record], store: State) -> None:
     """Delete the hub's side of all peerings; the other side is deleted with its network."""
     for record in records:
-        for where in record.get("hub_peerings", ()):
-            find(az, *_peering("delete", where))
-        if record.get("hub_peerings"):
-            store.note(record["name"], hub_peerings=[])
+        for peering in record.hub_peerings:
+            find(az, *_peering("delete", peering))
+        store.note(record, hub_peerings=[])

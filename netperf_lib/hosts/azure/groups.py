@@ -10,9 +10,9 @@ import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...errors import AzureError
 from .az import Clock, Runs, find
@@ -21,6 +21,7 @@ from .template import api_version
 
 RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
 DEADLINE_S = 90 * 60
+AnyTarget = TypeVar("AnyTarget", bound="Target")
 TAG = "netperf-deployment"
 DELETE_ORDER = (
     ("virtualmachines", "schedules"),
@@ -34,7 +35,7 @@ DELETE_ORDER = (
 """Types of resources in a shared group, in the order in which Azure can delete them; all others come last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Target:
     """Where a deployment goes."""
 
@@ -42,7 +43,7 @@ class Target:
     """Name of the deployment, and of its own resource group."""
     shared: str = ""
     """Existing resource group, if the deployment has none of its own."""
-    prefix: str = field(default="", compare=False)
+    prefix: str = ""
     """Prefix of all names in a shared group, so that they do not collide with others."""
 
     @property
@@ -132,35 +133,35 @@ class Leftover:
 
 def leftovers(az: Runs) -> list[Leftover]:
     """Every deployment with this project's tag in the subscription, in groups of its own or shared ones."""
-    documents: dict[Target, Mapping[str, Any]] = {}
+    documents: dict[tuple[str, str], Mapping[str, Any]] = {}  # by name and shared group
     for group in az("group", "list", "--tag", "netperf-experiment") or ():
         if "netperf-experiment" in (group.get("tags") or {}):
-            documents[Target(name=group["name"])] = group
+            documents[group["name"], ""] = group
     for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
         group, name = resource["id"].split("/")[4], (resource.get("tags") or {}).get(TAG)
-        if name and Target(name=group) not in documents and name != group:
-            documents.setdefault(Target(name=name, shared=group), resource)
+        if name and (group, "") not in documents and name != group:
+            documents.setdefault((name, group), resource)
     return [
         Leftover(
-            target=target,
+            target=Target(name=name, shared=shared),
             experiment=document["tags"]["netperf-experiment"],
             region=document["location"],
             created_utc=document["tags"].get("netperf-created"),
             expires_utc=document["tags"].get("netperf-expires"),
             state=(document.get("properties") or {}).get("provisioningState") or "Succeeded",
         )
-        for target, document in documents.items()
+        for (name, shared), document in documents.items()
     ]
 
 
 def remove(
     az: Runs,
-    targets: Iterable[Target],
+    targets: Iterable[AnyTarget],
     *,
-    uncertain: Iterable[Target] = (),
+    uncertain: Iterable[AnyTarget] = (),
     clock: Clock,
     say: Callable[[str], None] = lambda _: None,
-    gone: Callable[[Target], None] = lambda _: None,
+    gone: Callable[[AnyTarget], None] = lambda _: None,
     deadline_s: float = DEADLINE_S,
 ) -> None:
     """Delete deployments and verify that they are gone; one that fails does not hold up the others. Safe to repeat.
@@ -172,8 +173,8 @@ def remove(
     end = clock.now() + deadline_s
     doubtful = set(uncertain)
     left = {target: 3 if target in doubtful else 1 for target in targets}
-    deletions: Counter[Target] = Counter()
-    trouble: dict[Target, str] = {}
+    deletions: Counter[AnyTarget] = Counter()
+    trouble: dict[AnyTarget, str] = {}
     failed: list[str] = []
     while left:
         for target in list(left):

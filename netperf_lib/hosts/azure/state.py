@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,54 @@ from ...experiment.model import Deployment
 from .groups import Target
 from .prices import Cost
 
-_COST, _DEPLOYMENT = TypeAdapter(Cost), TypeAdapter(Deployment)
+
+@dataclass(kw_only=True, eq=False)
+class Record(Target):
+    """A deployment that was or may have been created."""
+
+    number: int
+    attempt: int
+    made: bool = False
+    """Its resource group exists."""
+    given_up: bool = False
+    tags: dict[str, str] = field(default_factory=dict)
+    """Tags of its resources, recorded just before Azure is asked to create anything."""
+    hub_peerings: list[str] = field(default_factory=list)
+    vms: list[str] = field(default_factory=list)
+    security_groups: list[str] = field(default_factory=list)
+    allow_from: list[str] = field(default_factory=list)
+    """Prefixes that its port 22 is open to."""
+
+    def age_h(self, now: dt.datetime) -> float:
+        """Hours since it was created, 0 if it was not."""
+        created = self.tags.get("netperf-created")
+        return max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600) if created else 0.0
+
+
+@dataclass
+class Stored:
+    """What `azure.json` holds."""
+
+    subscription: str = ""
+    mark: str = ""
+    """Part of every name, so that no other experiment has the same."""
+    groups: list[Record] = field(default_factory=list)
+    deployments: dict[int, Deployment] = field(default_factory=dict)
+    """The complete ones, by number."""
+    parts: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The parts of each deployment, as `Topology.parts` gives them."""
+
+
+@dataclass
+class Bill:
+    """What `azure-cost.json` holds: it stays when everything else is removed."""
+
+    cost: Cost
+    hours: float = 0.0
+    """Hours of machines that are gone."""
+
+
+_STORED, _BILL = TypeAdapter(Stored), TypeAdapter(Bill)
 
 
 class State:
@@ -29,14 +76,12 @@ class State:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file = folder / "azure.json"
-        self.data: dict[str, Any] = {}
-        if self._file.exists():
-            try:
-                self.data = json.loads(self._file.read_text("utf-8"))
-            except ValueError:
-                raise AzureError(
-                    f"{self._file} is damaged: find what was placed with `npl down --all`, then delete the file"
-                ) from None
+        try:
+            self.data = _STORED.validate_json(self._file.read_bytes()) if self._file.exists() else Stored()
+        except ValueError:
+            raise AzureError(
+                f"{self._file} is damaged: find what was placed with `npl down --all`, then delete the file"
+            ) from None
 
     @classmethod
     @contextmanager
@@ -54,114 +99,83 @@ class State:
                 ) from None
             yield cls(folder)
 
-    @property
-    def groups(self) -> list[dict[str, Any]]:
-        """Every deployment that was or may have been created: ``{name, number, attempt, made}``, and additions."""
-        return list(self.data.get("groups", []))
-
-    def begin(
-        self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None
-    ) -> dict[str, Any]:
+    def begin(self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None) -> Record:
         """Return the record of this attempt; a new one is on disk before anything can be created."""
-        self.data.setdefault("experiment", experiment)
-        if self.data.setdefault("subscription", subscription) != subscription:
+        data = self.data
+        data.subscription = data.subscription or subscription
+        if data.subscription != subscription:
             raise AzureError(
-                f"deployments of {experiment} are in subscription {self.data['subscription']}, but az has "
-                f"{subscription} selected: run `az account set -s {self.data['subscription']}`, or `npl down`"
+                f"deployments of {experiment} are in subscription {data.subscription}, but az has "
+                f"{subscription} selected: run `az account set -s {data.subscription}`, or `npl down`"
             )
-        mark = self.data.setdefault("mark", secrets.token_hex(3))
-        for group in self.data.setdefault("groups", []):
-            if group["number"] == number and group["attempt"] == attempt:
-                return dict(group)
-        tail = f"{mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
+        data.mark = data.mark or secrets.token_hex(3)
+        for record in data.groups:
+            if (record.number, record.attempt) == (number, attempt):
+                return record
+        tail = f"{data.mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
         # also the name of a deployment, which may have 64 characters
-        record = {"name": f"npl-{experiment[:40]}-{tail}", "number": number, "attempt": attempt, "made": False}
+        record = Record(name=f"npl-{experiment[:40]}-{tail}", number=number, attempt=attempt)
         if shared:
-            record |= {"shared": shared, "prefix": f"npl-{tail}-"}
-        self.data["groups"].append(record)
+            record.shared, record.prefix = shared, f"npl-{tail}-"
+        data.groups.append(record)
         self._write()
-        return dict(self.data["groups"][-1])
+        return record
 
-    def note(self, name: str, **facts: Any) -> None:
-        """Add facts to the record of a group."""
-        for group in self.data.get("groups", []):
-            if group["name"] == name:
-                group.update(facts)
+    def note(self, record: Record, **fields: Any) -> None:
+        """Change fields of a record."""
+        for name, value in fields.items():
+            setattr(record, name, value)
         self._write()
 
-    def open(self, number: int) -> list[dict[str, Any]]:
+    def open(self, number: int) -> list[Record]:
         """Records of a deployment that were not given up, in the order of the attempts."""
-        return [g for g in self.groups if g["number"] == number and not g.get("given_up")]
-
-    def asked_for(self, name: str) -> bool:
-        """Whether Azure may have been asked to create this group; its tags are recorded just before that."""
-        return any("tags" in g or g["made"] for g in self.groups if g["name"] == name)
-
-    def target(self, record: dict[str, Any]) -> Target:
-        """Where the deployment of a record is."""
-        return Target(name=record["name"], shared=record.get("shared", ""), prefix=record.get("prefix", ""))
+        return [r for r in self.data.groups if r.number == number and not r.given_up]
 
     def remember(self, number: int, deployment: Deployment, parts: dict[str, str]) -> None:
         """Store a complete deployment, and its parts."""
-        self.data.setdefault("parts", {})[str(number)] = parts
-        self.data.setdefault("deployments", {})[str(number)] = _DEPLOYMENT.dump_python(deployment)
+        self.data.parts[number], self.data.deployments[number] = parts, deployment
         self._write()
-
-    def deployment(self, number: int) -> Deployment | None:
-        """Return the complete deployment of this number, if there is one."""
-        stored = self.data.get("deployments", {}).get(str(number))
-        return None if stored is None else _DEPLOYMENT.validate_python(stored)
-
-    def parts(self, number: int) -> dict[str, str]:
-        """The parts of the deployment of this number."""
-        return dict(self.data.get("parts", {}).get(str(number), {}))
-
-    def priced(self, cost: Cost) -> None:
-        """Store the prices, so that the cost can be computed later without querying anything."""
-        self._bill.write_text(json.dumps({"cost": _COST.dump_python(cost), "hours": self._past_h()}), "utf-8")
-
-    def spent(self, now: dt.datetime, *, done: float) -> float | None:
-        """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
-        if not self._bill.exists():
-            return None
-        hours = self._past_h() + sum(_age_h(g, now) for g in self.groups)
-        return _COST.validate_python(json.loads(self._bill.read_text("utf-8"))["cost"]).spent(hours, done)
-
-    @property
-    def _bill(self) -> Path:
-        """Prices, and hours of machines that are gone: it stays when everything else is removed."""
-        return self.folder / "azure-cost.json"
-
-    def _past_h(self) -> float:
-        return float(json.loads(self._bill.read_text("utf-8"))["hours"]) if self._bill.exists() else 0.0
 
     def forget(self, number: int) -> None:
         """Forget a deployment that no longer exists."""
-        if self.data.get("deployments", {}).pop(str(number), None):
-            self._write()
-
-    def gone(self, name: str) -> None:
-        """Remove a deployment that was verified to be gone; its hours still count towards the cost."""
-        now = dt.datetime.now(dt.UTC)
-        lived = sum(_age_h(g, now) for g in self.groups if g["name"] == name and g["made"])
-        number = next((g["number"] for g in self.groups if g["name"] == name), None)
-        self.data.get("deployments", {}).pop(str(number), None)
-        if self._bill.exists():
-            bill = json.loads(self._bill.read_text("utf-8"))
-            self._bill.write_text(json.dumps(bill | {"hours": bill["hours"] + lived}), "utf-8")
-        self.data["groups"] = [g for g in self.data.get("groups", []) if g["name"] != name]
+        self.data.deployments.pop(number, None)
         self._write()
+
+    def gone(self, record: Record) -> None:
+        """Remove a deployment that was verified to be gone; its hours still count towards the cost."""
+        self.data.deployments.pop(record.number, None)
+        if record.made and (bill := self._bill()):
+            self._write_bill(bill.cost, bill.hours + record.age_h(dt.datetime.now(dt.UTC)))
+        self.data.groups.remove(record)
+        self._write()
+
+    def priced(self, cost: Cost) -> None:
+        """Store the prices, so that the cost can be computed later without querying anything."""
+        bill = self._bill()
+        self._write_bill(cost, bill.hours if bill else 0.0)
+
+    def spent(self, now: dt.datetime, *, done: float) -> float | None:
+        """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
+        bill = self._bill()
+        return bill.cost.spent(bill.hours + sum(r.age_h(now) for r in self.data.groups), done) if bill else None
+
+    def _bill(self) -> Bill | None:
+        file = self.folder / "azure-cost.json"
+        return _BILL.validate_json(file.read_bytes()) if file.exists() else None
+
+    def _write_bill(self, cost: Cost, hours: float) -> None:
+        (self.folder / "azure-cost.json").write_bytes(_BILL.dump_json(Bill(cost, hours)))
 
     def clear(self) -> None:
         """Delete the keys and the record, once nothing is placed any more."""
         shutil.rmtree(self.files, ignore_errors=True)
         self._file.unlink(missing_ok=True)
-        self.data = {}
+        self.data = Stored()
 
     def _write(self) -> None:
         draft = self._file.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(self.data, file, indent=1)
+        with draft.open("wb") as file:
+            file.write(_STORED.dump_json(self.data, indent=1))
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)
@@ -196,39 +210,34 @@ class State:
 
     def secret(self, name: str) -> str:
         """A random secret, the same until it is cleared."""
-        place = self.files / name
-        if not place.exists():
-            self._private(place, secrets.token_urlsafe(32))
-        return place.read_text("utf-8")
+        path = self.files / name
+        if not path.exists():
+            self._private(path, secrets.token_urlsafe(32))
+        return path.read_text("utf-8")
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
         """File with the host keys of a group's VMs, for these addresses."""
-        place = self.files / f"known_hosts-{group}"
+        path = self.files / f"known_hosts-{group}"
         lines = [f"{address} {self.host_key(group, vm)[1]}\n" for vm, address in addresses.items()]
-        self._private(place, "".join(lines))
-        return place
+        self._private(path, "".join(lines))
+        return path
 
-    def _key(self, place: Path) -> tuple[str, str]:
-        if not place.exists():
+    def _key(self, path: Path) -> tuple[str, str]:
+        if not path.exists():
             key = asyncssh.generate_private_key("ssh-ed25519", comment="netperf_lib")
-            self._private(place.with_suffix(".pub"), key.export_public_key().decode())
-            self._private(place, key.export_private_key().decode())
-        return place.read_text("utf-8"), place.with_suffix(".pub").read_text("utf-8").strip()
+            self._private(path.with_suffix(".pub"), key.export_public_key().decode())
+            self._private(path, key.export_private_key().decode())
+        return path.read_text("utf-8"), path.with_suffix(".pub").read_text("utf-8").strip()
 
-    def _private(self, place: Path, text: str) -> None:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = place.with_name(f".{place.name}.new")
+    def _private(self, path: Path, text: str) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.new")
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
-        draft.replace(place)
+        draft.replace(path)
 
     def file(self, name: str, text: str) -> Path:
         """A private file that is deleted with the deployment."""
         self._private(self.files / name, text)
         return self.files / name
-
-
-def _age_h(record: dict[str, Any], now: dt.datetime) -> float:
-    created = (record.get("tags") or {}).get("netperf-created")
-    return max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600) if created else 0.0
