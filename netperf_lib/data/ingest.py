@@ -1,22 +1,19 @@
 """Raw runs to parquet tables. Idempotent: a part is a function of the raw runs of one block of rounds.
 
-How the tables stay up to date: the footer of a part of ``runs`` lists its runs, each with the digest of its raw run.
-Ingest compares this list with ``raw/`` and rebuilds parts that differ, each whole and by one rename or upload: first
-the parts of the detail tables, then that of ``runs``. All parts of a block carry the same generation (a digest of the
-list), so that a reader sees which belong together. Two concurrent ingests write the same bytes; one that was killed is
-simply repeated. Nothing here needs a lock.
+How the tables stay up to date: every part of a block carries the same generation, a digest of what it is made from
+(the readers, and the runs with the digests of their records). Ingest compares it with that of ``raw/`` and rebuilds
+parts that differ, each whole and by one rename or upload: first the parts of the detail tables, then that of ``runs``.
+Two concurrent ingests write the same bytes; one that was killed is simply repeated. Nothing here needs a lock.
 """
 
 from __future__ import annotations
 
 import atexit
-import base64
 import errno
 import hashlib
 import re
 import sys
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -46,8 +43,6 @@ RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
-_SHORT = 16
-"""Digits of a digest in a footer, which does not compress well; column ``raw_sha256`` has all."""
 
 
 @cache
@@ -78,6 +73,13 @@ _IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 """An import that is executed: those for the type checker are indented."""
 
 
+def generation_of(store: Store, places: Mapping[str, str], digests: Mapping[str, set[str]]) -> str:
+    """Digest of all that the parts of a block are made from; the runs are given with their folders."""
+    runs = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(places.items())]
+    source = orjson.dumps([reader_version(), SCHEMA_VERSION, store.experiment, runs])
+    return hashlib.sha256(source).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Part:
     """A parquet file of a table."""
@@ -87,23 +89,25 @@ class Part:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Columns and footer; an empty schema if the footer is damaged."""
+        """Columns and footer; an empty schema if the footer is damaged. StoreError for one of a newer library."""
         try:
-            return pq.read_schema(self.place, filesystem=self.system)
+            schema = pq.read_schema(self.place, filesystem=self.system)
         except (pa.ArrowException, OSError, ValueError):
             return pa.schema([])
+        version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.place}: written by a newer netperf_lib (tables of version {version}, known up to "
+                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
+            )
+        return schema
 
     @property
-    def generation(self) -> str:
-        """The generation shared by parts of a block that belong together."""
-        return str((self.schema.metadata or {}).get(b"netperf_generation", b""), "ascii", "replace")
-
     def footer(self) -> dict[str, Any]:
-        """Return the footer of a part of ``runs``: reader, experiment, runs, detail tables."""
+        """What `make_part` wrote beside the rows; empty for a part that is damaged, or of an older version."""
         try:
-            packed = (self.schema.metadata or {})[b"netperf_part"]
-            content: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(packed)))
-        except (KeyError, ValueError, zlib.error):
+            content: dict[str, Any] = orjson.loads((self.schema.metadata or {})[b"netperf_part"])
+        except (KeyError, ValueError):
             return {}
         return content
 
@@ -154,48 +158,30 @@ class Tables:
         if not self.blocks:
             return self  # tables without raw runs are read as they are
         runs = self.parts("runs")
-        footers = {block: part.footer() for block, part in runs.items()}
-        if any(footer.get("schema", 0) > SCHEMA_VERSION for footer in footers.values()):
-            raise StoreError(
-                f"{self.store.url}: a newer netperf_lib made these tables; upgrade, or remove the folder `tables`"
-            )
-        self.outdated = sum(f.get("reader") != reader_version() for f in footers.values() if f)
+        self.outdated = sum(part.footer.get("reader", reader_version()) != reader_version() for part in runs.values())
         digests = self.store.digests()
         others = {table: self.parts(table) for table in details}
-        for block, expected in self.blocks.items():
-            part = runs.get(block)
-            if part is None or not self._fresh(block, part, expected, digests, others):
-                self.behind[block] = expected
+        for block, places in self.blocks.items():
+            footer = runs[block].footer if block in runs else {}
+            generation = generation_of(self.store, places, digests)
+            fresh = footer.get("generation") == generation and not self._repaired(footer["refused"], places)
+            if not fresh or any(
+                block not in parts or parts[block].footer.get("generation") != generation
+                for table, parts in others.items()
+                if table in footer["tables"]
+            ):
+                self.behind[block] = places
         return self
 
-    def _fresh(
-        self,
-        block: str,
-        part: Part,
-        expected: Mapping[str, str],
-        digests: Mapping[str, set[str]],
-        others: Mapping[TableName, Mapping[str, Part]],
-    ) -> bool:
-        footer = part.footer()
-        ingested: dict[str, str] = footer.get("runs", {})
-        if (footer.get("reader"), footer.get("experiment")) != (reader_version(), self.store.experiment):
-            return False
-        if list(ingested) != list(expected):
-            return False
-        for folder, digest in {(expected[run_id], digest) for run_id, digest in ingested.items()}:
-            if digest.startswith("!"):  # it was refused: was it repaired?
-                data = b""
-                with suppress(OSError):
-                    data = self.store.files.read(f"raw/{folder}/{RECORD}")
-                if digest != "!" + hashlib.sha256(data).hexdigest()[:_SHORT]:
-                    return False
-            elif folder in digests and digest not in {d[:_SHORT] for d in digests[folder]}:
-                return False
-        return all(
-            block in parts and parts[block].generation == part.generation
-            for table, parts in others.items()
-            if table in footer.get("tables", ())
-        )
+    def _repaired(self, refused: Mapping[str, str], places: Mapping[str, str]) -> bool:
+        """Whether the record of a run that was refused is not the one that was read."""
+        for run_id, digest in refused.items():
+            data = b""
+            with suppress(OSError):
+                data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
+            if hashlib.sha256(data).hexdigest() != digest:
+                return True
+        return False
 
 
 def current(store: Store, table: TableName) -> Tables:
@@ -298,37 +284,33 @@ def _remove_others(tables: Tables) -> None:
                 files.remove(f"tables/{table}/{name}")
 
 
-def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) -> str:
-    """Read the runs of a block, given with their folders, and write its part of every table; return the generation."""
+def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) -> None:
+    """Read the runs of a block, given with their folders, and write its part of every table."""
     files, name = into.files, f"{block}{_SUFFIX}"
     rows: list[dict[str, Any]] = []
-    seen: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    content: dict[str, Any] = {"generation": generation_of(store, places, store.digests(block))}
+    footer = {"netperf_part": orjson.dumps(content).decode()}
     with ExitStack() as stack:
         writers = {
             table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
             for table in DETAIL
         }
-        for row, parsed, refused in read_runs(store, places):
-            run_id = row["run_id"]
-            seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
+        for row, parsed, is_refused in read_runs(store, places):
+            if is_refused:
+                refused[row["run_id"]] = row["raw_sha256"]
             rows.append(row)
-            for table, some in detail(store.experiment, run_id, parsed):
+            for table, some in detail(store.experiment, row["run_id"], parsed):
                 writers[table].add(some)
-        seen = dict(sorted(seen.items()))
         _name_missing(rows)
-        content: dict[str, Any] = {"reader": reader_version(), "schema": SCHEMA_VERSION}
-        content |= {"experiment": store.experiment, "runs": seen}
-        generation = hashlib.sha256(orjson.dumps(content)).hexdigest()[:16]
-        footer = {"netperf_generation": generation}
-        content["tables"] = [table for table, writer in writers.items() if writer.finish(footer)]
+        tables = [table for table, writer in writers.items() if writer.finish(footer)]
     for table in DETAIL:
-        if table not in content["tables"]:
+        if table not in tables:
             files.remove(f"tables/{table}/{name}")
     with PartWriter("runs", partial(files.new_file, f"tables/runs/{name}")) as writer:
         writer.add(runs_table(rows))
-        packed = base64.b64encode(zlib.compress(orjson.dumps(content))).decode()
-        writer.finish(footer | {"netperf_part": packed})
-    return generation
+        content |= {"reader": reader_version(), "tables": tables, "refused": refused}
+        writer.finish({"netperf_part": orjson.dumps(content).decode()})
 
 
 def _name_missing(rows: Sequence[dict[str, Any]]) -> None:

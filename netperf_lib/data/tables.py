@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
@@ -192,12 +191,6 @@ def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
     """Return the union of the columns of parts: the known ones first, then labels, which are text."""
     schema_of_table, labels = SCHEMAS[table], set()
     for schema in schemas:
-        version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"a table was written by a newer netperf_lib (tables of version {version}, known up to "
-                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
-            )
         if table == "runs":
             labels |= set(dimensions(schema.names)) - set(schema_of_table.names)
     return pa.schema([*schema_of_table, *(pa.field(name, pa.string()) for name in sorted(labels))])

@@ -331,21 +331,22 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
     runs = tables.parts("runs")
     details = {block for table in DETAIL for block in tables.parts(table)}
     for block in tables.behind:
-        known = _runs_of(runs[block]) if block in runs else {}
-        now = {i: digests.get(folder, set()) for i, folder in tables.blocks[block].items()}
-        other = [i for i, d in known.items() if d[:1] != "!" and not any(x.startswith(d) for x in now.get(i, ()))]
+        rows = _runs_of(runs[block]) if block in runs else {}
+        folders = tables.blocks[block]
+        other = [i for i, digest in rows.items() if digest not in digests.get(folders.get(i, ""), ())]
         wrong = f"has {len(other)} runs that are not in raw" if other else "is missing"
         if other or (block not in runs and block in details):
             yield f"{tables.store.url}: table runs, {block}: {wrong}; remove the tables; they are rebuilt"
 
 
 def _runs_of(part: Part) -> dict[str, str]:
-    """Ids of the runs in a part of the table of runs, with the beginning of their digests as far as it has them."""
-    known: dict[str, str] = part.footer().get("runs", {})
+    """Ids of the runs in a part of the table of runs, each with the digest of its record; without refused ones."""
     try:
-        return known or dict.fromkeys(part.read(["run_id"])["run_id"].to_pylist(), "")
-    except StoreError:
+        ids, digests = (part.read([name])[name].to_pylist() for name in ("run_id", "raw_sha256"))
+    except (StoreError, KeyError):
         return {}
+    refused = part.footer.get("refused", ())
+    return {i: digest for i, digest in zip(ids, digests, strict=True) if i not in refused}
 
 
 def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:

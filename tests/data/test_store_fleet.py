@@ -31,6 +31,7 @@ from fsspec.implementations.local import LocalFileSystem
 import netperf_lib as npl
 from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
+from netperf_lib.data import tables as tables_module
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
@@ -376,7 +377,7 @@ def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkey
 
 def test_tables_of_a_newer_library_are_left_alone(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ingest_module, "SCHEMA_VERSION", 99)
+        [patch.setattr(module, "SCHEMA_VERSION", 99) for module in (ingest_module, tables_module)]
         npl.ingest(fresh)
     parts = sorted(fresh.glob("*/tables/*/*.parquet"))
     with pytest.raises(StoreError, match="newer netperf_lib"):
