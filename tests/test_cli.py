@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 import yaml
 
@@ -149,7 +150,14 @@ def test_a_remedy_is_given_only_where_something_is_missing() -> None:
 def test_schema_describes_the_example_experiments() -> None:
     schema = json.loads(npl("schema").stdout)
     assert {"name", "hosts", "pairs", "tests"} <= set(schema["required"])
-    assert list((REPO / "data" / "experiments").glob("*.yaml"))
+    examples = list((REPO / "data" / "experiments").glob("*.yaml"))
+    assert examples
+    hosts = {"$ref": "#/$defs/HostsSpec", "$defs": schema["$defs"]}
+    for example in examples:
+        declared = yaml.safe_load(example.read_text())["hosts"]
+        jsonschema.validate(declared, hosts)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(declared | {"options": {**declared.get("options", {}), "linkz": []}}, hosts)
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:

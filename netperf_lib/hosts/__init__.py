@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from ..errors import ExperimentError, UsageError, unknown
 from ..experiment.model import SOURCES as SOURCES
@@ -88,22 +89,17 @@ def experiment_schema() -> dict[str, Any]:
     >>> sorted(npl.hosts.experiment_schema()["properties"])[:3]
     ['alpha', 'attempts', 'bandwidth_mbps']
     """
-    schema = Experiment.model_json_schema()
-    declared = schema["$defs"]["HostsSpec"]
-    variants = []
-    for name in SOURCES:
-        own = source(name).Options.model_json_schema(ref_template="#/$defs/{model}")
-        parts = {f"{name.capitalize()}{part}": text for part, text in own.pop("$defs", {}).items()}
-        own, parts = (
-            json.loads(re.sub(r'"#/\$defs/(\w+)"', rf'"#/$defs/{name.capitalize()}\1"', json.dumps(document)))
-            for document in (own, parts)
-        )
-        schema["$defs"] |= parts | {f"{name.capitalize()}Options": own}
-        properties = {"source": {"const": name}, "options": {"$ref": f"#/$defs/{name.capitalize()}Options"}}
-        variants.append({"properties": properties})
-    declared["properties"]["source"]["enum"] = list(SOURCES)
-    declared["oneOf"] = variants
-    return schema
+    options: dict[str, type[BaseModel]] = {name: source(name).Options for name in SOURCES}
+    models: list[type[BaseModel]] = [Experiment, *options.values()]
+    references, schema = models_json_schema([(model, "validation") for model in models])
+    definitions: dict[str, Any] = schema["$defs"]
+    hosts = definitions["HostsSpec"]
+    hosts["properties"]["source"]["enum"] = list(SOURCES)
+    hosts["oneOf"] = [
+        {"properties": {"source": {"const": name}, "options": references[model, "validation"]}}
+        for name, model in options.items()
+    ]
+    return {**definitions.pop("Experiment"), "$defs": definitions}
 
 
 @contextmanager

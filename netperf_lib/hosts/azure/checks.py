@@ -360,12 +360,8 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
     return ", ".join(what for what, _, where in resources if where) or "nothing that exists already"
 
 
-def _needed_providers(options: Options) -> list[str]:
-    return ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if options.shutdown else [])]
-
-
 def _providers(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
-    names = _needed_providers(options)
+    names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if options.shutdown else [])]
     for name in names:
         shown = az("provider", "show", "--namespace", name)
         if shown is not None and (state := shown.get("registrationState")) != "Registered":
