@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
-from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,14 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from .. import tools
 from ..errors import ParseError, StoreError
 from ..metrics import METRICS, plural
+from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
 from .files import Location, explained, scratch
 from .layout import RECORD, RawFolder, Store, block_of, stores
+from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Workers, run_all
 
@@ -47,30 +47,19 @@ _SUFFIX = ".parquet"
 
 @cache
 def reader_version() -> str:
-    """Return a digest of the source that makes rows of logs: the readers, and what they import of the library.
+    """Return a digest of the source that makes rows of logs: the readers, and all that this package may import.
 
     Tables with another one are made anew, as the same logs may give other figures.
     """
-    waiting = [tools.__name__, *(f"{PACKAGE}.data.{name}" for name in ("connections", "logs", "tables"))]
-    waiting += [getattr(reader, "__name__", type(reader).__module__) for reader in tools.READERS.values()]
-    sources: dict[str, bytes] = {}
-    while waiting:
-        name = waiting.pop()
-        spec = getattr(sys.modules.get(name), "__spec__", None)
-        if name in sources or spec is None or not spec.origin:
-            continue
-        sources[name] = Path(spec.origin).read_bytes()
-        for dots, module, names in _IMPORT.findall(sources[name].decode()):
-            base = resolve_name(dots + module, spec.parent) if dots else module
-            if base.split(".")[0] == PACKAGE:
-                waiting += [base, *(f"{base}.{part}" for part in re.findall(r"\w+", names))]
-    digests = "".join(f"{name} {hashlib.sha256(sources[name]).hexdigest()}\n" for name in sorted(sources))
+    sources = [PACKAGE_FOLDER / "errors.py", PACKAGE_FOLDER / "metrics.py"]
+    sources += [
+        path for part in ("data", "experiment", "tools") for path in sorted((PACKAGE_FOLDER / part).rglob("*.py"))
+    ]
+    for reader in READERS.values():  # those of other packages
+        module = sys.modules[getattr(reader, "__name__", type(reader).__module__)]
+        sources += [Path(module.__file__)] if module.__file__ else []
+    digests = "".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in sources)
     return hashlib.sha256(digests.encode()).hexdigest()[:12]
-
-
-PACKAGE = __name__.partition(".")[0]
-_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
-"""An import that is executed: those for the type checker are indented."""
 
 
 def generation_of(store: Store, places: Mapping[str, str], digests: Mapping[str, set[str]]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import StoreError
 from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Experiment
+from netperf_lib.tools import READERS
 
 EXPERIMENT = Experiment.model_validate(
     {
@@ -157,8 +160,6 @@ def test_ingest_is_incremental_idempotent_and_rebuildable(store: Store) -> None:
     assert npl.ingest(store.path) == 3  # a block of rounds is read whole
     first = npl.load(store.path)
     assert list(first["round"]) == [1, 2, 3]
-    import shutil
-
     shutil.rmtree(store.path / "tables")
     again = npl.load(store.path)
     pd.testing.assert_frame_equal(first, again)
@@ -187,19 +188,30 @@ def test_tables_of_an_older_parser_are_made_anew(store: Store, monkeypatch: pyte
     assert npl.load(store.path)["reader_version"].tolist() == ["another"]
 
 
-@pytest.mark.parametrize("name", ["tools.qperf", "tools.latte", "metrics", "data.connections"])
+@pytest.mark.parametrize("name", ["tools/qperf", "tools/latte", "metrics", "data/connections", "experiment/factors"])
 def test_the_version_of_the_readers_follows_their_source(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Also where an entry point alone names the module, or only its neighbours import it."""
     before = ingest_module.reader_version.__wrapped__()
-    spec = sys.modules[f"netperf_lib.{name}"].__spec__
-    assert spec is not None
-    copy = tmp_path / "copy.py"
-    copy.write_text(f"{Path(str(spec.origin)).read_text()}\n# one line more\n")
-    monkeypatch.setattr(spec, "origin", str(copy))
+    copy = Path(shutil.copytree(ingest_module.PACKAGE_FOLDER, tmp_path / "copy"))
+    monkeypatch.setattr(ingest_module, "PACKAGE_FOLDER", copy)
+    assert ingest_module.reader_version.__wrapped__() == before
+    [source] = [path for path in (copy / f"{name}.py", copy / name / "reader.py") if path.exists()]
+    source.write_text(f"{source.read_text()}\n# one line more\n")
     assert ingest_module.reader_version.__wrapped__() != before
     assert ingest_module.reader_version() == before
+
+
+def test_the_version_of_the_readers_follows_those_of_other_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "reader_of_ours.py").write_text("NAME = 'ours'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = ingest_module.reader_version.__wrapped__()
+    monkeypatch.setitem(READERS, "ours", importlib.import_module("reader_of_ours"))
+    with_ours = ingest_module.reader_version.__wrapped__()
+    (tmp_path / "reader_of_ours.py").write_text("NAME = 'ours'  # changed\n")
+    assert before != with_ours != ingest_module.reader_version.__wrapped__() != before
 
 
 def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
