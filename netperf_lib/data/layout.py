@@ -220,14 +220,11 @@ class Store:
     @classmethod
     def at(cls, path: Location) -> Store:
         """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
-        with explained(path):
-            parent, name = split(opened(path))
-            store = cls(parent, name)
-            if not store.files.exists("experiment.yaml"):
-                inside = experiments(path)
-                hint = f"; it holds the experiments {', '.join(split(e)[1] for e in inside)}" if inside else ""
-                raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
-        return store
+        if not is_experiment(path):
+            inside = [split(e)[1] for e in experiments(path)]
+            hint = f"; it holds the experiments {', '.join(inside)}" if inside else ""
+            raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
+        return cls(*split(opened(path)))
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
@@ -682,9 +679,9 @@ def _shown(document: Any) -> Any:
     return visible(document) if isinstance(document, str) else document
 
 
-def _made(place: Path) -> Path:
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _now() -> str:
@@ -750,6 +747,12 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
     return records
 
 
+def is_experiment(path: Location) -> bool:
+    """Whether a folder, URL or archive is that of one experiment."""
+    with explained(path):
+        return folder(opened(path)).exists("experiment.yaml")
+
+
 def experiments(root: Location) -> list[str]:
     """Experiments under a data root: the path or URL of each.
 
@@ -772,8 +775,5 @@ def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]
         if not chosen:
             raise StoreError("no experiment was given")
         return chosen
-    with explained(path):
-        is_one = folder(opened(path)).exists("experiment.yaml")
-    if not is_one and (inside := experiments(path)):
-        return [Store.at(p) for p in inside]
-    return [Store.at(path)]
+    inside = [] if is_experiment(path) else experiments(path)
+    return [Store.at(p) for p in inside] or [Store.at(path)]

@@ -19,10 +19,9 @@ from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..metrics import METRICS, PAGES
-from .bundle import opened
-from .files import Location, explained, folder
+from .files import Location, explained
 from .ingest import Part, Tables, current
-from .layout import Declaration, Store, stores
+from .layout import Declaration, Store, is_experiment, stores
 from .shipped import located
 from .tables import SCHEMAS, TableName, conformed, unified
 
@@ -209,9 +208,7 @@ def read(location: Location) -> Results | Fleet:
     <zones: 144 runs (144 ok), 0 contrasts>
     """
     location, instead = located(location)
-    with explained(location):
-        is_experiment = folder(opened(location)).exists("experiment.yaml")
-    if is_experiment:
+    if is_experiment(location):
         return Results(Store.at(location), instead)
     return Fleet(str(location), tuple(Results(store) for store in stores(location)))
 
