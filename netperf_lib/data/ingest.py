@@ -121,8 +121,8 @@ class Tables:
     store: Store
     at: Store
     """Where the tables are: in the experiment's own folder, or elsewhere."""
-    behind: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Blocks whose parts must be built, with their runs and the folders of these."""
+    behind: dict[str, str] = field(default_factory=dict)
+    """Blocks whose parts must be built, with the generation that they will have."""
     blocks: dict[str, dict[str, str]] = field(default_factory=dict)
     """Every block with its runs, according to ``raw/``, each with its folder there."""
     outdated: int = 0
@@ -159,7 +159,7 @@ class Tables:
                 for table, parts in others.items()
                 if table in footer["tables"]
             ):
-                self.behind[block] = places
+                self.behind[block] = generation
         return self
 
     def _repaired(self, refused: Mapping[str, str], places: Mapping[str, str]) -> bool:
@@ -249,13 +249,17 @@ def ingest(
 
 
 def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1) -> int:
-    tasks = [(tables.store, tables.at, block, ids) for tables in several for block, ids in tables.behind.items()]
-    total, done = sum(len(ids) for *_, ids in tasks), 0
+    tasks = [
+        (tables.store, tables.at, block, tables.blocks[block], generation)
+        for tables in several
+        for block, generation in tables.behind.items()
+    ]
+    total, done = sum(len(places) for _, _, _, places, _ in tasks), 0
     for tables in several:
         if tables.blocks:
             _remove_others(tables)
-    for (_, _, _, ids), _ in run_all(make_part, tasks, workers):
-        done += len(ids)
+    for (_, _, _, places, _), _ in run_all(make_part, tasks, workers):
+        done += len(places)
         if progress:
             progress(done, total)
     for tables in several:
@@ -273,12 +277,12 @@ def _remove_others(tables: Tables) -> None:
                 files.remove(f"tables/{table}/{name}")
 
 
-def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) -> None:
+def make_part(store: Store, into: Store, block: str, places: Mapping[str, str], generation: str) -> None:
     """Read the runs of a block, given with their folders, and write its part of every table."""
     files, name = into.files, f"{block}{_SUFFIX}"
     rows: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
-    content: dict[str, Any] = {"generation": generation_of(store, places, store.digests(block))}
+    content: dict[str, Any] = {"generation": generation}
     footer = {"netperf_part": orjson.dumps(content).decode()}
     with ExitStack() as stack:
         writers = {

@@ -353,7 +353,7 @@ def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     """How the parts of a block differ from freshly built ones."""
     with scratch() as folder:
         again = Store(folder, store.experiment)
-        make_part(store, again, block, runs)
+        make_part(store, again, block, runs, "")
         here, fresh = Tables(store, store), Tables(again, again)
         return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
