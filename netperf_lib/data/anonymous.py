@@ -204,8 +204,8 @@ def _collect(store: Store, ins: StandIns) -> None:
         try:
             if raw.change:
                 raise ValueError(raw.change)
-            for place in [raw.path / RECORD, *(raw.file(name, raw.record) for name in sorted(raw.record["files"]))]:
-                _collect_text(place.read_bytes(), ins)
+            for file in [raw.path / RECORD, *(raw.file(name, raw.record) for name in sorted(raw.record["files"]))]:
+                _collect_text(file.read_bytes(), ins)
         except (OSError, ValueError) as error:
             wrong = f"{store.url}/raw/{raw.name}: {error}"
             raise StoreError(f"{wrong}; only an experiment that is as it was measured is copied") from None

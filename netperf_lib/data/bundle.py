@@ -34,9 +34,9 @@ _RATIO, _SMALL, _BLOCK = 200, 1 << 28, 4096
 _AT_ONCE = 1 << 26
 
 
-def is_bundle(place: Location) -> bool:
+def is_bundle(location: Location) -> bool:
     """Whether a path is that of an archive of one experiment."""
-    return str(place).endswith(SUFFIX) and Path(place).is_file()
+    return str(location).endswith(SUFFIX) and Path(location).is_file()
 
 
 def pack(folder: Path, name: str, root: str, target: Path, reports: Iterable[Path] = ()) -> Path:
@@ -80,14 +80,14 @@ class _Careful(gzip.GzipFile):
         return super().read(size)
 
 
-def opened(place: Location) -> Location:
+def opened(location: Location) -> Location:
     """The folder of an experiment: for an archive, the one that it was unpacked to; anything else as it is.
 
     StoreError if the archive is damaged, or holds what no experiment has.
     """
-    if not is_bundle(place):
-        return place
-    path = Path(place).resolve()
+    if not is_bundle(location):
+        return location
+    path = Path(location).resolve()
     at = path.stat()
     return _unpacked(path, at.st_size, at.st_mtime_ns)
 

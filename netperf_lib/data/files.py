@@ -46,9 +46,9 @@ _TEMPORARY = re.compile(r"\.(?:staging-|.+\.)(?P<host>[^.]*)-(?P<pid>\d+)-[0-9a-
 T = TypeVar("T")
 
 
-def is_url(place: Location) -> bool:
-    """Whether `place` is the URL of an object store rather than a path."""
-    return isinstance(place, str) and "://" in place
+def is_url(location: Location) -> bool:
+    """Whether `location` is the URL of an object store rather than a path."""
+    return isinstance(location, str) and "://" in location
 
 
 def state_folder() -> Path:
@@ -56,48 +56,48 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "netperf_lib"
 
 
-def split(place: Location) -> tuple[str, str]:
+def split(location: Location) -> tuple[str, str]:
     """Split a path or URL into its parent and its last name; links are followed."""
-    if is_url(place):
-        parent, _, name = str(place).rstrip("/").rpartition("/")
+    if is_url(location):
+        parent, _, name = str(location).rstrip("/").rpartition("/")
         return parent, name
-    path = Path(os.path.realpath(place))  # Path.resolve raises RuntimeError for a link to itself
+    path = Path(os.path.realpath(location))  # Path.resolve raises RuntimeError for a link to itself
     return str(path.parent), path.name
 
 
-def folder(place: Location) -> Folder | RemoteFolder:
+def folder(location: Location) -> Folder | RemoteFolder:
     """Open a folder, which need not exist yet; StoreError if its URL cannot be used."""
-    return RemoteFolder(str(place)) if is_url(place) else Folder(os.fspath(place))
+    return RemoteFolder(str(location)) if is_url(location) else Folder(os.fspath(location))
 
 
 @contextmanager
-def explained(place: object) -> Iterator[None]:
+def explained(name: object) -> Iterator[None]:
     """Turn errors of files and of their content (full, unreadable, damaged) into a StoreError that names the file."""
     try:
         yield
     except NetperfError:
         raise
     except OSError as error:
-        where = error.filename2 or error.filename or place
+        where = error.filename2 or error.filename or name
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(f"{where}: the disk is full; free some space and run the command again") from None
         reason = error.strerror or str(error) or type(error).__name__
         raise StoreError(f"{str(where)[:300]}: cannot be used ({reason})") from None
     except (pa.ArrowException, ValidationError, json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise StoreError(f"{place}: the content is damaged ({'; '.join(lines[:2])[:300]})") from None
+        raise StoreError(f"{name}: the content is damaged ({'; '.join(lines[:2])[:300]})") from None
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A temporary folder for the duration of the block; those that killed processes left are removed first."""
     Folder(tempfile.gettempdir()).tidy(pattern=".netperf.*")
-    with tempfile.TemporaryDirectory(prefix=f".netperf.{_host()}-{os.getpid()}-") as place:
-        yield Path(place)
+    with tempfile.TemporaryDirectory(prefix=f".netperf.{_host()}-{os.getpid()}-") as temporary:
+        yield Path(temporary)
 
 
-def _temporary(place: Path) -> Path:
-    return place.with_name(f".{place.name[:150]}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}")
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name[:150]}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}")
 
 
 def _host() -> str:
@@ -125,30 +125,30 @@ def status_of(pid: int, field: int) -> str | None:
         return None
 
 
-def plain_file(place: Path, name: str) -> Path:
+def plain_file(folder_path: Path, name: str) -> Path:
     """Return the path of a file that stands in a folder itself; ValueError for a link, a device or a path to elsewhere.
 
     A folder of others may hold anything, such as a link to a key, and a device may never end.
     """
-    path = place / name
+    path = folder_path / name
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not a plain file name")
-    if place.is_symlink() or path.is_symlink():
-        raise ValueError(f"{name if path.is_symlink() else place.name} is a link to elsewhere")
+    if folder_path.is_symlink() or path.is_symlink():
+        raise ValueError(f"{name if path.is_symlink() else folder_path.name} is a link to elsewhere")
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{name} is not a file")
     return path
 
 
-def sha256_of(place: Path) -> str:
+def sha256_of(path: Path) -> str:
     """SHA-256 of a file; one that is the log of many runs is read once."""
-    at = place.stat()
-    return _sha256(place, (at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns))
+    state = path.stat()
+    return _sha256(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
 
 
 @lru_cache(maxsize=256)
-def _sha256(place: Path, _state: tuple[int, ...]) -> str:
-    with place.open("rb") as file:
+def _sha256(path: Path, _state: tuple[int, ...]) -> str:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -177,8 +177,8 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole."""
-        with self.new_file(name) as place:
-            place.write_bytes(data)
+        with self.new_file(name) as draft:
+            draft.write_bytes(data)
 
     @contextmanager
     def _draft(self, name: str) -> Iterator[tuple[Path, Path]]:
@@ -215,9 +215,9 @@ class Folder:
 
     def append(self, name: str, line: str, *, durable: bool = True) -> None:
         """Add a line to a text file."""
-        place = self.path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("ab", buffering=0) as file:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
             if durable:
                 os.fsync(file.fileno())
@@ -283,11 +283,11 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file or a whole folder; a missing one is no error."""
-        place = self.path / name
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
+        path = self.path / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
         else:
-            place.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
         """A pyarrow file system, and the path of a folder in it."""
@@ -348,8 +348,8 @@ class RemoteFolder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        with scratch() as place:
-            new = place / "new"
+        with scratch() as temporary:
+            new = temporary / "new"
             yield new
             with store_errors(self.url):
                 self.fs.put_file(str(new), self.at(name))
@@ -375,8 +375,8 @@ class RemoteFolder:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        with scratch() as place:
-            copy = place / name.rpartition("/")[2]
+        with scratch() as temporary:
+            copy = temporary / name.rpartition("/")[2]
             copy.mkdir()
             files = self.names(name)
             with store_errors(self.url):
@@ -398,10 +398,10 @@ class RemoteFolder:
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs)), self.at(name)
 
 
-def _fsync(place: Path) -> None:
-    if sys.platform == "win32" and place.is_dir():
+def _fsync(path: Path) -> None:
+    if sys.platform == "win32" and path.is_dir():
         return
-    descriptor = os.open(place, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -655,12 +655,12 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
         store.write_record(folder, {})
 
 
-def are_logs(place: Location) -> bool:
+def are_logs(location: Location) -> bool:
     """Whether a location is a file, a folder or a pattern of logs, not an experiment or data root."""
-    path = Path(place)
-    if is_url(place) or is_bundle(place) or (path / "experiment.yaml").exists():
+    path = Path(location)
+    if is_url(location) or is_bundle(location) or (path / "experiment.yaml").exists():
         return False
-    return bool(set("*?[") & set(str(place))) or (path.exists() and not experiments(place))
+    return bool(set("*?[") & set(str(location))) or (path.exists() and not experiments(location))
 
 
 def read_logs(files: Location | Iterable[Location], *, pattern: str | None = None) -> pd.DataFrame:
@@ -675,17 +675,17 @@ def read_logs(files: Location | Iterable[Location], *, pattern: str | None = Non
     return frame
 
 
-def read_contrasts(place: Location) -> list[dict[str, Any]]:
+def read_contrasts(path: Location) -> list[dict[str, Any]]:
     """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``."""
     import yaml
 
     try:
-        document = yaml.safe_load(Path(place).read_text("utf-8"))
+        document = yaml.safe_load(Path(path).read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UsageError(f"{os.fspath(place)}: cannot be read as YAML ({error})") from None
+        raise UsageError(f"{os.fspath(path)}: cannot be read as YAML ({error})") from None
     contrasts = document.get("contrasts") if isinstance(document, dict) else document
     if not isinstance(contrasts, list) or not all(isinstance(c, dict) for c in contrasts):
-        raise UsageError(f"{os.fspath(place)}: write a list of contrasts, each with metric, a, b and margin")
+        raise UsageError(f"{os.fspath(path)}: write a list of contrasts, each with metric, a, b and margin")
     return contrasts
 
 

@@ -73,20 +73,20 @@ def generation_of(store: Store, places: Mapping[str, str], digests: Mapping[str,
 class Part:
     """A parquet file of a table."""
 
-    place: str
+    path: str
     system: pyarrow.fs.FileSystem
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Columns and footer; an empty schema if the footer is damaged. StoreError for one of a newer library."""
         try:
-            schema = pq.read_schema(self.place, filesystem=self.system)
+            schema = pq.read_schema(self.path, filesystem=self.system)
         except (pa.ArrowException, OSError, ValueError):
             return pa.schema([])
         version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
         if version > SCHEMA_VERSION:
             raise StoreError(
-                f"{self.place}: written by a newer netperf_lib (tables of version {version}, known up to "
+                f"{self.path}: written by a newer netperf_lib (tables of version {version}, known up to "
                 f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
             )
         return schema
@@ -103,13 +103,13 @@ class Part:
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """Return these columns, or all; StoreError if the part is damaged."""
         try:
-            return pq.read_table(self.place, columns=columns, filesystem=self.system, page_checksum_verification=True)
+            return pq.read_table(self.path, columns=columns, filesystem=self.system, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, PermissionError | FileNotFoundError):
                 raise
             why = " ".join(str(error).split())[:200]
             raise StoreError(
-                f"{self.place}: this part of a table is damaged ({why}); remove the folder `tables`; it is rebuilt "
+                f"{self.path}: this part of a table is damaged ({why}); remove the folder `tables`; it is rebuilt "
                 "from the raw logs"
             ) from None
 
@@ -366,9 +366,9 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
 
 
 @lru_cache(maxsize=16)
-def _imported(place: Path, _digest: str) -> list[ParsedRun]:
+def _imported(path: Path, _digest: str) -> list[ParsedRun]:
     """Read a log that several runs share once."""
-    return logs.parse_ends(place)
+    return logs.parse_ends(path)
 
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:

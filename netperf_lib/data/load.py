@@ -248,8 +248,8 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     264
     """
     if isinstance(path, str | os.PathLike):
-        place, notice = located(path)
-        return _noticed(_frame(Store.at(place), table), notice)
+        location, notice = located(path)
+        return _noticed(_frame(Store.at(location), table), notice)
     frames = [_frame(store, table) for store in stores(path)]
     return joined(frames)
 
@@ -363,7 +363,7 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
             if not tables.blocks and not tables.parts("runs") and len(chosen) > 1:
                 continue
             for part in _parts(tables, table):
-                fragments.append(layout.make_fragment(part.place, part.system, partition_expression=here))
+                fragments.append(layout.make_fragment(part.path, part.system, partition_expression=here))
                 schemas.append(part.schema)
             if not excluded and (causes := store.exclusions()):
                 these = here & ds.field("run_id").isin(list(causes))
