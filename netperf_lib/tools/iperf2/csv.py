@@ -104,14 +104,11 @@ def read_csv(text: str) -> list[ParsedRun]:
                 log.disorder[name] = int(f["disorder"])
         written = f"[{'SUM' if name == '-1' else name}] {m['start']}-{m['end']} sec {size} Bytes {bps} bits/sec{loss}"
         try:
-            entry = row(written, index)
+            if entry := row(written, index):
+                take(log, entry, {name} if report else set())
         except Damaged as e:
             log.damaged(e)
             continue
-        if entry is None:
-            log.damaged(f"a row is damaged: {line.strip()!r}")
-            continue
-        take(log, entry, {name} if report else set())
         time = m["time"]
         if not time.startswith("1970"):
             started = f"{time[:4]}-{time[4:6]}-{time[6:8]}T{time[8:10]}:{time[10:12]}:{time[12:14]}"

@@ -93,24 +93,17 @@ class Intervals:
             return {}
         # Before 3.6 a row does not say who sends: a test has one direction.
         default = self._reverse if self._serving else not self._reverse
-        senders = table["sender"]
-        if senders.count(True) == len(senders) or senders.count(False) == len(senders):
-            directions = ["forward" if senders[0] is not self._serving else "reverse"] * len(senders)
-        else:
-            chosen = (default if s is None else s for s in senders)
-            directions = ["forward" if s is not self._serving else "reverse" for s in chosen]
-        omitted = table["omitted"]
-        none = omitted.count(False) == len(omitted)
+        sends = (default if s is None else s for s in table["sender"])
         return {
             "stream": [s if type(s) is int else 0 for s in table["socket"][: len(self._streams)]]
             + [-1] * len(self._sums),
-            "direction": directions,
+            "direction": ["forward" if s is not self._serving else "reverse" for s in sends],
             "start_s": table["start"],
             "end_s": table["end"],
-            "omitted": omitted if none else [o is True for o in omitted],
+            "omitted": [o is True for o in table["omitted"]],
             "throughput_bps": table["bits_per_second"],
             "retransmits_count": table["retransmits"],
-            "rtt_loaded_us": table["rtt"] if 0 not in table["rtt"] else [v or None for v in table["rtt"]],
+            "rtt_loaded_us": [v or None for v in table["rtt"]],
             "cwnd_bytes": table["snd_cwnd"],
         }
 

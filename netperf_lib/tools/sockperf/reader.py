@@ -96,18 +96,9 @@ def _repeats(text: str, start: int, log: int) -> bool:
 _US = r"(\d+\.\d{3})(?!\d)"
 _MOVED = r"RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?SentMessages=(\d+); ReceivedMessages=(\d+)"
 _LINES = {
-    "total": (
-        rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\s*\n",
-        "total_s total_sent total_received",
-    ),
-    "valid": (
-        rf"\[Valid Duration\] {_MOVED}\s*\n",
-        "valid_s valid_sent valid_received",
-    ),
-    "average": (
-        rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad=.*)?\)",
-        "rtt mean deviation",
-    ),
+    "total": (rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\s*\n", "total_s total_sent total_received"),
+    "valid": (rf"\[Valid Duration\] {_MOVED}\s*\n", "valid_s valid_sent valid_received"),
+    "average": (rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad=.*)?\)", "rtt mean deviation"),
     "losses": (
         r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\s*\n",
         "dropped duplicated disorder",
