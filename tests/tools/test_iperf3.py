@@ -259,6 +259,51 @@ def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(change: dic
     assert "packets contradict" in str(run.error)
 
 
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"lost_percent": 0.7}, "partial", "the loss contradicts itself: 400 of 60000 are not 0.7 %"),
+        ({"lost_percent": None}, "ok", ""),
+        ({"jitter_ms": None}, "partial", "the jitter is not a number"),
+        ({"jitter_ms": 0.006}, "ok", "the jitter of sum contradicts that of its streams"),
+        ({"bytes": 0, "bits_per_second": 0}, "partial", "figures are missing"),
+    ],
+)
+def test_figures_of_the_receiver_that_contradict_each_other(change: dict[str, Any], status: str, words: str) -> None:
+    document = udp_document()
+    document["end"]["sum_received"] |= change
+    [run] = tools.parse(json.dumps(document))
+    assert run.status == status
+    assert words in (run.error or " ".join(run.warnings))
+    assert ("jitter_us" in run.metrics) == (status == "ok" and "jitter_ms" not in change)
+
+
+def test_a_jitter_longer_than_the_test_is_left_out() -> None:
+    [run] = tools.parse(json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 10001.0'))
+    assert (run.status, "jitter_us" in run.metrics) == ("ok", False)
+    assert "longer than the test" in run.warnings[-1]
+    [run] = tools.parse(json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 9999.0'))
+    assert run.metrics["jitter_us"] == 9_999_000
+
+
+def test_a_server_before_3_10_has_one_sum_of_datagrams() -> None:
+    document = udp_document()
+    del document["end"]["sum_sent"], document["end"]["sum_received"], document["start"]["connecting_to"]
+    document["start"]["accepted_connection"] = {"host": "10.0.0.3", "port": 40000}
+    [run] = tools.parse(json.dumps(document))
+    assert (run.status, run.metrics["lost_count"]) == ("ok", 400)
+    assert run.metrics["throughput_bps"] == pytest.approx(60_000 * 1448 * 0.8)
+    assert "throughput_sent_bps" not in run.metrics
+
+
+def test_a_result_without_what_was_received_is_damaged() -> None:
+    document = json.loads((LOGS / "gen-3.21-tcp-P2.json").read_text())
+    document["end"]["sum"] = {}
+    del document["end"]["sum_sent"], document["end"]["sum_received"]
+    [run] = tools.parse(json.dumps(document))
+    assert (run.status, "sum_received" in str(run.error)) == ("partial", True)
+
+
 def test_intervals_that_lack_bytes_cost_no_run_where_both_ends_agree() -> None:
     """Threads of 3.16 and later count at the same time: seen at 90 Gbit/s, where the intervals lacked 5 %."""
     head = "Connecting to host 10.0.0.2, port 5201\n[  5] local 10.0.0.1 port 4 connected to 10.0.0.2 port 5201\n"
