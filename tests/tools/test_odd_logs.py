@@ -873,7 +873,11 @@ def test_what_a_damaged_line_took_along_is_told(log: str, old: str, new: str) ->
         ("netperf/pkb-tcp-stream-conf.csv", r" : \+/-2\.500% @ 99% conf\.", ""),
         # lines of another day
         ("lagscope/readme-0.1.2-csvdump.txt", r"19:38:32 (?=INFO: Ping stat)", "17:50:37 "),
-        # 120 us as the median of an average of 92.055 us and a minimum of 72.002 us
+        ("sockperf/gen-tp-giga.txt", "GBps", "XBps"),
+        ("iperf3/gen-3.3-udp.txt", r"0/39 \(0%\)  receiver", "9/39 (0%)  receiver"),
+        ("lagscope/gen-hist.txt", r"      5 \t 1952", "      5 \t 1953"),
+        ("ntttcp/linux-gen-tcp-send.txt", r"throughput\t:8\.84Gbps", "throughput\t:0.00Gbps"),
+        ("ntttcp/linux-gen-tcp-send.txt", r"throughput\t:8\.84Gbps", "throughput\t:8.99Gbps"),
     ],
 )
 def test_figures_that_the_rest_of_the_log_contradicts(log: str, old: str, new: str) -> None:
