@@ -40,7 +40,7 @@ import orjson
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from ..errors import StoreError, visible
+from ..errors import CONTROL, StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .bundle import opened
 from .files import (
@@ -427,7 +427,7 @@ class Store:
                 document = orjson.loads(text)
             except FileNotFoundError:
                 return None
-        if not text.isascii() or b"\\" in text or b"\x7f" in text:  # nowhere else can a control character be
+        if b"\\" in text or CONTROL.search(text.decode()):  # nowhere else can a control character be
             document = _shown(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
