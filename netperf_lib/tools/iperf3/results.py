@@ -75,7 +75,7 @@ def read_document(
     protocol = test.get("protocol")
     draft = Draft(NAME, version=version, test=protocol.lower() if isinstance(protocol, str) else None)
     draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), messages
-    draft.intervals = intervals.columns() if status != "failed" else {}
+    draft.intervals = intervals.columns()
     return draft.run(status, error)
 
 
