@@ -217,12 +217,15 @@ def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "look", canned)
 
 
-def canned(*_: Any, **__: Any) -> Preflight:
-    """A preflight without problems."""
-    return Preflight(
-        subscription=SUBSCRIPTION,
-        user="tester",
-        measuring_s=60,
-        cost=Cost(hours=1, currency="USD"),
-        allow_from=("192.0.2.7/32",),
-    )
+def canned(findings: Preflight, _: object) -> Preflight:
+    """The same preflight without problems."""
+    findings.subscription, findings.user, findings.allow_from = SUBSCRIPTION, "tester", ("192.0.2.7/32",)
+    findings.cost = Cost(hours=1, currency="USD")
+    return findings
+
+
+def preflight(declared: Experiment) -> Preflight:
+    """What the checks begin with."""
+    findings = azure._proposal(declared)
+    findings.subscription = SUBSCRIPTION
+    return findings

@@ -15,16 +15,14 @@ from typing import Any
 
 import pytest
 
-from netperf_lib import hosts
 from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
-from netperf_lib.hosts.azure import checks, groups, prices, proof, template
+from netperf_lib.hosts.azure import checks, groups, proof, template
 from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError, kind_of
-from netperf_lib.hosts.azure.topology import topology
 
 from .cloud import BASE, SUBSCRIPTION, TENANT, Answer, Cloud
-from .conftest import World, experiment
+from .conftest import World, experiment, preflight
 from .direct import DirectAz
 from .emulator import CLIENT
 from .recordings import Replay, cited, recordings
@@ -382,8 +380,8 @@ def locks(name: str) -> Callable[[Replay], Any]:
     def read(replay: Replay) -> Any:
         listed = body(name)
         replay.rules = [("GET", "/Microsoft.Authorization/locks$", some(*listed.get("value", [listed])))]
-        findings: Any = SimpleNamespace(problems=[])
-        checks._locks(ask, SimpleNamespace(resource_group=None), None, findings)  # type: ignore[arg-type]
+        findings = preflight(experiment())
+        checks._locks(ask, findings)
         return [p.partition(":")[0] for p in findings.problems]
 
     return read
@@ -478,13 +476,9 @@ def test_an_edge_site_is_no_region_and_a_vm_there_is_not_in_one(replay: Replay) 
     known = az_module.locations(ask, SUBSCRIPTION)
     assert "eastus2" in known
     assert "attatlanta1" not in known, "an edge site of eastus2"
-    problems = checks.Preflight(
-        subscription=SUBSCRIPTION, user="", measuring_s=0, cost=prices.Cost(hours=0, currency="")
-    )
-    declared = experiment(region="losangeles")
-    placed = topology(declared, hosts.options(declared))
-    checks._zones(ask, hosts.options(declared), placed, problems)
-    assert "region 'losangeles' is not open to this subscription" in problems.problems[0]
+    findings = preflight(experiment(region="losangeles"))
+    checks._zones(ask, findings)
+    assert "region 'losangeles' is not open to this subscription" in findings.problems[0]
     machine = body("compute/vm-ppg-2024")
     machine["resources"], machine["extendedLocation"] = [], {"name": "losangeles", "type": "EdgeZone"}
     replay.rules = [
@@ -499,9 +493,9 @@ def test_an_edge_site_is_no_region_and_a_vm_there_is_not_in_one(replay: Replay) 
         "locationInfo": [{"location": "westus", "zones": [], "type": "EdgeZone", "extendedLocations": ["losangeles"]}]
     }
     replay.rules = [("GET", "/skus$", some(edge, size))]
-    declared = experiment(region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard")
-    checks._sizes(ask, hosts.options(declared), topology(declared, hosts.options(declared)), problems)
-    assert not [p for p in problems.elsewhere if "zone" in p], "the region's own entry counts"
+    findings = preflight(experiment(region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard"))
+    checks._sizes(ask, findings)
+    assert not [p for p in findings.elsewhere if "zone" in p], "the region's own entry counts"
 
 
 CRASHES = {

@@ -13,13 +13,12 @@ import pytest
 
 from netperf_lib import cli
 from netperf_lib.errors import AzureError
-from netperf_lib.hosts import azure, options
+from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import checks
-from netperf_lib.hosts.azure.topology import topology
 
 from . import record
 from .cloud import SUBSCRIPTION, Cloud
-from .conftest import World, canned, experiment
+from .conftest import World, experiment, preflight
 from .direct import DirectAz
 from .recordings import fault
 from .test_landing_zone import priced
@@ -27,7 +26,7 @@ from .test_landing_zone import priced
 SUBJECTS = (
     "az", "login", "second factor", "rights", "providers", "zones", "sizes", "quota", "image", "built upon", "locks",
     "access",
-    "price", "policy",
+    "price", "time", "policy",
 )  # fmt: skip
 
 
@@ -63,6 +62,7 @@ PRICED = {"Standard_D4s_v5": 0.2, "disk StandardSSD_LRS": 0.0, "public address":
         ("built upon", "run `az extension add --name bastion`"),
         ("locks", "lock keep (CanNotDelete): nothing could be removed again in the scope of /subscriptions/"),
         ("price", "is above the budget of 0.1"),
+        ("time", "longer than hosts.options.expires_h 0.1: raise it, or measure less"),
         ("sizes", "size Standard_D4s_v5 is not available in zone 3"),
     ],
 )
@@ -85,6 +85,8 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
             cloud.locks = [{"id": at, "name": "keep", "properties": {"level": "CanNotDelete"}}]
         case "price":
             more = {"prices": {**PRICED, "Standard_D4s_v5": 2.0}}
+        case "time":
+            more = {"expires_h": 0.1}
         case "sizes":
             more = {"zones": ["3"], "vm_size": "Standard_F72s_v2"}
             words = words.replace("D4s_v5", "F72s_v2")
@@ -112,8 +114,7 @@ def test_an_old_az_is_refused_before_anything_else(az: DirectAz, tmp_path: Path)
 
 def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
     declared = experiment("a b cross-region")
-    asked = options(declared)
-    ahead = checks.commands(asked, topology(declared, asked), canned())
+    ahead = checks.commands(preflight(declared))
     assert found(declared)
     assert all(az.commands.count(command) == 1 for command in ahead)
     late = [c for c in az.commands if c not in ahead]

@@ -24,10 +24,10 @@ from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
-from . import access, checks, doctor, groups, prices, proof, template
+from . import access, checks, doctor, groups, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
-from .checks import Preflight, Proposal
+from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
@@ -52,10 +52,10 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Proposal:
+def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Preflight:
     options = read_options(experiment, Options)
-    place = topology(experiment, options, attempt=attempt)
-    return Proposal(experiment=experiment, options=options, topology=place, workload=workload)
+    declared = topology(experiment, options, attempt=attempt)
+    return Preflight(experiment=experiment, options=options, declared=declared, workload=workload)
 
 
 def _runner(options: Options) -> Runs:
@@ -64,7 +64,7 @@ def _runner(options: Options) -> Runs:
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    estimate = _proposal(experiment, workload).estimate
+    estimate = _proposal(experiment, workload).cost
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
         text += f"; ABOVE the budget of {experiment.budget:g}"
@@ -81,30 +81,29 @@ def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> 
 
     Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
-    proposal = _proposal(experiment, workload)
-    az = _runner(proposal.options)
-    findings = checks.look(proposal, az)
+    findings = _proposal(experiment, workload)
+    az = _runner(findings.options)
+    checks.look(findings, az)
     if not findings.problems and not findings.elsewhere:
         try:
-            _rehearse(proposal, az, findings)
+            _rehearse(az, findings)
         except AzError as refusal:
             findings.problems.append(str(refusal))
     return findings
 
 
-def _rehearse(proposal: Proposal, az: Runs, findings: Preflight) -> str:
+def _rehearse(az: Runs, findings: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        findings.changes, remarks = _Attempt(proposal, findings, store, az).rehearse()
+        findings.changes, remarks = _Attempt(findings, store, az).rehearse()
         findings.warnings += remarks
         return f"Azure finds it valid, and would {groups.in_words(findings.changes)}"
 
 
 def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand."""
-    proposal = _proposal(experiment, workload)
-    az = _runner(proposal.options)
-    return doctor.examine(proposal, az, rehearse=lambda findings: _rehearse(proposal, az, findings))
+    findings = _proposal(experiment, workload)
+    return doctor.examine(findings, _runner(findings.options), rehearse=_rehearse)
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class DryRun:
 class _WithoutKeys(State):
     """A state with placeholders for the real names and keys."""
 
-    def _key(self, place: Path) -> tuple[str, str]:
+    def _key(self, path: Path) -> tuple[str, str]:
         return "PRIVATE_KEY", "PUBLIC_KEY"
 
     def secret(self, name: str) -> str:
@@ -137,8 +136,8 @@ class _WithoutKeys(State):
 
 def dry_run(experiment: Experiment) -> DryRun:
     """Show what `up` would run, without querying anything: its az commands, the template, the parameters."""
-    proposal = _proposal(experiment)
-    options = proposal.options
+    findings = _proposal(experiment)
+    options = findings.options
     commands = []
     more = ("--subscription", options.subscription) if options.subscription else ()
 
@@ -149,20 +148,15 @@ def dry_run(experiment: Experiment) -> DryRun:
             commands.append(f"az {text.replace(f'{store.files}/', '')}\n")
         return {"properties": {"provisioningState": "Succeeded"}}
 
-    findings = Preflight(
-        subscription=options.subscription or "SUBSCRIPTION",
-        user="",
-        measuring_s=0,
-        cost=prices.Cost(hours=0, currency=options.currency),
-        allow_from=checks.callers(options, []) if options.allow_from else ("YOUR_ADDRESS/32",),
-        plan=bool(options.plan),
-    )
+    findings.subscription = options.subscription or "SUBSCRIPTION"
+    findings.allow_from = checks.callers(options, []) if options.allow_from else ("YOUR_ADDRESS/32",)
+    findings.plan = bool(options.plan)
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
         store.data.mark = "MARK"
-        attempt = _Attempt(proposal, findings, store, az)
+        attempt = _Attempt(findings, store, az)
         attempt.place()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
-        words = in_words(proposal.topology, options.expires_h)
+        words = in_words(findings.declared, options.expires_h)
         return DryRun("".join(commands), template.template_text(), parameters, words)
 
 
@@ -188,18 +182,17 @@ def up(
                 _let_caller_in(options, store, number, az, say)
                 return before
         for choice in choices[first:]:
-            proposal = _proposal(experiment, workload, attempt=choice)
-            findings = checks.look(proposal, az)
+            findings = checks.look(_proposal(experiment, workload, attempt=choice), az)
             # a partial deployment may resume: its own VMs would count against it
             if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
                     say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
                     continue
-                checks.refuse(findings, experiment.name)
-            attempt = _Attempt(proposal, findings, store, az, number, choice, say)
+                checks.refuse(findings)
+            attempt = _Attempt(findings, store, az, number, choice, say)
             store.priced(findings.cost)
-            place = proposal.topology
-            say(f"{attempt.record.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {findings.cost}")
+            declared = findings.declared
+            say(f"{attempt.record.name}: {len(declared.vms)} VMs in {', '.join(declared.regions)}; {findings.cost}")
             try:
                 outputs = attempt.place()
             except AzError as failure:
@@ -211,14 +204,14 @@ def up(
                 say(f"{attempt.record.name}: {failure.code}: trying the next alternative")
                 continue
             deployment = attempt.proven(outputs)
-            store.remember(number, deployment, place.parts())
+            store.remember(number, deployment, declared.parts())
             return deployment
     raise AssertionError("the last alternative returns or raises")
 
 
-def _same(store: State, number: int, place: Topology) -> bool:
+def _same(store: State, number: int, topology: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, requested = store.data.parts.get(number, {}), place.parts()
+    there, requested = store.data.parts.get(number, {}), topology.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
     if changed := [name for name, part in requested.items() if there.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
@@ -270,7 +263,6 @@ def _still_there(az: Runs, store: State, number: int) -> bool:
 class _Attempt:
     """One way to place one deployment; recorded on disk before anything is created."""
 
-    proposal: Proposal
     findings: Preflight
     store: State
     az: Runs
@@ -279,9 +271,9 @@ class _Attempt:
     say: Say = lambda _: None
 
     def __post_init__(self) -> None:
-        name, self.options = self.proposal.experiment.name, self.proposal.options
+        name, self.options = self.findings.experiment.name, self.findings.options
         shared = self.options.resource_group
-        self.topology = self.proposal.topology.unzoned(self.findings.unzoned)
+        self.topology = self.findings.topology
         self.record = self.store.begin(self.number, self.choice, name, self.findings.subscription, shared)
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
         self.tags = self.record.tags or {
@@ -409,7 +401,7 @@ class _Attempt:
         say(f"{name}: asking the cloud and the guests for proof")
         placed = proof.observe(az, group, self.findings.physical_zones, prefix)
         config = access.ssh_config(options, store, name, {reach[n]: vm.id for n, vm in placed.items()})
-        known = store.known_hosts(name, reach)
+        host_keys = store.known_hosts(name, reach)
         hosts = tuple(
             Host(
                 name=v.name,
@@ -419,7 +411,7 @@ class _Attempt:
                 backends=topology.backends(v.name),
                 user=options.user,
                 identity=str(store.identity.resolve()),
-                known_hosts=str(known.resolve()),
+                known_hosts=str(host_keys.resolve()),
                 ssh_config=config,
                 owned=True,
             )

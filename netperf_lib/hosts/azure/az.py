@@ -93,9 +93,9 @@ def locations(az: Runs, subscription: str) -> Zones:
     url = f"/subscriptions/{subscription}/locations?api-version=2022-12-01"
     answer = az("rest", "--method", "get", "--url", url)
     return {
-        place["name"]: {m["logicalZone"]: m["physicalZone"] for m in place.get("availabilityZoneMappings") or ()}
-        for place in (answer or {}).get("value") or ()
-        if place.get("type") != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
+        region["name"]: {m["logicalZone"]: m["physicalZone"] for m in region.get("availabilityZoneMappings") or ()}
+        for region in (answer or {}).get("value") or ()
+        if region.get("type") != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
     }
 
 

@@ -24,34 +24,18 @@ OLDEST_AZ = (2, 76)
 """It asks for a second factor where Azure wants one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """What is to be placed, and what for."""
+@dataclass(kw_only=True)
+class Preflight:
+    """What is to be placed, what for, and what the checks find."""
 
     experiment: Experiment
     options: Options
-    topology: Topology
+    declared: Topology
     workload: Workload
-
-    @cached_property
-    def estimate(self) -> Cost:
-        """The cost of all deployments."""
-        deployments, work = self.experiment.deployments, self.workload
-        return cost(
-            self.topology, self.options, measuring_s=work.measuring_s, deployments=deployments, traffic=work.traffic
-        )
-
-
-@dataclass(kw_only=True)
-class Preflight:
-    """Findings of the checks."""
-
-    subscription: str
-    user: str
+    subscription: str = ""
+    user: str = ""
     user_type: str = ""
     """`user` or `servicePrincipal`."""
-    measuring_s: float
-    cost: Cost
     allow_from: tuple[str, ...] = ()
     physical_zones: Zones = field(default_factory=dict)
     skus: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
@@ -68,6 +52,22 @@ class Preflight:
     changes: tuple[Change, ...] | None = None
     """What Azure would do with each resource; None if it was not asked."""
 
+    @property
+    def topology(self) -> Topology:
+        """What is declared, without zones in regions that have none."""
+        return self.declared.unzoned(self.unzoned)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """The cost of all deployments."""
+        return cost(
+            self.declared,
+            self.options,
+            measuring_s=self.workload.measuring_s,
+            deployments=self.experiment.deployments,
+            traffic=self.workload.traffic,
+        )
+
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: offered in the fewest zones, then the largest."""
         sku = self.skus.get((vm.region, vm.size))
@@ -76,7 +76,7 @@ class Preflight:
     def __str__(self) -> str:
         lines = [
             f"subscription {self.subscription}, user {self.user}",
-            f"about {self.measuring_s / 60:.0f} min of measuring; {self.cost}",
+            f"about {self.workload.measuring_s / 60:.0f} min of measuring; {self.cost}",
             f"port 22 open to {', '.join(self.allow_from) or 'nobody yet'}",
         ]
         if self.changes is not None:
@@ -108,30 +108,23 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return offered
 
 
-def login(proposal: Proposal, az: Runs) -> Preflight:
+def login(findings: Preflight, az: Runs) -> None:
     """Who is logged in, and to which subscription.
 
     AzureError if nobody is, or the subscription is not accessible: nothing else can be checked then.
     """
-    subscription, workload = proposal.options.subscription, proposal.workload
+    subscription, workload = findings.options.subscription, findings.workload
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
     user = account.get("user") or {}
-    noted = list(workload.notes)
+    findings.subscription = account["id"]
+    findings.user, findings.user_type = user.get("name", "unknown"), user.get("type", "")
+    findings.warnings += workload.notes
     if total := sum(sent.most_bytes for sent in workload.traffic.values()):
-        noted.append(f"up to {total / 1e9:,.0f} GB of traffic")
-    findings = Preflight(
-        subscription=account["id"],
-        user=user.get("name", "unknown"),
-        user_type=user.get("type", ""),
-        measuring_s=workload.measuring_s,
-        cost=proposal.estimate,
-        warnings=noted,
-    )
+        findings.warnings.append(f"up to {total / 1e9:,.0f} GB of traffic")
     if account.get("state") not in (None, "Enabled"):
         findings.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
-    return findings
 
 
 def version(az: Runs) -> str:
@@ -143,31 +136,19 @@ def version(az: Runs) -> str:
     return text
 
 
-def look(proposal: Proposal, az: Runs) -> Preflight:
+def look(findings: Preflight, az: Runs) -> Preflight:
     """Check everything that can be known in advance, all deployments together."""
     version(az)
-    options, findings = proposal.options, login(proposal, az)
-    looks = _looking(az, findings) if options.resource_group else az
-    for _, check in CHECKS:
-        check(az if check is _existing else looks, options, proposal.topology, findings)
-    price(proposal.experiment, findings)
-    each_h = proposal.estimate.hours / proposal.experiment.deployments
-    if findings.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
-        findings.warnings.append(
-            f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
-            f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
-        )
-    if each_h > options.expires_h:
-        findings.problems.append(
-            f"a deployment is expected to run for {each_h:.1f} h, longer than hosts.options.expires_h "
-            f"{options.expires_h:g}: raise it, or measure less"
-        )
+    login(findings, az)
+    looks = _looking(az, findings) if findings.options.resource_group else az
+    for check in CHECKS.values():
+        check(az if check is _existing else looks, findings)
     return findings
 
 
-def price(experiment: Experiment, findings: Preflight) -> str:
+def _price(az: Runs, findings: Preflight) -> str:
     """The estimate against the budget."""
-    estimate, budget = findings.cost, experiment.budget
+    estimate, budget = findings.cost, findings.experiment.budget
     if budget is not None and estimate.amount is None:
         findings.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
     elif budget is not None and (estimate.amount or 0) > budget:
@@ -175,6 +156,22 @@ def price(experiment: Experiment, findings: Preflight) -> str:
             f"{estimate} is above the budget of {budget:g}: measure less, use smaller VMs, or raise it"
         )
     return f"{estimate}{f', within the budget of {budget:g}' if budget is not None else ''}"
+
+
+def _time(az: Runs, findings: Preflight) -> str:
+    """The time that a deployment runs against what ends it: its expiry, and the login."""
+    expires_h, each_h = findings.options.expires_h, findings.cost.hours / findings.experiment.deployments
+    if findings.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
+        findings.warnings.append(
+            f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
+            f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
+        )
+    if each_h > expires_h:
+        findings.problems.append(
+            f"a deployment is expected to run for {each_h:.1f} h, longer than hosts.options.expires_h "
+            f"{expires_h:g}: raise it, or measure less"
+        )
+    return f"a deployment is expected to run for {each_h:.1f} h, and expires after {expires_h:g}"
 
 
 def _looking(az: Runs, findings: Preflight) -> Runs:
@@ -195,7 +192,8 @@ def _looking(az: Runs, findings: Preflight) -> Runs:
     return look
 
 
-def _zones(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _zones(az: Runs, findings: Preflight) -> str:
+    options, topology = findings.options, findings.topology
     zones = findings.physical_zones = locations(az, findings.subscription)
     if not zones:
         return "not known"
@@ -207,14 +205,14 @@ def _zones(az: Runs, options: Options, topology: Topology, findings: Preflight) 
     findings.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
     findings.problems += [
         f"{vm.name}: region {vm.region} has no zone {vm.zone}; give hosts.options.zones"
-        for vm in topology.unzoned(findings.unzoned).vms
+        for vm in findings.topology.vms
         if vm.region in zones and vm.zone and vm.zone not in zones[vm.region]
     ]
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 
-def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
-    topology = topology.unzoned(findings.unzoned)
+def _sizes(az: Runs, findings: Preflight) -> str:
+    options, topology = findings.options, findings.topology
     for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
         only = ("--resource-type", "virtualMachines", "--all")
         listed = az("vm", "list-skus", "--location", region, "--size", size, *only)
@@ -250,16 +248,18 @@ def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) 
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
-def commands(options: Options, topology: Topology, findings: Preflight) -> list[tuple[str, ...]]:
+def commands(findings: Preflight) -> list[tuple[str, ...]]:
     """What the checks ask az, as far as it does not depend on its answers."""
     noted: list[tuple[str, ...]] = []
     nowhere = replace(findings, problems=[], elsewhere=[], warnings=[])
-    for check in (check for name, check in CHECKS if name != "access"):
-        check(lambda *command: noted.append(command), options, topology, nowhere)
+    for name, check in CHECKS.items():
+        if name not in ("access", "price", "time"):  # they ask others
+            check(lambda *command: noted.append(command), nowhere)
     return noted
 
 
-def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _quota(az: Runs, findings: Preflight) -> str:
+    options, topology = findings.options, findings.topology
     counted = []
     for region in topology.regions:
         need: Counter[str] = Counter()
@@ -288,8 +288,9 @@ def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, 
             )
 
 
-def _image(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _image(az: Runs, findings: Preflight) -> str:
     """The image against sizes, security type and plan."""
+    options, topology = findings.options, findings.topology
     publisher, offer, sku_name, _ = options.image.split(":")
     for region in topology.regions:
         try:
@@ -333,8 +334,9 @@ def _image(az: Runs, options: Options, topology: Topology, findings: Preflight) 
     return options.image
 
 
-def _existing(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _existing(az: Runs, findings: Preflight) -> str:
     """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
+    options, topology = findings.options, findings.topology
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
@@ -360,8 +362,9 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
     return ", ".join(what for what, _, where in resources if where) or "nothing that exists already"
 
 
-def _providers(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
-    names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if options.shutdown else [])]
+def _providers(az: Runs, findings: Preflight) -> str:
+    shutdown = findings.options.shutdown
+    names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if shutdown else [])]
     for name in names:
         shown = az("provider", "show", "--namespace", name)
         if shown is not None and (state := shown.get("registrationState")) != "Registered":
@@ -372,8 +375,9 @@ def _providers(az: Runs, options: Options, topology: Topology, findings: Preflig
     return f"{', '.join(n.removeprefix('Microsoft.') for n in names)} are registered"
 
 
-def _locks(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _locks(az: Runs, findings: Preflight) -> str:
     """A lock would keep what is created from being removed, and it would go on costing money."""
+    options = findings.options
     within = ("--resource-group", options.resource_group) if options.resource_group else ()
     listed = az("lock", "list", *within) or ()
     for lock in listed:
@@ -386,22 +390,25 @@ def _locks(az: Runs, options: Options, topology: Topology, findings: Preflight) 
     return "none" if not listed else f"{len(listed)} looked at"
 
 
-def _caller(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+def _caller(az: Runs, findings: Preflight) -> str:
+    options = findings.options
     findings.allow_from = callers(options, findings.problems)
     return f"port 22 will be open to {', '.join(findings.allow_from)}"
 
 
-CHECKS: tuple[tuple[str, Callable[[Runs, Options, Topology, Preflight], str]], ...] = (
-    ("providers", _providers),
-    ("zones", _zones),
-    ("sizes", _sizes),
-    ("quota", _quota),
-    ("image", _image),
-    ("built upon", _existing),
-    ("locks", _locks),
-    ("access", _caller),
-)
-"""Subject and check: each adds what is wrong to the findings, and returns what it found."""
+CHECKS: Mapping[str, Callable[[Runs, Preflight], str]] = {
+    "providers": _providers,
+    "zones": _zones,
+    "sizes": _sizes,
+    "quota": _quota,
+    "image": _image,
+    "built upon": _existing,
+    "locks": _locks,
+    "access": _caller,
+    "price": _price,
+    "time": _time,
+}
+"""Subject to check: each adds what is wrong to the findings, and returns what it found."""
 
 
 def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
@@ -420,9 +427,10 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
     return (f"{address}/32",)
 
 
-def refuse(findings: Preflight, name: str) -> None:
+def refuse(findings: Preflight) -> None:
     """Raise an AzureError with all problems in one message if there are any."""
     if findings.problems or findings.elsewhere:
         raise AzureError(
-            f"{name}: nothing was created, because " + "; ".join((*findings.problems, *findings.elsewhere))
+            f"{findings.experiment.name}: nothing was created, because "
+            + "; ".join((*findings.problems, *findings.elsewhere))
         )

@@ -13,7 +13,6 @@ from typing import Any
 from . import checks
 from .az import Runs
 from .failures import AzError
-from .options import Options
 
 WRITES = (
     "Microsoft.Resources/deployments/write",
@@ -30,7 +29,7 @@ def _ahead(az: Runs, pool: ThreadPoolExecutor, commands: list[tuple[str, ...]]) 
     return lambda *command: answers[command].result() if command in answers else az(*command)
 
 
-def _token_shows_second_factor(az: Runs, findings: checks.Preflight, _: Options) -> str:
+def _second_factor(az: Runs, findings: checks.Preflight) -> str:
     if findings.user_type == "servicePrincipal":
         return "not asked of a service principal"
     token = str((az(*TOKEN) or {}).get("accessToken", "")).split(".")
@@ -41,8 +40,8 @@ def _token_shows_second_factor(az: Runs, findings: checks.Preflight, _: Options)
     return ""
 
 
-def _rights(az: Runs, findings: checks.Preflight, options: Options) -> str:
-    permissions = (az(*_permissions(findings.subscription, options)) or {}).get("value") or ()
+def _rights(az: Runs, findings: checks.Preflight) -> str:
+    permissions = (az(*_permissions(findings)) or {}).get("value") or ()
 
     def may(action: str) -> bool:
         def fits(patterns: Any) -> bool:
@@ -50,15 +49,15 @@ def _rights(az: Runs, findings: checks.Preflight, options: Options) -> str:
 
         return any(fits(p.get("actions")) and not fits(p.get("notActions")) for p in permissions)
 
-    where = options.resource_group or "the subscription"
+    where = findings.options.resource_group or "the subscription"
     if lacking := [action for action in WRITES if not may(action)]:
         findings.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
     return f"may create what is needed in {where}"
 
 
-def _permissions(subscription: str, options: Options) -> tuple[str, ...]:
-    within = f"/resourceGroups/{options.resource_group}" if options.resource_group else ""
-    scope = f"/subscriptions/{subscription}{within}"
+def _permissions(findings: checks.Preflight) -> tuple[str, ...]:
+    group = findings.options.resource_group
+    scope = f"/subscriptions/{findings.subscription}{f'/resourceGroups/{group}' if group else ''}"
     url = f"{scope}/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
     return ("rest", "--method", "get", "--url", url)
 
@@ -67,30 +66,24 @@ TOKEN = ("account", "get-access-token")
 
 
 def examine(
-    proposal: checks.Proposal, az: Runs, *, rehearse: Callable[[checks.Preflight], str]
+    findings: checks.Preflight, az: Runs, *, rehearse: Callable[[Runs, checks.Preflight], str]
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
 
     AzError if `az` is too old or nobody is logged in: nothing else can be known then.
     """
     yield "az", checks.version(az), True
-    options, topology, findings = proposal.options, proposal.topology, checks.login(proposal, az)
+    checks.login(findings, az)
     yield "login", f"user {findings.user}, subscription {findings.subscription}", not findings.problems
     with ThreadPoolExecutor(12) as pool:
-        commands = [*checks.commands(options, topology, findings), _permissions(findings.subscription, options)]
+        commands = [*checks.commands(findings), _permissions(findings)]
         commands += [TOKEN] if findings.user_type != "servicePrincipal" else []
         ahead = _ahead(az, pool, commands)
-        subjects: list[tuple[str, Callable[[], str]]] = [
-            ("second factor", lambda: _token_shows_second_factor(ahead, findings, options)),
-            ("rights", lambda: _rights(ahead, findings, options)),
-            *((name, lambda check=check: check(ahead, options, topology, findings)) for name, check in checks.CHECKS),
-            ("price", lambda: checks.price(proposal.experiment, findings)),
-            ("policy", lambda: rehearse(findings)),
-        ]
-        for subject, check in subjects:
+        subjects = {"second factor": _second_factor, "rights": _rights, **checks.CHECKS, "policy": rehearse}
+        for subject, check in subjects.items():
             before = len(findings.problems), len(findings.elsewhere), len(findings.warnings)
             try:
-                words = check()
+                words = check(ahead, findings)
             except AzError as failure:
                 if failure.deed == "login":
                     raise

@@ -128,9 +128,9 @@ def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError
     # a code of its own says more than one that stands for many, and an unknown one less
     rank = [[p for p in pairs if kinds[p] != "other" and (p[0] in VAGUE) == vague] for vague in (False, True)]
     rank.append([p for p in pairs if p[0] not in WRAPPERS])
-    known = next(filter(None, rank), pairs)
+    ranked = next(filter(None, rank), pairs)
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
-    code, message = ([p for p in known if kinds[p] != "capacity"] or known)[-1]
+    code, message = ([p for p in ranked if kinds[p] != "capacity"] or ranked)[-1]
     kind = kinds[code, message]
     if not message:  # a status: what it stands for follows
         causes = pairs[pairs.index((code, message)) + 1 :]

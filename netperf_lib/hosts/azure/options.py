@@ -243,8 +243,7 @@ class Options(_Declared):
     def package_manager(self) -> str:
         """`apt` or `dnf`."""
         publisher = self.image.split(":", 1)[0].lower()
-        known = {"canonical": "apt", "debian": "apt"}
-        return self.packages or known.get(publisher, "dnf")
+        return self.packages or ("apt" if publisher in ("canonical", "debian") else "dnf")
 
     def pinned(self) -> dict[str, str]:
         """Package to the version to install, exact or with a final ``*``.
@@ -253,5 +252,5 @@ class Options(_Declared):
         choice to the distribution. Empty for unknown releases.
         """
         image = self.image.lower()
-        known = next((pins for pattern, pins in PINS.items() if fnmatchcase(image, f"{pattern}*")), {})
-        return {p: v for p, v in {**known, **self.versions}.items() if v != "*"}
+        pinned = next((pins for pattern, pins in PINS.items() if fnmatchcase(image, f"{pattern}*")), {})
+        return {p: v for p, v in {**pinned, **self.versions}.items() if v != "*"}

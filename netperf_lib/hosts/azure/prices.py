@@ -221,9 +221,9 @@ def _plain(item: Mapping[str, Any]) -> bool:
 
 
 def _cached(url: str) -> Any:
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
+    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
     try:
-        cache = json.loads(place.read_text("utf-8"))
+        cache = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         cache = {}
     entry = cache.get(url)
@@ -235,10 +235,10 @@ def _cached(url: str) -> Any:
         return None
     cache[url] = {"time": time.time(), "answer": document}
     with contextlib.suppress(OSError):  # the cache is optional
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_suffix(f".{os.getpid()}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(cache), "utf-8")
-        draft.replace(place)
+        draft.replace(file)
     return document
 
 

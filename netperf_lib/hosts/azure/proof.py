@@ -148,8 +148,8 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
     if target.zone:
         evidence = f"logical {vm.zone}, physical {vm.zone_physical or 'unknown'}"
         out.append(claim(f"zone {target.zone}", vm.zone, target.zone, evidence))
-        known = bool(vm.zone_physical) or None
-        out.append(Proof("physical zone", known, vm.zone_physical or "not in the list of regions"))
+        physical = vm.zone_physical or "not in the list of regions"
+        out.append(Proof("physical zone", bool(vm.zone_physical) or None, physical))
     out.append(claim(f"VM size {target.size}", vm.size, target.size, f"Azure: {vm.size}"))
     declared = f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
     out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))

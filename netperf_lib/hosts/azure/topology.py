@@ -144,23 +144,24 @@ class Topology:
         return {name: json.dumps(part, sort_keys=True) for name, part in (named | joined).items()}
 
 
-def in_words(place: Topology, expires_h: float) -> str:
+def in_words(topology: Topology, expires_h: float) -> str:
     """What one deployment consists of, as a paragraph: VMs, networks, gateways, and when it expires."""
-    sizes = Counter((vm.size, vm.region) for vm in place.vms)
-    vms = [f"{plural(n, 'VM')} of {size} in {region}" for (size, region), n in sizes.items()]
-    own = [network for network in place.networks if not network.subnet_id]
-    kinds = Counter((g.kind, g.sku, g.region) for g in place.gateways)
+    sizes = Counter((vm.size, vm.region) for vm in topology.vms)
+    gateways = Counter((g.kind, g.sku, g.region) for g in topology.gateways)
+    counted = {
+        "virtual network": [network for network in topology.networks if not network.subnet_id],
+        "peering": topology.peerings,
+        "load balancer": {v.balancer for v in topology.vms if v.balancer},
+        "proximity placement group": topology.ppgs,
+    }
     parts = [
-        *vms,
-        plural(len(own), "virtual network") if own else "",
-        plural(len(place.peerings), "peering") if place.peerings else "",
-        *(f"{plural(n, f'{kind} gateway')} {sku} in {region}" for (kind, sku, region), n in kinds.items()),
-        plural(balancers, "load balancer") if (balancers := len({v.balancer for v in place.vms if v.balancer})) else "",
-        plural(groups, "proximity placement group") if (groups := len({v.ppg for v in place.vms if v.ppg})) else "",
+        *(f"{plural(n, 'VM')} of {size} in {region}" for (size, region), n in sizes.items()),
+        *(plural(len(several), what) for what, several in counted.items() if several),
+        *(f"{plural(n, f'{kind} gateway')} {sku} in {region}" for (kind, sku, region), n in gateways.items()),
     ]
-    hosts = ", ".join(f"{vm.name} (zone {vm.zone})" if vm.zone else vm.name for vm in place.vms)
+    hosts = ", ".join(f"{vm.name} (zone {vm.zone})" if vm.zone else vm.name for vm in topology.vms)
     return (
-        f"`npl up` would make, for each deployment: {', '.join(filter(None, parts))}.\nHosts: {hosts}.\n"
+        f"`npl up` would make, for each deployment: {', '.join(parts)}.\nHosts: {hosts}.\n"
         f"Everything carries a tag that says that it expires after {expires_h:g} h; `npl down` removes it.\n"
         "Nothing was created, and Azure was not asked.\n"
     )
@@ -249,46 +250,46 @@ def alternatives(options: Options) -> list[Options]:
 
 def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[str]:
     """Why a pair cannot be placed, and what to do about it."""
-    known, own = PLACEMENTS.get(pair.placement), options.vms.get(pair.server, VmOptions())
-    if known is None or not known.meaning:
-        yield (known and known.retired) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
+    rule, own = PLACEMENTS.get(pair.placement), options.vms.get(pair.server, VmOptions())
+    if rule is None or not rule.meaning:
+        yield (rule and rule.retired) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
         return
     for name in (pair.client, pair.server):
         # Azure allows 64 characters, including the mark of a deployment in a shared group and the number of a backend
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
             yield f"{name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
     far = options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
-    if known.far == "always" and not far:
+    if rule.far == "always" and not far:
         yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
-    if "VirtualAppliance" in known.next_hops and not options.next_hop:
+    if "VirtualAppliance" in rule.next_hops and not options.next_hop:
         yield "set hosts.options.hub and next_hop, the address of the appliance there"
-    for test in experiment.tests if known.address == AT_BALANCER else ():
+    for test in experiment.tests if rule.address == AT_BALANCER else ():
         through = not test.placements or pair.placement in test.placements
         if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
             yield (
                 f"the load balancer drops connections that are idle for {IDLE_S / 60:.0f} minutes, as the control "
                 f"connection of {test.tool} is while it measures; give its test a shorter duration_s"
             )
-    if known.other_zone and len(options.zones) < 2 and pair.server not in options.vms:
+    if rule.other_zone and len(options.zones) < 2 and pair.server not in options.vms:
         yield "hosts.options.zones must name two zones"
-    if known.gateway == "ExpressRoute" and not options.expressroute_circuit:
+    if rule.gateway == "ExpressRoute" and not options.expressroute_circuit:
         yield (
             "set hosts.options.expressroute_circuit to the resource id of an existing circuit "
             "(az network express-route list --query [].id)"
         )
     if own.subnet:
         return
-    if known.address == AT_PUBLIC and options.management == "private":
+    if rule.address == AT_PUBLIC and options.management == "private":
         yield "hosts.options.management private creates no public addresses; use another placement"
     if not options.subnet:
         return
-    own_network = known.network and not known.address and known.far != "always"
-    if own_network or known.gateway or known.subnet != "hosts":
+    own_network = rule.network and not rule.address and rule.far != "always"
+    if own_network or rule.gateway or rule.subnet != "hosts":
         yield (
             "hosts.options.subnet is an existing network, which is not changed; "
             f"give {pair.server} a subnet of its own in vms, or remove subnet"
         )
-    if known.network == "remote" and not options.remote_subnet:
+    if rule.network == "remote" and not options.remote_subnet:
         yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
 
 
@@ -303,38 +304,38 @@ def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair)
 
 
 def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> None:
-    who, known = _who(pair), PLACED[pair.placement]
+    who, rule = _who(pair), PLACED[pair.placement]
     for wish in (client, server):
         for what in ("accelerated", "tcp_buffer_bytes"):
             if getattr(pair, what) is not None:
                 wish.want(what, getattr(pair, what), who)
-    if known.far:
+    if rule.far:
         if client.get("network", HOME) == _far(pair, client, options)[0]:
             _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
             return
         network, region = _far(pair, server, options)
         sku = client.get("gateway_sku", "")
-        _network(client, known.client_network or (f"{HOME}-{sku.lower()}" if sku else HOME), who)
+        _network(client, rule.client_network or (f"{HOME}-{sku.lower()}" if sku else HOME), who)
         _network(server, network, who)
         server.want("region", region, who)
         return
     _network(client, client.get("network", HOME), who)
-    _network(server, known.network or HOME, who)
-    if known.subnet != "hosts":
-        server.want("part", known.subnet, who)
+    _network(server, rule.network or HOME, who)
+    if rule.subnet != "hosts":
+        server.want("part", rule.subnet, who)
     home_zone = zone = client.get("zone", options.zones[0] if options.zones else "")
-    if known.other_zone:
+    if rule.other_zone:
         zone = server.get("zone", next((z for z in options.zones if z != home_zone), home_zone))
         if zone == home_zone:
             raise ExperimentError(f"{who}: both hosts would be in zone {home_zone}; give the server another zone")
     if zone:
         server.want("zone", zone, who)
-    if known.grouped:
+    if rule.grouped:
         client.want("ppg", True, who)
-    if known.grouped is not None:
+    if rule.grouped is not None:
         # the client may be in the group for the sake of another pair
-        server.want("ppg", known.grouped, who)
-    if known.address == AT_BALANCER:
+        server.want("ppg", rule.grouped, who)
+    if rule.address == AT_BALANCER:
         server.want("balancer", pair.server, who)
 
 
@@ -388,15 +389,15 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
     networks = _networks(experiment, options, vms, wishes)
     network = {v.name: v.network for v in vms}
     ways = [(PLACED[p.placement], p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
-    for known, _, a, b in ways:
-        for one, other in ((a, b), (b, a)) if "VirtualAppliance" in known.next_hops else ():
+    for rule, _, a, b in ways:
+        for one, other in ((a, b), (b, a)) if "VirtualAppliance" in rule.next_hops else ():
             route = (networks[other].prefix, options.next_hop or "")
             networks[one] = replace(networks[one], routes=tuple(dict.fromkeys((*networks[one].routes, route))))
-    links = [(a, b) for known, _, a, b in ways if known.peered and networks[a].prefix and networks[b].prefix]
+    links = [(a, b) for rule, _, a, b in ways if rule.peered and networks[a].prefix and networks[b].prefix]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for known, path, *ends in ways:
-        if not (kind := known.gateway):
+    for rule, path, *ends in ways:
+        if not (kind := rule.gateway):
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
         for end in ends:
