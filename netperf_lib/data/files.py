@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -293,9 +293,9 @@ class Folder:
         """A pyarrow file system, and the path of a folder in it."""
         return pyarrow.fs.LocalFileSystem(), str(self.path / name)
 
-    def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
-        """Apply a function to many items; concurrently if each waits for the store."""
-        return [function(item) for item in items]
+    def each(self, function: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
+        """Results of a function for many items; concurrently if each waits for the store."""
+        return map(function, items)
 
 
 class RemoteFolder:
@@ -390,9 +390,9 @@ class RemoteFolder:
     def tidy(self, name: str) -> None:
         pass
 
-    def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
-        with ThreadPoolExecutor(min(16, max(1, len(items)))) as pool:
-            return list(pool.map(function, items))
+    def each(self, function: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
+        with ThreadPoolExecutor(16) as pool:
+            yield from pool.map(function, items)
 
     def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs)), self.at(name)

@@ -136,7 +136,7 @@ class Tables:
         parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in names}
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
-        files.each(lambda part: part.schema, list(parts.values()))
+        list(files.each(lambda part: part.schema, parts.values()))  # read and kept
         return parts
 
     def look(self, details: Sequence[TableName]) -> Tables:

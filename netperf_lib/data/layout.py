@@ -32,6 +32,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -75,7 +76,6 @@ _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
 _DEPLOYMENTS = TypeAdapter(Deployment)
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
-_AT_ONCE = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -640,20 +640,15 @@ class Store:
     def runs(self) -> Iterator[RunState]:
         """Every complete run, without reading its logs."""
         places = self.places()
-        imports = {name: self.imported(name) for name in set(places.values()) - set(places)}
-        run_ids = list(places)
-        for start in range(0, len(run_ids), _AT_ONCE):
-            some = run_ids[start : start + _AT_ONCE]
-            own = [run_id for run_id in some if places[run_id] == run_id]
-            records = dict(zip(own, self.files.each(self.run, own), strict=True))
-            for run_id in some:
-                record = records.get(run_id) or imports[places[run_id]][run_id]
-                try:
-                    attempt, status = int(record["attempt"]), str(record["status"])
-                except (KeyError, TypeError, ValueError) as error:
-                    wrong = ValueError(f"attempt or status: {error!r}")
-                    raise self._damaged(f"{places[run_id]}/{RECORD}", wrong) from None
-                yield RunState(run_id, attempt, status, trial_of(run_id), record)
+        own = [run_id for run_id, folder in places.items() if folder == run_id]
+        several = (self.imported(name).items() for name in sorted(set(places.values()) - set(places)))
+        for run_id, record in chain(zip(own, self.files.each(self.run, own), strict=True), *several):
+            try:
+                attempt, status = int(record["attempt"]), str(record["status"])
+            except (KeyError, TypeError, ValueError) as error:
+                wrong = ValueError(f"attempt or status: {error!r}")
+                raise self._damaged(f"{places[run_id]}/{RECORD}", wrong) from None
+            yield RunState(run_id, attempt, status, trial_of(run_id), record)
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
