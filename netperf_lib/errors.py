@@ -72,7 +72,8 @@ def explain(error: Exception) -> str | None:
     text = " ".join(str(error).split())[:300]
     if isinstance(error, OSError):
         where = " to ".join(str(n) for n in (error.filename, error.filename2) if n is not None)
-        why = error.strerror or text or type(error).__name__
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full" if is_full else error.strerror or text or type(error).__name__
         remedy = {
             errno.ENOSPC: "; free some space and run the same command again",
             errno.EDQUOT: "; free some space and run the same command again",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import inspect
-import json
 import logging
 import os
 import re
@@ -30,12 +29,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import pyarrow as pa
 import pyarrow.fs
-import yaml
-from pydantic import ValidationError
 
-from ..errors import NetperfError, StoreError, naming, pip_install
+from ..errors import NetperfError, StoreError, explain, naming, pip_install
 
 Location = str | os.PathLike[str]
 """A path, or the URL of an object store."""
@@ -77,15 +73,11 @@ def explained(name: object) -> Iterator[None]:
         yield
     except NetperfError:
         raise
-    except OSError as error:
-        where = error.filename2 or error.filename or name
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(f"{where}: the disk is full; free some space and run the command again") from None
-        reason = error.strerror or str(error) or type(error).__name__
-        raise StoreError(f"{str(where)[:300]}: cannot be used ({reason})") from None
-    except (pa.ArrowException, ValidationError, json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise StoreError(f"{name}: the content is damaged ({'; '.join(lines[:2])[:300]})") from None
+    except Exception as error:
+        if (reason := explain(error)) is None:
+            raise
+        has_name = isinstance(error, OSError) and error.filename is not None
+        raise StoreError(reason if has_name else f"{name}: {reason}") from None
 
 
 @contextmanager
