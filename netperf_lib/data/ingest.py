@@ -153,11 +153,11 @@ class Tables:
         for block, places in self.blocks.items():
             footer = runs[block].footer if block in runs else {}
             generation = generation_of(self.store, places, digests)
-            fresh = footer.get("generation") == generation and not self._repaired(footer["refused"], places)
+            fresh = footer.get("generation") == generation and not self._repaired(footer.get("refused", {}), places)
             if not fresh or any(
                 block not in parts or parts[block].footer.get("generation") != generation
                 for table, parts in others.items()
-                if table in footer["tables"]
+                if table in footer.get("tables", ())
             ):
                 self.behind[block] = generation
         return self
