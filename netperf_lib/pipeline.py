@@ -184,7 +184,7 @@ def bundle(
     with scratch() as copy:
         if anonymous or hide:
             store, ins = anonymous_copy(store, copy, hide)
-            for name, stand_in in ins.known.items():
+            for name, stand_in in ins.replaced.items():
                 say(f"{name} is now {stand_in}")
         reports = report_to(store.location)[-1:]
         root = store.root_digest()

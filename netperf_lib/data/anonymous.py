@@ -70,17 +70,17 @@ class StandIns:
     """
 
     def __init__(self, hidden: Iterable[str] = ()) -> None:
-        self.known: dict[str, str] = {}
+        self.replaced: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._names: re.Pattern[str] | None = None
         self._hidden = [word for word in hidden if self.name("word", word, least=1)]
 
     def _new(self, kind: str, text: str, form: Callable[[int], str]) -> str:
         key = text.casefold()
-        if key not in self.known:
+        if key not in self.replaced:
             self._counts[kind] = self._counts.get(kind, 0) + 1
-            self.known[key] = form(self._counts[kind])
-        return self.known[key]
+            self.replaced[key] = form(self._counts[kind])
+        return self.replaced[key]
 
     def name(self, kind: str, text: Any, *, least: int = _LEAST) -> bool:
         """Give a name of this kind its stand-in, unless it is generic, short, or an address, which has its own."""
@@ -102,11 +102,11 @@ class StandIns:
 
     def _replace_names(self, text: str) -> str:
         if self._names is None:
-            words = sorted((k for k in self.known if not is_address(k)), key=len, reverse=True)
+            words = sorted((k for k in self.replaced if not is_address(k)), key=len, reverse=True)
             inside = {word.casefold() for word in self._hidden}
             forms = [re.escape(w) if w in inside else _HERE.format(re.escape(w)) for w in words]
             self._names = re.compile("|".join(forms) or r"(?!)", re.IGNORECASE)
-        return self._names.sub(lambda m: self.known[m[0].casefold()], text)
+        return self._names.sub(lambda m: self.replaced[m[0].casefold()], text)
 
     def _hardware(self, match: re.Match[str]) -> str:
         if set(match[0]) <= set("0:-") or match[0].lower().replace("-", ":") == "ff:ff:ff:ff:ff:ff":

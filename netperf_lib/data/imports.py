@@ -507,8 +507,8 @@ def _notice(left_out: Sequence[str]) -> str:
     """What must accompany imported logs, and which files of their folders hold no run."""
     if not left_out:
         return NOTICE
-    rest = len(left_out) - 3
-    names = f"{', '.join(left_out[:3])}{f' and {rest} more' if rest > 0 else ''}"
+    more = len(left_out) - 3
+    names = f"{', '.join(left_out[:3])}{f' and {more} more' if more > 0 else ''}"
     return f"{NOTICE} Left out, as no log or the same log again: {names}."
 
 
@@ -519,10 +519,10 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.stated) if k not in COLUMNS)
     rows = []
     for run in runs:
-        known = {c: run.get(c) for c in [*COLUMNS, *own]}
-        missing = [c for c in ("placement", "round", "started_utc") if known[c] is None]
+        values = {c: run.get(c) for c in [*COLUMNS, *own]}
+        missing = [c for c in ("placement", "round", "started_utc") if values[c] is None]
         rows.append(
-            {FILE: run.name, RUN: run.index + 1} | known | {"status": run.parsed.status, "missing": ", ".join(missing)}
+            {FILE: run.name, RUN: run.index + 1} | values | {"status": run.parsed.status, "missing": ", ".join(missing)}
         )
     table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole if some are missing
     keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
@@ -537,10 +537,10 @@ def usable(runs: pd.DataFrame) -> str:
         return f"{words}, all usable"
     each = zip(bad["error"], bad["status"], strict=True)
     reasons = Counter(str(error or status).partition("; missing: ")[0] for error, status in each)
-    shown = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
-    rest = len(reasons) - len(shown)
+    frequent = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
+    rarer = len(reasons) - len(frequent)
     return "; ".join(
-        [f"{words}, {len(runs) - len(bad)} usable", *shown, *([f"{rest} more reasons"] if rest > 0 else [])]
+        [f"{words}, {len(runs) - len(bad)} usable", *frequent, *([f"{rarer} more reasons"] if rarer > 0 else [])]
     )
 
 
@@ -620,11 +620,11 @@ def import_logs(
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
     store = Store(parent, name)
     declared = _declaration(name, title, contrasts, logged)
-    known = store.declared() if store.files.exists("experiment.yaml") else None
-    if known is not None and known.hosts.source != "imported":
+    earlier = store.declared() if store.files.exists("experiment.yaml") else None
+    if earlier is not None and earlier.hosts.source != "imported":
         raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
-    if known is not None and contrasts is None:
-        declared = known
+    if earlier is not None and contrasts is None:
+        declared = earlier
     new = _new(store, logged, left_out)
     store.declare(declared)
     if store.read_plan() is None:

@@ -708,12 +708,12 @@ def digest_of(frozen: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def new_record(**known: Any) -> dict[str, Any]:
-    """Return a run.json with the known facts of a run; the rest is null or empty."""
+def new_record(**facts: Any) -> dict[str, Any]:
+    """Return a run.json with these facts of a run; the rest is null or empty."""
     unknown = dict.fromkeys(("deployment_id", "error", "started_utc", "ended_utc", "tool_version"))
     empty: dict[str, Any] = {name: {"client": {}, "server": {}} for name in ("facts", "counters")}
     empty |= {"commands": {"client": [], "server": []}, "exit": {"client": None, "server": None}, "warnings": []}
-    return {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}} | unknown | empty | known
+    return {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}} | unknown | empty | facts
 
 
 def read_record(data: bytes) -> dict[str, Any]:

@@ -60,10 +60,10 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     try:
         # not `Path.open`: thousands of small files, and every microsecond counts
         with open(name, "rb", buffering=0, opener=_open_at_once) as f:
-            about = os.fstat(f.fileno())
-            if not stat.S_ISREG(about.st_mode):
+            status = os.fstat(f.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise ParseError("not a regular file; to read a pipe, pass it as standard input", file=name)
-            if about.st_size > MOST:
+            if status.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
         return tools.parse(held.pop(), file=name, tool=tool)  # no other reference is left once it is decoded

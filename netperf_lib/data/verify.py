@@ -321,8 +321,8 @@ def _record(
         yield f"{RECORD} carries a notice, but the deployment's file does not"
     hosts = {h["name"]: h for h in (deployment or {}).get("hosts", ())}
     for side, host in record["hosts"].items():
-        known = hosts.get(host.get("name")) if isinstance(host, Mapping) else None
-        if known and (differ := [k for k in _PLACED if host.get(k) != known.get(k)]):
+        described = hosts.get(host.get("name")) if isinstance(host, Mapping) else None
+        if described and (differ := [k for k in _PLACED if host.get(k) != described.get(k)]):
             yield f"{RECORD} and the deployment's file differ in {', '.join(differ)} of the {side}"
 
 
