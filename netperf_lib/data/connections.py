@@ -16,6 +16,8 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
+from .logs import MOST
+
 if TYPE_CHECKING:
     from .layout import RawFolder
 
@@ -210,8 +212,8 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
         data = b""
         if name in record["files"]:
             data = folder.file(name, record).read_bytes()
-        # a stream that was cut short, as after a crash, keeps what came before
-        texts[host] = zlib.decompressobj(wbits=31).decompress(data).decode("utf-8", "replace")
+        # a stream that was cut short, as after a crash, keeps what came before; one of others may unpack to anything
+        texts[host] = zlib.decompressobj(wbits=31).decompress(data, MOST).decode("utf-8", "replace")
     columns = _buffers(record, *hosts)
     if any(texts.values()):
         times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib import pipeline
 from netperf_lib.cli import npl as command
+from netperf_lib.data import connections
 from netperf_lib.data.anonymous import StandIns, anonymous_copy
 from netperf_lib.data.bundle import SUFFIX, pack
-from netperf_lib.data.layout import Store, new_record
+from netperf_lib.data.files import sha256_of
+from netperf_lib.data.layout import RawFolder, Store, new_record
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.model import Deployment, Experiment, Host, Proof
 
@@ -369,3 +372,17 @@ def test_a_stand_in_is_the_same_everywhere_and_is_itself_no_name() -> None:
     once = ins.text("contoso-1 8.8.8.8 2a00:1450::1 CONTOSO-1 8.8.4.4 8.8.8.8 contoso-10")
     assert once == "host-1 192.0.2.1 2001:db8::1 host-1 192.0.2.2 192.0.2.1 contoso-10"
     assert ins.text(once) == once
+
+
+def test_samples_of_others_unpack_to_no_more_than_a_log_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST", 1 << 20)
+    name = f"client{connections.SAMPLES}"
+    (tmp_path / name).write_bytes(gzip.compress(bytes(1 << 26)))
+    record: dict[str, Any] = {"trial": {}, "commands": {"client": [], "server": []}}
+    record["files"] = {name: sha256_of(tmp_path / name)}
+    tracemalloc.start()
+    try:
+        assert connections.of_record(RawFolder("run", tmp_path), record) == {}
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
