@@ -138,8 +138,8 @@ class History:
             drift, ends = f"{effect(factor)} in {self._length}", span(factor, low, high)
             sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
             lines.append(
-                f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; {change.periods} periods "
-                f"of one {self.period})."
+                f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; the median of "
+                f"each {self.period}, {change.periods} in all)."
             )
         lines += [f"- {name}: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
         lines += [f"- {name}: {wave}." for name, wave in self.waves.items()]

@@ -395,11 +395,11 @@ def _alike(
 
 
 def _value(m: Measure, values: Sequence[float], condition: str) -> str:
-    """Write like medians as one figure, or as a span; a single run has two digits."""
+    """Write like medians as a span, or as one figure where they are written alike; a single run has two digits."""
     digits = 2 if m.value(condition, "n") == 1 else 3
-    if max(values) <= 1.01 * min(values):
-        return format_value(median(values), m.unit, digits)
-    return format_span(min(values), max(values), m.unit, digits)
+    low, high = min(values), max(values)
+    alike = format_value(low, m.unit, digits) == format_value(high, m.unit, digits)
+    return format_value(low, m.unit, digits) if alike else format_span(low, high, m.unit, digits)
 
 
 def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
@@ -734,6 +734,11 @@ def _plain(p: Paragraph, m: Measure) -> str:
     return f"{words[:1].upper()}{words[1:]}: {_figures(p, m, some)}{f' and {rest} more conditions' if rest else ''}"
 
 
+def _for(name: str) -> str:
+    """``for udp_lat``, ``to 127.0.0.1``: a condition that begins with its direction needs no other word."""
+    return name if name.startswith(("to ", "from ")) else f"for {name}"
+
+
 def _of_one_condition(m: Measure) -> str:
     row = m.levels.iloc[0]
     span = ""
@@ -752,7 +757,7 @@ def _by_other_tools(p: Paragraph, m: Measure) -> str:
     rows = rows[rows["n"] > 0] if means else rows[:0]
     if rows.empty:
         return ""
-    figures = [f"{format_value(float(v), m.unit, 3)} for {name}" for name, v in rows["median"][:FEW].items()]
+    figures = [f"{format_value(float(v), m.unit, 3)} {_for(str(name))}" for name, v in rows["median"][:FEW].items()]
     rest = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
     return f"{NOUNS.get(m.name, m.name).capitalize()} by other tools or tests: {'; '.join(figures)}{rest}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import NothingToReport
-from ..metrics import format_value
+from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
 from .observe import Data, Observations, levels, observe
 from .runs import HOSTS
@@ -75,8 +75,7 @@ def pairs_words(obs: Observations) -> str:
     if best == worst:
         words = f"All pairs have {best}."
     elif high <= (1 + ALIKE) * low:
-        ends = " to ".join(format_value(m, info.unit) for m in (low, high))
-        words = f"All pairs have {ends}, within {100 * (high / low - 1):.2g} % of each other."
+        words = f"All pairs have {format_span(low, high, info.unit)}."
     medians = dict(zip(zip(table[client], table[server], strict=True), table["median"], strict=True))
     both = [max(m / back, back / m) - 1 for (a, b), m in medians.items() if (back := medians.get((b, a))) and a != b]
     words += (

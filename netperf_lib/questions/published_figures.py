@@ -135,7 +135,7 @@ def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str,
     if m.value(condition, "n") > 1:
         here += f" ({format_span(low, high, m.unit)})"
     printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
-    return condition, figure.metric, figure.source, printed, here, f"{median / value:.3g}"
+    return condition, figure.metric, figure.source, printed, here, f"{median / value:#.3g}"
 
 
 def _matches(m: Measure, condition: str, figure: Any) -> bool:

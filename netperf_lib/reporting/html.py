@@ -15,7 +15,7 @@ from jinja2 import BytecodeCache, pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from ..questions.words import as_text
+from ..questions.words import MIME, as_text
 from .pdf import MARKDOWN, run_pandoc
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -70,7 +70,15 @@ class PageExporter(HTMLExporter):
             if cell.cell_type == "markdown":
                 headings += re.findall(r"(?m)^##\s+(.+?)\s*$", cell.source)
         _fold(nb.cells)
-        resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
+        resources["contents"] = list(enumerate(headings, 1))
+        if len(headings) > 2:  # after the answers in short, on top of which a phone would show nothing else
+            covers = (
+                c
+                for c in nb.cells
+                for o in c.get("outputs", ())
+                if o.get("data", {}).get(MIME, {}).get("kind") == "cover"
+            )
+            next(covers, nb.cells[0]).metadata["netperf_contents"] = True
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
         resources["code_css"] = formatter.get_style_defs(".highlight")
         return super().from_notebook_node(nb, resources, **kw)

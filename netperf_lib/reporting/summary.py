@@ -20,6 +20,7 @@ from ..questions.runs import status_counts
 from ..questions.tables import Table
 from ..questions.words import Headline, Words
 from ..stats.intervals import DEPLOYMENTS
+from ..stats.samples import HOURS
 from .blocks import Shown, show, verdicts
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Summary:
             return parts
         table, alone = _folded(overview(runs))
         heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, table))}
-        caption = "Medians of the complete runs; a dash: not measured."
+        caption = f"Medians of the complete runs{'; a dash: not measured' if table.isna().any(axis=None) else ''}."
         return Several([Table.of(table, caption, columns=heads), *([Words.of(*alone)] if alone else []), *parts])
 
     @property
@@ -110,7 +111,7 @@ class Summary:
                 " Another deployment of the same request may land elsewhere; only "
                 f"{DEPLOYMENTS} or more deployments say something about a placement as such."
             )
-        if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
+        if assumed := dict.fromkeys(a for c in family for a in c.assumptions if a != HOURS):  # the first line says it
             lines.append(f"- Assumed: {'; '.join(assumed)}.")
         if added := attached(runs).added:
             lines.append(

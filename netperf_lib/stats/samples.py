@@ -51,6 +51,7 @@ ZERO, RANKED = 100.0, 25.0
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
+HOURS = "about the hours measured: another hour may differ"
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
 
@@ -599,10 +600,9 @@ def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, t
     capped = decision.code == EQUIVALENT or (1 - decision.confidence) <= 0.01
     ranks = "capped signed rank" if capped else "signed rank"
     unit = "by hour" if data.hourly else "by round"
-    hours = "about the hours measured: another hour may differ"
     if s.b is None:
-        return f"{unit}, median, interpolated order statistics{looks}", what, ("the runs measure one level", hours)
-    assumed = ("log ratios are symmetrically distributed", hours)
+        return f"{unit}, median, interpolated order statistics{looks}", what, ("the runs measure one level", HOURS)
+    assumed = ("log ratios are symmetrically distributed", HOURS)
     return f"paired {unit}, Hodges-Lehmann, {'' if looks else 'exact '}{ranks}{looks}", what, assumed
 
 

@@ -231,7 +231,7 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     paragraph = str(lead_paragraph(mine.runs))
     for words in (
         "latency (Azure) ppg 39 µs, same-zone and cross-zone 57 to 58, cross-region 9.9 ms",
-        "ppg, same-zone and cross-zone 7.5 Gbit/s, cross-region 721 Mbit/s",
+        "ppg, same-zone and cross-zone 7.5 to 7.6 Gbit/s, cross-region 721 Mbit/s",
         "402 µs for ad1 → ad2, 386 µs for ad2 → ad3, 114 µs for ad3 → ad1; throughput 16 Gbit/s on all 3",
         "(cross-region) 1 stream 721 Mbit/s, 16 streams 2.5 Gbit/s",
     ):

@@ -169,6 +169,8 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
     assert "prefers-color-scheme: dark" in body
     answers, *chapters = re.split(r"<details><summary>(?=<h2)", body)  # folded, so that a phone shows the answers
     assert 'id="part-1"' in answers
+    # a phone shows the answers in short before the contents
+    assert body.index("<strong>Placement:</strong>") < body.index("<nav") < body.index('id="part-1"')
     assert "<figure" not in answers
     assert "<figure" in chapters[0]
     assert "How it was measured" not in answers
