@@ -224,10 +224,8 @@ def collect(
 
     Parameters
     ----------
-    experiment : path
-        The YAML file of the experiment.
-    root : path
-        The data root.
+    experiment, root : path
+        The YAML file of the experiment, and the data root.
     rounds : int or str, optional
         Rounds to measure; ``"+6"`` adds six to those declared.
     duration_s : float, optional

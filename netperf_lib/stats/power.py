@@ -57,8 +57,6 @@ def rounds_needed(
 ) -> RoundsNeeded:
     """Say how many rounds a contrast needs to show equivalence; or, of several deployments, how many deployments.
 
-    A difference well beyond the margin needs fewer.
-
     Parameters
     ----------
     cv : float
@@ -83,22 +81,23 @@ def rounds_needed(
     -----
     The interval itself is simulated, 2,000 times for a number of rounds, with normal noise; beyond about a hundred
     rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
-    Student's t over them, with their variance pooled over the family.
+    Student's t over them, with their variance pooled over the family. A difference well beyond the margin needs fewer.
 
     Examples
     --------
     >>> npl.stats.rounds_needed(0.05, margin=0.1).rounds
     10
     """
-    for name, share in {"cv": cv, "margin": margin, "alpha": alpha}.items():
-        check_share(share, name)
+    check_share(cv, "cv")
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
     check_share(family, "family", below=math.inf)
     edge, sd = math.log1p(margin), math.sqrt(2 * math.log1p(cv * cv))
     shared = f" in a family of {family} contrasts" if family > 1 else ""
     if rounds is None:
         n, chance = _rounds(edge, sd, alpha / family, slow)
-        variation = percent(cv) + (f" and {percent(slow)} slow runs" if slow else "")
-        planned, variation = plural(n, "round"), f"a run-to-run variation of {variation}"
+        slow_runs = f" and {percent(slow)} slow runs" if slow else ""
+        planned, variation = plural(n, "round"), f"a run-to-run variation of {percent(cv)}{slow_runs}"
     else:
         check_share(rounds, "rounds", below=math.inf)
         n, chance = _deployments(edge, math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY), alpha, family)

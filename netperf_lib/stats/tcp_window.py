@@ -120,14 +120,16 @@ class Buffers(Result):
         Throughput that no buffer exceeds, bits per second; None where it was not reached.
     fits : mapping of int to Comparison
         Buffer size to measured against predicted; each round is predicted from the other rounds.
-    equivalent : bool
-        Whether the model is shown to be equivalent to the data at every buffer size.
     """
 
     eta: Level | None
     cap: Level | None
     fits: Mapping[int, Comparison]
-    equivalent: bool
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the model is shown to be equivalent to the data at every buffer size."""
+        return all(c.verdict == "equivalent" for c in self.fits.values())
 
     @property
     def words(self) -> str:
@@ -216,22 +218,16 @@ def buffers(
     columns = [numbers(v, name) for v, name in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
     (size, rate, rtt), complete = _complete(columns, np.asarray(rounds).size)
     numbers_of_rounds, block = np.unique(np.asarray(rounds)[complete], return_inverse=True)
-    if (sizes := np.unique(size).size) < 2:
-        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}")
     x, y = np.log(8e6 * size / rtt), np.log(rate)
     fitted = np.array([window_fit(x[block == b], y[block == b]) for b in range(numbers_of_rounds.size)])
     fits = _held_out(x, y, block, size, fitted, margin, alpha)
-    dropped = int((~complete).sum())
     # a limit counts when most rounds show it
-    eta, cap = (
-        level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
-        for column in (fitted[:, 0], fitted[:, 1])
-    )
+    eta, cap = (level(np.exp(v[np.isfinite(v)])) if np.isfinite(v).mean() > 0.5 else None for v in fitted.T)
+    dropped = int((~complete).sum())
     return Buffers(
         eta=eta,
         cap=cap,
         fits=fits,
-        equivalent=all(c.verdict == "equivalent" for c in fits.values()),
         n=numbers_of_rounds.size,
         confidence=min(v.confidence for v in (eta, cap) if v is not None),
         method="bandwidth-delay product fitted by round; each round predicted from the others",
@@ -245,6 +241,8 @@ def _complete(columns: Sequence[Floats], runs: int) -> tuple[list[Floats], npt.N
     if len({runs, *(x.size for x in columns)}) > 1:
         raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
     complete = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
+    if (sizes := np.unique(columns[0][complete]).size) < 2:
+        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}")
     return [x[complete] for x in columns], complete
 
 

@@ -290,6 +290,8 @@ def test_more_noise_contrasts_or_slow_runs_need_more_rounds():
     assert stats.rounds_needed(0.03, family=21).rounds > base
     assert stats.rounds_needed(0.03, slow=0.1).rounds > base
     assert stats.rounds_needed(0.001).rounds == stats.rounds_required()
+    with pytest.raises(StatsError, match=r"alpha must lie between 0 and 0\.5"):
+        stats.rounds_needed(0.03, alpha=0.6)
 
 
 @pytest.mark.parametrize(("family", "need"), [(1, 6), (6, 8), (21, 10), (1000, 16)])
