@@ -24,7 +24,7 @@ from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
 from .judging import Pair, as_contrast, judge, judge_pairs, side_words
-from .limits import of_conditions
+from .limits import with_causes
 from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .words import contrasts as declared_contrasts
@@ -295,10 +295,10 @@ def _by(
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
     known: dict[tuple[str, str], Contrast] = {}
     for c in [] if isinstance(results, Observations) else declared_about(obs, results, where):
-        one, two = obs.matching(c.a), obs.matching(c.b or {})
-        if c.b is not None and margin in (None, c.margin) and len(one) == len(two) == 1:
-            known[one[0], two[0]] = c
-            known[two[0], one[0]] = c.model_copy(update={"a": c.b, "b": c.a})
+        one, two = obs.condition(c.a), obs.condition(c.b)
+        if one and two and margin in (None, c.margin):
+            known[one, two] = c
+            known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
     declared = {key: known[key] for key in {(p.a, p.b) for p in chosen} & known.keys()}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
@@ -308,6 +308,7 @@ def _by(
             for p, c in zip(chosen, family, strict=True)
         ]
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
+    family = with_causes(family, ((obs, p.a, p.b) for p in chosen))
     return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
 
 
@@ -346,23 +347,10 @@ def between(
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    causes = {obs.metric: of_conditions(obs, obs._source.runs) for obs in every if obs.metric.startswith("throughput")}
-
-    def cause(c: Comparison, side: str) -> str:
-        held = causes.get(c.metric, {}).get(side)
-        return held.cause if held else ""
-
-    comparisons = (
-        replace(
-            c,
-            warnings=tuple(w for w in c.warnings if w != UNPAIRED),
-            held_back=(cause(c, p.a), cause(c, p.b)),
-        )
-        for c, p in zip(family, chosen, strict=True)
-    )
+    family = with_causes(family, ((p.obs, p.a, p.b) for p in chosen))
     return replace(
         family,
-        comparisons=tuple(comparisons),
+        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
         notice=next(filter(None, (attached(side).notice for side in (two, one))), None),

@@ -184,7 +184,7 @@ class Paragraph:
     """By metric of throughput and condition, what holds it back."""
 
     def __post_init__(self) -> None:
-        self.held = {m.name: of_conditions(m.obs, m.runs) for m in self.measures if m.name.startswith("throughput")}
+        self.held = {m.name: of_conditions(m.obs) for m in self.measures}
 
     def cause(self, m: Measure, condition: str) -> str:
         """What holds a condition back; empty where that is no question."""

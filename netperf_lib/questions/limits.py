@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from .words import Headline, Words
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..stats import Family
     from .tables import Table
 
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
@@ -209,10 +210,8 @@ def limits(
     """
     runs = runs_of(data)
     name = next((m for m in ("throughput_bps", "throughput_sent_bps") if m in runs and runs[m].notna().any()), None)
-    obs = observe(
-        data if isinstance(data, Observations) else runs, name or "throughput_bps", by, where=where, pool=pool
-    )
-    return list(of_conditions(obs, runs).values())
+    source = data if isinstance(data, Observations) else runs
+    return list(of_conditions(observe(source, name or "throughput_bps", by, where=where, pool=pool)).values())
 
 
 def limits_table(held: Sequence[Held]) -> Table:
@@ -281,9 +280,25 @@ def note(held: Sequence[Held]) -> Words:
     )
 
 
-def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
-    """Return what holds the conditions of `obs` back, by name; `runs` is the table that was observed."""
-    idle = _idle_rtt(runs)
+def with_causes(family: Family, sides: Iterable[tuple[Observations, str, str]]) -> Family:
+    """The comparisons, with what holds both sides back where they are of throughput.
+
+    `sides` has the observations of each comparison, and its two conditions.
+    """
+    every = list(sides)
+    known = {id(obs): of_conditions(obs) for obs in {id(obs): obs for obs, _, _ in every}.values()}
+    comparisons = []
+    for c, (obs, *both) in zip(family, every, strict=True):
+        a, b = (held.cause if (held := known[id(obs)].get(name)) else "" for name in both)
+        comparisons.append(replace(c, held_back=(a, b)))
+    return replace(family, comparisons=tuple(comparisons))
+
+
+def of_conditions(obs: Observations) -> dict[str, Held]:
+    """Return what holds the conditions of `obs` back, by name; empty where it is no throughput."""
+    if not obs.metric.startswith("throughput"):
+        return {}
+    idle = _idle_rtt(obs._source.runs)
     held: dict[str, Held] = {}
     for name, group in obs.runs.groupby("condition", sort=True, observed=True):
         every: list[dict[str, Any]] = group.to_dict("records")  # type: ignore[assignment]

@@ -125,6 +125,11 @@ class Observations:
             rows &= [plain(v) == level for v in self.facts.get(name, [None] * len(rows))]
         return tuple(map(str, self.facts.index[rows]))
 
+    def condition(self, side: Mapping[str, Any] | None) -> str:
+        """The one condition that a side of a contrast names; empty if it names several, or none."""
+        names = () if side is None else self.matching(side)
+        return names[0] if len(names) == 1 else ""
+
     def alike(self, factors: Collection[str]) -> Callable[[str, str], bool]:
         """Return what tells whether a condition differs from another one in nothing but these factors.
 

@@ -14,6 +14,7 @@ from ..metrics import PAGES, format_span, format_value, in_words
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, declared_about
 from ..questions.details import beside, levels_words
+from ..questions.limits import with_causes
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
@@ -66,9 +67,8 @@ class Answer:
     @property
     def sides(self) -> tuple[str, ...]:
         """The two conditions of the first declared contrast; empty if it names no single ones."""
-        sides = [side for c in self.contrasts[:1] for side in (c.a, c.b or {})]
-        names = [self.observations.matching(side) for side in sides]
-        return tuple(n[0] for n in names) if all(len(n) == 1 for n in names) else ()
+        names = tuple(self.observations.condition(side) for c in self.contrasts[:1] for side in (c.a, c.b))
+        return names if all(names) else ()
 
     @property
     def levels(self) -> pd.DataFrame:
@@ -233,7 +233,9 @@ def ask(
     runs = Observed.of(source).runs
     declared = [] if baseline is not None else declared_about(obs, runs, where or {})
     if declared:
-        return Answer(obs, compare(source, contrasts=declared, margin=margin), tuple(declared), runs)
+        family = compare(source, contrasts=declared, margin=margin)
+        sides = ((obs, obs.condition(c.a), obs.condition(c.b)) for c in declared)
+        return Answer(obs, with_causes(family, sides), tuple(declared), runs)
     return Answer(obs, _against(obs, baseline, margin), (), runs)
 
 

@@ -157,7 +157,7 @@ def _metric(
     metric = METRICS[obs.metric]
     rows = levels(obs)
     tables = dict(iter(obs.table.sort_values(["unit", "round"]).groupby("condition", sort=False, observed=True)))
-    held = of_conditions(obs, runs) if metric.name in ("throughput_bps", "throughput_sent_bps") else {}
+    held = of_conditions(obs)
     conditions = []
     for index, row in rows.iterrows():
         name = str(index)

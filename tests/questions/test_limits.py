@@ -86,6 +86,20 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     shown_in_markdown = markdown(lines(lead.family))
     assert "| held back by |" in shown_in_markdown
     assert "| window / not known |" in shown_in_markdown
+
+
+def test_levels_of_a_factor_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
+    """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
+    causes = {one.condition: one.cause for one in limits(runs, "streams")}
+    for where in ({"placement": "cross-region", "tcp_buffer_bytes": None}, {"placement": "cross-region"}):
+        for family in (
+            npl.ask(runs, "streams", "throughput_bps", where=where).verdicts,
+            npl.compare(runs, metric="throughput_bps", by="streams", where=where),
+        ):
+            assert len(family)
+            assert all(c.held_back[0] in causes.values() and c.held_back[1] in causes.values() for c in family)
+            assert "held back by" in text(lines(family))
+    assert {c.held_back for c in npl.compare(runs, metric="latency_oneway_us", by="placement")} == {("", "")}
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
