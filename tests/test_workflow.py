@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import click
@@ -93,3 +96,40 @@ def test_the_container_is_made_by_the_command_of_the_readme() -> None:
     assert (REPO / ".devcontainer" / container["build"]["dockerfile"]).resolve() == place
     assert container["remoteUser"] in text
     assert container["postCreateCommand"].removeprefix("make ") in TARGETS
+
+
+APT = """#!/bin/sh
+case "$*" in
+  *--simulate*) echo "Inst greeting (1.0 Debian:13/stable [all])" ;;
+  *download*) cp "$DEB" . ;;
+esac
+"""
+"""What apt does for an ordinary user, from a package at hand in place of a mirror."""
+
+
+@pytest.mark.parametrize("folder", ["usr/bin", "bin"])
+def test_tools_are_unpacked_wherever_their_packages_hold_them(folder: str, tmp_path: Path) -> None:
+    """Debian 13 has nothing below /lib: a package of programs alone has no folder of libraries."""
+    for tool in ("dpkg", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool} here")
+    content, clone = tmp_path / "greeting", tmp_path / "a clone"
+    program, apt = content / folder / "greet", tmp_path / "bin" / "apt-get"
+    for place, text in (
+        (content / "DEBIAN" / "control", "Package: greeting\nVersion: 1.0\nArchitecture: all\nMaintainer: a\n"),
+        (program, '#!/bin/sh\necho "hello $1"\n'),
+        (apt, APT),
+    ):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    for place in (program, apt):
+        place.chmod(0o755)
+    deb = tmp_path / "greeting.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True)
+    clone.mkdir()
+    env = os.environ | {"PATH": f"{apt.parent}:{os.environ['PATH']}", "DEB": str(deb)}
+    words = ["bash", REPO / ".ci" / "unpack-tools", "greeting"]
+    done = subprocess.run(words, cwd=clone, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    greeted = subprocess.run([clone / ".venv" / "bin" / "greet", "you"], capture_output=True, text=True, check=True)
+    assert greeted.stdout == "hello you\n"
