@@ -1,8 +1,9 @@
 """sockperf's log of every packet to parquet, against pyarrow reading the bare rows: time and memory.
 
-Ours takes seven to nine times as long as reading the bare rows into columns, and 1.5 times was promised: half of it is
-to match every row with the form that sockperf prints, so that a damaged one is never read as another; the rest is to
-compare all with the printed statistics and to write parquet. Reading the bare rows does neither.
+Ours takes some six times as long as reading the bare rows into columns, and 1.5 times was promised: half of it is to
+look for further runs in the text and to match every row with the form that sockperf prints, so that a damaged one is
+never read as another; the rest is to compare all with the printed statistics and to write parquet. Reading the bare
+rows does neither.
 
 Run by ``make bench``; ``PACKETS=3e6 make bench`` is quicker.
 """
@@ -111,9 +112,9 @@ def test_full_log_to_parquet(tmp_path: Path) -> None:
         f"\n{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, pyarrow {pa.__version__}"
     )
     print(f"{PACKETS} packets to parquet, medians of 5: {ours:.2f} s; read_csv of the bare rows: {theirs:.2f} s")
-    print(f"ratio {ours / theirs:.2f} (at most 10), peak memory {peak:.0f} MB (at most 500)")
+    print(f"ratio {ours / theirs:.2f} (at most 8), peak memory {peak:.0f} MB (at most 500)")
     assert peak <= 500
-    assert ours / theirs <= 10
+    assert ours / theirs <= 8
 
 
 if __name__ == "__main__":  # in a process of its own, whose peak is its own (ru_maxrss outlives exec)

@@ -71,6 +71,12 @@ packet, txTime(sec), rxTime(sec), latency(usec)
     assert "line 60020" in str(run.error)
 
 
+def test_a_row_with_digits_of_another_script_is_no_row() -> None:
+    at = PING_PONG.index(b"\n2, ", FIRST)
+    [run] = tools.parse(PING_PONG[:at] + PING_PONG[at:].replace(b"\n2, ", "\n\u0662, ".encode(), 1))
+    assert (run.status, run.samples_count) == ("partial", 2)
+
+
 @pytest.mark.parametrize(("off_ns", "status"), [(2, "ok"), (4, "failed")])
 def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns: int, status: str) -> None:
     line = re.search(rb"<MAX> observation = +([0-9.]+)", PING_PONG)

@@ -15,8 +15,9 @@ from pyarrow.csv import ReadOptions, read_csv
 from ..draft import CONTRADICTION
 from ..parsed import Columns, ParsedRun
 
-_NO_ROW = re.compile(r"^(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE)
-_NO_PAIR = re.compile(r"^(?!\d+\.\d{9}, \d+\.\d{9}$)", re.MULTILINE)
+# they begin with a line break and not with ^, as Python finds a given character four times faster than a position
+_NO_ROW = re.compile(r"\n(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE | re.ASCII)
+_NO_PAIR = re.compile(r"\n(?!\d+\.\d{9}, \d+\.\d{9}$)", re.MULTILINE | re.ASCII)
 """A line that is no row of before 3.0: times sent and received."""
 
 
@@ -48,7 +49,7 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
 
 def _table(text: str, no_row: re.Pattern[str], columns: int) -> Any:
     """Return the figures of the rows at the start of a text, which end at its first line that is none."""
-    match = no_row.search(text)
+    match = no_row.search("\n" + text)
     rows = text[: match.start()] if match else text
     if not rows:
         return np.empty((0, columns))
