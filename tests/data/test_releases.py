@@ -1,4 +1,4 @@
-"""Experiments that older releases collected: read, extended and verified without loss.
+"""Experiments that older releases collected: read, reported, extended and verified without loss.
 
 Each archive is one experiment of 12 runs that a release measured on its local lab.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pypdf
 import pytest
 
 import netperf_lib as npl
@@ -41,6 +42,20 @@ def test_it_is_read_and_judged(store: Store) -> None:
     assert runs["latency_oneway_us"].notna().sum() == runs["throughput_bps"].notna().sum() == 6
     assert len(npl.compare(runs)) == 1
     assert npl.verify(store.path) == []
+
+
+REPORTED = {
+    "0.1": ("cross-zone: 1.33 ms same-zone: 546 µs +95 % +35 % to +307 %", "904005f301e5c6f8"),
+    "2026-11-23": ("cross-zone: 1.12 ms same-zone: 747 µs +3.9 % −26 % to +50 %", "91868ff607c2704a"),
+}
+"""Measured, effect and interval of the one contrast, and the digest of the experiment."""
+
+
+def test_its_page_says_the_same_as_ever(store: Store, request: pytest.FixtureRequest) -> None:
+    (pdf,) = npl.report(store.path, notebooks=["01-placement"])
+    page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
+    for words in REPORTED[request.node.callspec.id]:
+        assert words in page
 
 
 def test_rounds_are_added_and_what_was_measured_keeps_its_rows(store: Store) -> None:
