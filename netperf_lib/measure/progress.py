@@ -60,9 +60,13 @@ class LineProgress(Progress):
             self.done += 1
         else:
             self.say(f"{run_id} failed: {error}")
-        if time.monotonic() - self._last > self.every_s:
+        if time.monotonic() - self._last >= self.every_s:
             self._last = time.monotonic()
-            self.say(f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left")
+            self.reached(f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left")
+
+    def reached(self, line: str) -> None:
+        """Print how far it is."""
+        self.say(line)
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -76,13 +80,8 @@ class NotebookProgress(LineProgress):
         super().__init__(console, every_s=0)
         self._width = 0
 
-    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
-        """Renew the line; a failure has one of its own."""
-        if error is None:
-            self.done += 1
-        else:
-            self.say(f"{run_id} failed: {error}")
-        line = f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
+    def reached(self, line: str) -> None:
+        """Renew the line."""
         self.console.file.write("\r" + line.ljust(self._width))
         self.console.file.flush()
         self._width = len(line)

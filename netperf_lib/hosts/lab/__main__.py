@@ -30,7 +30,7 @@ def main(folder: Path, number: int, caller: int) -> int:
         _say(answer, error=f"process {other} already runs a lab in {folder}")
         return 1
     clean(folder)  # leftovers of a killed lab
-    options = _options()
+    options = Options.model_validate_json(sys.stdin.read())
     (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
@@ -63,10 +63,6 @@ def check() -> int:
         return 1
     _say(1, ready="")
     return 0
-
-
-def _options() -> Options:
-    return Options.model_validate_json(sys.stdin.read())
 
 
 def _say(answer: int, **message: str) -> None:

@@ -23,8 +23,7 @@ it was steady within 3 % also beside a busy loop, and the probe's own median mov
 
 
 def _notice(options: Options) -> str:
-    links = Options().links
-    stretched = options.links == links
+    stretched = options.links == Options().links
     delays = f"its delays inside a region are {STRETCH} times those of a real one, and " if stretched else ""
     return (
         f"Emulated hosts: network namespaces of one Linux machine; {delays}its numbers say nothing about a real cloud."
