@@ -59,7 +59,7 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         return PACKAGE_FOLDER.parent / DEFAULT, None
     notice = (
         f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
-        "“make report” measures one here; the parameter “experiment” names another folder."
+        "“make report” measures one here; the notebook's parameter “experiment” names another folder."
     )
     _print_once(notice)  # a page that a person opens has no cover, on which a report says it
     return recorded(), notice
@@ -67,7 +67,7 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
 
 @cache
 def _print_once(notice: str) -> None:
-    print(notice.replace(". ", ".\n"))  # Jupyter breaks a long line within a word
+    print(notice)
 
 
 def _in_notebook() -> bool:

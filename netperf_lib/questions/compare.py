@@ -120,7 +120,7 @@ def compare(
     """
     if isinstance(after, str) and metric is None and after in METRICS:
         metric, after = after, None
-    margin = None if margin is None else _margin(margin)
+    margin = None if margin is None else read_margin(margin)
     two = _two_sides(data, after, where, where_after, pattern, pairs=by is None)
     if two:
         return between(two, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
@@ -220,19 +220,19 @@ def _family(
     return [*family.values()], extra, shown
 
 
-def declared_about(obs: Observations, data: Data, where: Mapping[str, Any]) -> list[Contrast]:
-    """The contrasts that the experiment declares about the factors asked for, between conditions that were observed.
+def asked_about(obs: Observations, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
+    """The contrasts about the metric and the factors that were asked for, between conditions that were observed.
 
     With `where` only those whose sides name these levels: a part of a condition is not what was declared.
     """
     rows = []
     ends = {f for both in ENDS for f in both}
-    for c in declared_contrasts(data, metric=obs.metric):
+    for c in contrasts:
         sides = [side for side in (c.a, c.b) if side is not None]
         differ = {f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)}
         complete = all(f in side for f in where if f not in obs.asked for side in sides)
         relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
-        if relevant and complete and all(obs.matching(side) for side in sides):
+        if c.metric == obs.metric and relevant and complete and all(obs.matching(side) for side in sides):
             rows.append(c)
     return rows
 
@@ -246,7 +246,7 @@ def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Cont
     return [c for c in contrasts if fits(c.a) and fits(c.b or {})]
 
 
-def _margin(margin: Any) -> float:
+def read_margin(margin: Any) -> float:
     """A share, or a percentage as text; raises UsageError for anything else."""
     try:
         return float(TypeAdapter(Margin).validate_python(margin))
@@ -294,7 +294,7 @@ def _by(
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
     known: dict[tuple[str, str], Contrast] = {}
-    for c in [] if isinstance(results, Observations) else declared_about(obs, results, where):
+    for c in [] if isinstance(results, Observations) else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             known[one, two] = c

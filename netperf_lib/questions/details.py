@@ -515,7 +515,8 @@ def counts(data: Data) -> Counts:
     every = plural(len(table), "condition")
     share = f"all {every}" if 1 < full == len(table) else every if full == len(table) else f"{full} of {every}"
     share += " is" if 1 in (full, len(table)) else " are"
-    share = f"{share} complete in every one of {plural(rounds, 'round')}." if len(table) else ""
+    every = f" in every one of {plural(rounds, 'round')}." if rounds else "; which round a run is of is not known."
+    share = f"{share} complete{every}" if len(table) else ""
     words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
     words += "." if full == len(table) else f"; {share}"
     bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]

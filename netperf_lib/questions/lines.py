@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..metrics import METRICS, format_value
 from ..stats.comparison import UNDECIDED as WORDS
 from ..stats.comparison import verdict_counts
+from ..stats.limits import UNKNOWN
 from ..stats.result import quantity
 from .words import as_markdown, effect, span
 
@@ -128,9 +129,9 @@ def _block(
     n = {r.n for r in rows}
     title = ", ".join(filter(None, [group, *shared]))
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
-    own = [_own(r, n=len(n) > 1, held=any(r.held for r in rows)) for r in rows]
+    own = [_own(r, n=len(n) > 1, held=_is_held(rows)) for r in rows]
     cells = [(r.before, r.after, _change(r), _verdict(r, footnotes), *own[i]) for i, r in enumerate(rows)]
-    head = (*heads, "change", "", *_own(None, n=len(n) > 1, held=any(r.held for r in rows)))
+    head = (*heads, "change", "", *_own(None, n=len(n) > 1, held=_is_held(rows)))
     widths = [max(len(c[i]) for c in (head, *cells)) for i in range(len(head))]
     room = max(12, WIDTH - len(_INDENT) - sum(widths) - 2 * len(widths))
     wide = min(max(map(len, names)), room)
@@ -140,6 +141,11 @@ def _block(
         out += [_INDENT + name] if long else []
         out.append(_row("" if long else name, cell, wide, widths))
     return out
+
+
+def _is_held(rows: Sequence[Line]) -> bool:
+    """Whether of any row it is known what holds it back: a column of "not known" says nothing."""
+    return any(r.held not in ("", UNKNOWN) for r in rows)
 
 
 def _own(row: Line | None, *, n: bool, held: bool) -> list[str]:
@@ -180,7 +186,7 @@ def comment(text: str) -> str:
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as a table of Markdown, for the comment of a pull request."""
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
-    if held := any(r.held for r in rows):
+    if held := _is_held(rows):
         table = [f"{table[0]} held back by |", f"{table[1]}---|"]
     footnotes: dict[str, int] = {}
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):

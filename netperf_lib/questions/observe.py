@@ -348,7 +348,9 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
 def describe(obs: Observations) -> str:
     """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
     info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
-    tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
+    # some logs do not say which test they are of
+    named = runs[["tool", "test"]].astype(object).fillna("").astype(str)
+    tests = sorted(set((named["tool"] + " " + named["test"]).str.strip()))
     seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
     counts = table["condition"].value_counts()
     counts = counts[counts > 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, UsageError
@@ -12,15 +12,16 @@ from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, format_value, in_words
 from ..metrics import metric as metric_of
-from ..questions.compare import compare, declared_about
+from ..questions.compare import asked_about, compare, read_margin
 from ..questions.details import beside, levels_words
+from ..questions.lead import lead_paragraph
 from ..questions.limits import with_causes
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
 from ..questions.runs import read_data
 from ..questions.tables import Table
-from ..questions.words import Headline, Words, headline
+from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
 from ..stats.result import as_json, quantity
 from .blocks import findings, show, verdicts
@@ -41,10 +42,11 @@ class Answer:
     observations : Observations
         What each condition gave in each round.
     verdicts : Family
-        The contrasts between levels of these factors that the experiment declares. Where it declares none, every level
-        against the baseline, exploratory. Empty where no two conditions can be compared.
+        The contrasts between levels of these factors that the experiment declares, or that the rule made where it
+        declares none at all (see `compare`). Of other factors every level against the baseline, exploratory. Empty
+        where no two conditions can be compared.
     contrasts : tuple of Contrast
-        Those that the experiment declares.
+        Those that the experiment declares, or that the rule made.
     runs : DataFrame
         The table of runs behind it.
     """
@@ -198,7 +200,7 @@ def ask(
         Default: the first headline metric for which the factors vary.
     baseline : optional
         Level of the first factor that the others are compared with; default: the contrasts that the experiment
-        declares about these factors, else the ordinary level.
+        declares about these factors, or the rule makes, else the ordinary level.
     where, pool
         See `netperf_lib.observe`.
     pattern : str, optional
@@ -231,12 +233,27 @@ def ask(
         by = ends_of(source, metric)
     obs = observe(source, metric, by, where=where, pool=pool)
     runs = Observed.of(source).runs
-    declared = [] if baseline is not None else declared_about(obs, runs, where or {})
-    if declared:
-        family = compare(source, contrasts=declared, margin=margin)
-        sides = ((obs, obs.condition(c.a), obs.condition(c.b)) for c in declared)
-        return Answer(obs, with_causes(family, sides), tuple(declared), runs)
-    return Answer(obs, _against(obs, baseline, margin), (), runs)
+    family, judged = (Family(()), ()) if baseline is not None else _judged(source, obs, runs, where or {}, margin)
+    if not judged:
+        return Answer(obs, _against(obs, baseline, margin), (), runs)
+    return Answer(
+        obs, with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in judged)), judged, runs
+    )
+
+
+def _judged(
+    source: Any, obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any], margin: float | str | None
+) -> tuple[Family, tuple[Contrast, ...]]:
+    """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
+    if declared := contrasts(runs):
+        asked = asked_about(obs, declared, where)
+        return compare(source, contrasts=asked, margin=margin) if asked else Family(()), tuple(asked)
+    lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
+    if not isinstance(lead.family, Family) or not lead.judged:
+        return Family(()), ()
+    asked = asked_about(obs, lead.contrasts, where)
+    chosen = tuple(c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked)
+    return replace(lead.family, comparisons=chosen), tuple(asked)
 
 
 def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Family:

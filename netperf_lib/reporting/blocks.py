@@ -181,7 +181,7 @@ def verdicts(
                 question,
                 _sides(c),
                 f"{effect(c.ratio)}\n{span(c.ratio, c.low, c.high)}".removesuffix("\n–"),
-                advice(c, todo) + (f"\n{marks[i]}" if marks[i] else ""),
+                ("" if c.verdict == "exploratory" else advice(c, todo)) + (f"\n{marks[i]}" if marks[i] else ""),
             ]
         )
     few = " (the range of the rounds: too few for a higher confidence)"
@@ -200,6 +200,8 @@ def verdicts(
         f"divided by the second, round by round, {interval}; the picture has the margin in blue, and an asinh axis on "
         f"which right is better for the user. {note}."
     )
+    if first := next((c for c in family if c.verdict == "exploratory"), None):
+        caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"
     html = markup("verdicts", columns, rows, caption, MARKS, forest) + markup("notes", notes)
     text = "\n".join([*(c.words for c in family), *notes])
     content = {"caption": caption, "columns": columns, "rows": rows, "forest": forest, "notes": notes}

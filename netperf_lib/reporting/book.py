@@ -13,6 +13,8 @@ from .cover import PROOFS
 
 FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
+MEASURED = "What was measured"
+"""Its section with figures and tables."""
 APPENDIX = ("07-quality", "published")
 """Notebooks that follow the answers, regardless of the order of their names."""
 
@@ -47,9 +49,9 @@ def combine(books: Mapping[str, Any]) -> Any:
     last: Any = None
     earlier: set[str] = set()
     printed: list[Printed] = []
+    drawn: dict[str, str] = {}
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
-    front = _blocks(books[FIRST].cells, "verdicts") if judged else []
-    answered = _contrasts(front)
+    front = _blocks(books[FIRST].cells, "verdicts") if judged else None
     for name in sorted(books, key=APPENDIX.__contains__):
         book = books[name]
         cells = copy.deepcopy(book.cells)
@@ -63,20 +65,11 @@ def combine(books: Mapping[str, Any]) -> Any:
         if name == FIRST:
             _open(cells)
         else:
-            if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
-                for output in _outputs(cells, "cover"):
-                    _replace(output, output.data[MIME]["headline"])
-            if judged:
-                own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= answered for c in cells)
-                left = ("cover", "findings" if own else "verdicts")
-                if not own:
-                    _renumber(cells, front)
-                cells = list(_without(cells, left))
-            _shorten(cells, ALONE if judged else (), earlier)
-            _once(cells, earlier)
-            if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
-                chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
-            _refer(cells, _heading(cells) or name, printed)
+            cells = _chapter(cells, front, earlier)
+            for first in [c for c in cells if c.cell_type == "markdown"][:1]:
+                first.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
+        _once(cells, earlier)
+        _refer(cells, MEASURED if name == FIRST else _heading(cells) or name, printed, drawn)
         report.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
@@ -99,6 +92,21 @@ def _open(cells: Sequence[Any]) -> None:
         first.source = ""
     for cell in others:
         cell.source = re.sub(r"(?m)^##", "#", cell.source)
+
+
+def _chapter(cells: Sequence[Any], front: Sequence[Any] | None, earlier: set[str]) -> list[Any]:
+    """Make another notebook a chapter, without what the tables of answers at the front say, if there are some."""
+    if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
+        for output in _outputs(cells, "cover"):
+            _replace(output, output.data[MIME]["headline"])
+    if front is not None:
+        answered = _contrasts(front)
+        own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= answered for c in cells)
+        if not own:
+            _renumber(cells, front)
+        cells = list(_without(cells, ("cover", "findings" if own else "verdicts")))
+    _shorten(cells, () if front is None else ALONE, earlier)
+    return list(cells)
 
 
 def _outputs(cells: Iterable[Any], kind: str) -> list[Any]:
@@ -173,17 +181,24 @@ def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
         _replace(output, text.replace(f", {THESE}.", "."), "findings")
 
 
-def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed]) -> None:
-    """Replace a table all of whose rows an earlier chapter has `printed` with the name of that chapter."""
+def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed], drawn: dict[str, str]) -> None:
+    """Replace what an earlier chapter has with its name: a figure `drawn` there, or a table of rows `printed` there."""
+    for output in _outputs(cells, "figure"):
+        if (before := drawn.setdefault(output.data["text/html"], chapter)) != chapter:
+            _replace(output, f"{_caption(output)}: as in the figure of the page “{before}”.")
     for output in _outputs(cells, "table"):
         block = output["data"][MIME]
         columns, rows = tuple(block["columns"]), {tuple(map(str, row)) for row in block["rows"]}
         before = next((p.chapter for p in printed if p.columns == columns and rows <= p.rows), chapter)
         if before == chapter:
             printed.append(Printed(chapter, columns, rows))
-            continue
-        caption = str(block.get("caption") or "The table").split(":")[0].rstrip(".")
-        _replace(output, f"{caption}: as in the table of the page “{before}”.")
+        else:
+            _replace(output, f"{_caption(output)}: as in the table of the page “{before}”.")
+
+
+def _caption(output: Any) -> str:
+    """What a figure or a table shows, without how."""
+    return str(output["data"][MIME].get("caption") or "This").split(":")[0].rstrip(".")
 
 
 def _heading(cells: Any) -> str | None:

@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,11 @@ from ..metrics import plural
 from ..questions.claims import HOLDS, claims, store_of
 from ..questions.lead import conclude
 from ..questions.runs import present, status_counts
-from ..questions.words import headline, shortened
+from ..questions.words import shortened
 from .blocks import Shown, markup
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..stats import Comparison
 
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
@@ -39,42 +37,23 @@ def _some(values: list[str], most: int = 3) -> str:
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
-def cover(
-    runs: pd.DataFrame,
-    family: Iterable[Comparison] | None = None,
-    *,
-    words: str | Iterable[str] | None = None,
-    kicker: str = "Network performance report",
-) -> Shown:
+def cover(runs: pd.DataFrame, headline: str | None = None) -> Shown:
     """Show what the report is based on; in the PDF this is the top of the first page.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    family : Family, optional
-        Its clearest finding becomes the headline.
-    words : str or iterable of str, optional
-        Headline to use instead; several lines are the paragraphs of a lead.
-    kicker : str
-        The line above the title.
+    Several lines of a headline are the paragraphs of a lead.
     """
     experiment, notice = attached(runs).declared, attached(runs).notice
     facts = _facts(runs, experiment)
     started = runs["started_utc"].dropna()
-    says = headline(family) if words is None and family is not None else words
-    if says is not None and not isinstance(says, str):
-        says = "\n".join(says)
     return Shown(
         "cover",
-        html=markup("cover", facts, notice, says, "#0072b2"),
-        text="\n".join([*(f"{k}: {v}" for k, v in facts), says or "", notice or ""]).strip(),
-        kicker=kicker,
+        html=markup("cover", facts, notice, headline, "#0072b2"),
+        text="\n".join([*(f"{k}: {v}" for k, v in facts), headline or "", notice or ""]).strip(),
         subtitle=str(experiment.get("title") or ""),
         facts=facts,
         notice=notice,
         notice_short=shortened(notice) if notice else None,
-        headline=says,
+        headline=headline,
         running=" · ".join(fact for title, fact in facts if title in ("Experiment", "Measured")),
         date=started.max().isoformat() if len(started) else None,
     )
@@ -84,23 +63,22 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
     """What was measured where, when and how, in a few words each."""
     ok, failed, excluded = status_counts(runs)
     started = runs["started_utc"].dropna()
-    measured = "–"
-    if len(started):
-        first, last = started.min(), started.max()
-        one_day = first.date() == last.date()
-        measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}"
+    first, last = started.min(), started.max()
+    one_day = len(started) and first.date() == last.date()
+    measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}" if len(started) else "–"
     added = attached(runs).added
     names = _levels(runs, "experiment")
     name = f"{len(names)} experiments" if len(names) > 1 else str(experiment.get("name") or _some(names))
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
     source = (experiment.get("hosts") or {}).get("source")
+    hosts, rounds = len(_levels(runs, "client", "server")), runs["round"].nunique()
     facts = [
         ["Experiment", name],
-        ["Hosts", f"{len(_levels(runs, 'client', 'server'))}{f' ({source})' if source else ''}"],
-        *([["VM size", _some(sizes, 2)]] if sizes else []),
+        ["Hosts", f"{hosts}{f' ({source})' if source else ''}" if hosts else "–"],
+        ["VM size", _some(sizes, 2)],
         ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}"],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
-        ["Rounds", f"{runs['round'].nunique()} in {plural(runs['deployment'].nunique(), 'deployment')}"],
+        ["Rounds", f"{rounds} in {plural(runs['deployment'].nunique(), 'deployment')}" if rounds else "–"],
         ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
@@ -109,11 +87,10 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
         facts.append(["Placement", _proven(claimed)])
     if root := root_of(runs):
         facts.append(["Root digest", root[:16]])
-    if len(names) > 1:  # of these the experiments have different ones
-        facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
+    without = {"Contrasts", "Rounds"} if len(names) > 1 else set()  # of these the experiments have different ones
     if source == "imported" and not experiment.get("contrasts"):  # they are compared by rule
-        facts = [row for row in facts if row[0] != "Contrasts"]
-    return facts
+        without.add("Contrasts")
+    return [row for row in facts if row[0] not in without and row[1] != "–"]
 
 
 def _version(package: str) -> str:

@@ -70,6 +70,11 @@ def notebooks() -> dict[str, Path]:
     raise ReportError("this installation of netperf_lib has no notebooks; reinstall it")
 
 
+def _full_name(name: str) -> str:
+    """The name of a notebook of which only the number was given, ``03``, or all but the number, ``streams``."""
+    return next((n for n in notebooks() if n[0].isdigit() and name in n.split("-", 1)), name)
+
+
 def _book(name: str) -> Path:
     """A notebook by its name in the library, or by its file."""
     known = notebooks()
@@ -100,7 +105,7 @@ def _pages(
 
     `own` are parameters by notebook, as the experiment declares them; `given` are those of the call, which win.
     """
-    names = [os.fspath(w) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in possible))
+    names = [_full_name(os.fspath(w)) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in possible))
     if strange := sorted(own.keys() - set(names)):
         raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(names)})")
     books = {name: _book(name) for name in names}
@@ -481,15 +486,9 @@ def _furnish(book: Any, runs: Any) -> None:
     new: Any = v4
     outputs = [o for c in book.cells for o in c.get("outputs", ()) if MIME in o.get("data", {})]
     for output in [o for o in outputs if o["data"][MIME]["kind"] == "headline"][:1]:
-        output["data"] = cover(runs, words=output["data"][MIME]["text"])._repr_mimebundle_()
+        output["data"] = cover(runs, output["data"][MIME]["text"])._repr_mimebundle_()
     shown = new.new_output("display_data", provenance(runs)._repr_mimebundle_())
     book.cells.append(new.new_code_cell("", outputs=[shown]))
-
-
-def _markdown(block: dict[str, str]) -> str:
-    from ..questions.words import as_markdown
-
-    return f"**{block['title']}**: {as_markdown(block['text'])}"
 
 
 def _ends(cell: Any) -> str | None:
@@ -501,28 +500,25 @@ def _close(book: Any, error: str | None) -> None:
     """Leave out everything after the cell that ended a notebook early, and replace its error with a sentence."""
     from nbformat import v4
 
-    from ..questions.words import MIME
+    from ..questions.words import MIME, as_markdown
 
-    book.cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
-    for i, cell in enumerate(book.cells):
-        reason = _ends(cell)
-        failed = any(o.get("output_type") == "error" for o in cell.get("outputs", ()))
-        if reason is None and not failed:
-            continue
+    new: Any = v4
+    cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
+    last = next((c for c in cells if any(o.get("output_type") == "error" for o in c.get("outputs", ()))), None)
+    if reason := last and _ends(last):
+        book.metadata["netperf"]["nothing"] = reason
         block = {"kind": "callout", "level": "note", "title": "Not in this experiment", "text": f"{reason}."}
-        if reason is None:
-            block |= {"level": "caution", "title": "This page could not be made", "text": f"{error}."}
-        else:
-            book.metadata["netperf"]["nothing"] = reason
-        shown = v4.new_output("display_data", {MIME: block, "text/markdown": _markdown(block)})  # type: ignore[no-untyped-call]
-        cell.outputs = [*(o for o in cell.outputs if o.output_type != "error"), shown]
-        book.cells = book.cells[: i + 1]
-        return
-    if error:
+    else:
         block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}
-        shown = v4.new_output("display_data", {MIME: block, "text/markdown": _markdown(block)})  # type: ignore[no-untyped-call]
-        last = v4.new_code_cell("", outputs=[shown])  # type: ignore[no-untyped-call]
-        book.cells = [*(c for c in book.cells if c.cell_type == "markdown" or c.execution_count), last]
+    words = f"**{block['title']}**: {as_markdown(block['text'])}"
+    shown = new.new_output("display_data", {MIME: block, "text/markdown": words})
+    if last is not None:
+        last.outputs = [*(o for o in last.outputs if o.output_type != "error"), shown]
+        cells = cells[: cells.index(last) + 1]
+    elif error:
+        executed = (c for c in cells if c.cell_type == "markdown" or c.execution_count)
+        cells = [*executed, new.new_code_cell("", outputs=[shown])]
+    book.cells = cells
 
 
 def _explorer(store: Store | None, folder: Path) -> str | None:
@@ -538,10 +534,10 @@ def _explorer(store: Store | None, folder: Path) -> str | None:
 def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[str | None]) -> Path:
     """Make the page of an executed notebook; it appears complete or not at all."""
     if to == "html":
-        from .html import PageExporter
+        from .html import exporter
 
         resources = {"metadata": {"name": final.stem, "path": str(final.parent)}, "explorer": explorer.result()}
-        body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
+        body = exporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
         from .pdf import typeset
 

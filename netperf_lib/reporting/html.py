@@ -6,12 +6,13 @@ import base64
 import copy
 import importlib
 import re
+from functools import cache
 from html import unescape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
-from jinja2 import BytecodeCache, pass_context
+from jinja2 import pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -21,16 +22,10 @@ from .pdf import MARKDOWN, run_pandoc
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-class _Compiled(BytecodeCache):
-    """Templates are compiled once in a process, not for every page."""
-
-    known: ClassVar[dict[tuple[str, str], Any]] = {}
-
-    def load_bytecode(self, bucket: Any) -> None:
-        bucket.code = self.known.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Any) -> None:
-        self.known[bucket.key, bucket.checksum] = bucket.code
+@cache
+def exporter(*, code: bool) -> PageExporter:
+    """The exporter of all pages of a report: to compile its templates takes longer than a page."""
+    return PageExporter(code=code)
 
 
 class PageExporter(HTMLExporter):
@@ -46,11 +41,6 @@ class PageExporter(HTMLExporter):
             raw_template=(TEMPLATES / "page.html").read_text("utf-8"),
             **kw,
         )
-
-    def _create_environment(self) -> Any:
-        environment = super()._create_environment()  # type: ignore[no-untyped-call]
-        environment.bytecode_cache = _Compiled()
-        return environment
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> Any:
         """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""

@@ -100,7 +100,7 @@ class Summary:
     @property
     def caveats(self) -> Words:
         """What the verdicts hold for, and what is uncertain about them."""
-        runs, family = self.runs, list(self.lead.family)
+        runs, family = self.runs, list(self.lead.family) if self.lead.judged else []
         _, failed, excluded = status_counts(runs)
         deployments = runs["deployment"].nunique()
         where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
@@ -122,7 +122,7 @@ class Summary:
         claimed = [c for c in stored(runs) if c["factor"] and c["holds"] is False]
         if false := [f"{c['host'] or c['deployment']}: {c['claim']}" for c in claimed]:
             lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
-        if self.lead.judged and (open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]):
+        if open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]:
             lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
         if failed or excluded:
             lines.append(

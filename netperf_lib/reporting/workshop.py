@@ -287,7 +287,9 @@ def start(
     measured = usual_experiment(experiment)
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
-    options = ["--LabApp.news_url=", f"--ServerApp.root_dir={desk}", *([] if browser else ["--no-browser"])]
+    settings = shipped("notebooks", "workshop")  # without a question about news on the first screen
+    options = [f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
+    options += [] if browser else ["--no-browser"]
     command = [sys.executable, "-m", "jupyterlab", *options, *_as_root()]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     lab_folder = _hold_lab(say) if lab else None

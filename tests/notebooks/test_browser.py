@@ -121,6 +121,7 @@ def test_run_all_works_as_committed(desk: Any, lab: str) -> None:
     )
     kept(page, "01-placement")
     assert "Traceback" not in page.inner_text("body")
+    assert "Jupyter news" not in page.inner_text("body")  # a question that lies over the first screen
     page.close()
 
 

@@ -18,6 +18,7 @@ import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.questions import lines
 from netperf_lib.questions.colours import colours, document_colours
 from netperf_lib.questions.lead import Lead
 from netperf_lib.questions.words import MIME, effect, span
@@ -330,3 +331,26 @@ def test_metrics_that_few_conditions_have_are_named_below_the_levels() -> None:
     shown = str(npl.ask(data, "placement", "latency_oneway_us").table()._repr_mimebundle_())
     assert "; without CPU used at the client, retransmitted segments, congestion window and round-trip time" in shown
     assert "which fewer than half of them have" in shown
+
+
+def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
+    figures = "7.5 Gbit/s", "7.6 Gbit/s", "+1 %", ""
+    unknown = lines.Line("1 stream", "ppg", "throughput_bps", *figures, "equivalent", "16", "", "not known", ())
+    for write in (lines.text, lines.markdown):
+        assert "held back by" not in write([unknown])
+        assert "held back by" in write([unknown, replace(unknown, held="link")])
+
+
+def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
+    def page(title: str) -> Any:
+        block = {"kind": "figure", "caption": "Latency by pair: median.", "alt": "a"}
+        shown = nbformat.v4.new_output("display_data", {MIME: block, "text/html": "<img>"})  # type: ignore[no-untyped-call]
+        cells = [nbformat.v4.new_markdown_cell(title), nbformat.v4.new_code_cell("", outputs=[shown])]  # type: ignore[no-untyped-call]
+        book: Any = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
+        book.metadata["netperf"] = {"parameters": {}}
+        return book
+
+    report = combine({"summary": page("# All"), "pairs": page("# Pairs")})
+    shown = [output["data"][MIME] for cell in report.cells for output in cell.get("outputs", ())]
+    assert [b["kind"] for b in shown] == ["figure", "words"]
+    assert shown[1]["text"] == "Latency by pair: as in the figure of the page “What was measured”."

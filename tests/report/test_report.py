@@ -26,7 +26,7 @@ from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
 from netperf_lib.questions.lead import opening
 from netperf_lib.reporting.cover import cover, provenance
-from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
+from netperf_lib.reporting.execute import _pages, notebooks, parameters_of, parse_parameters
 from netperf_lib.reporting.kernels import warm_kernels
 
 from ..sshd import wait_until
@@ -103,7 +103,7 @@ def test_a_notebook_that_fails_costs_its_own_page_and_no_other(experiment: Path,
     bad = notebook(tmp_path, "x = 1", "1 / 0", "print('never seen')")
     with pytest.raises(ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb") as raised:
         npl.report(experiment, notebooks=[bad, "02-accelerated"])
-    pdf, other, whole = raised.value.made
+    pdf, other, whole = raised.value.reports
     assert [pdf.name, other.name, whole.name] == ["mine.pdf", "02-accelerated.pdf", "report.pdf"]
     for page in (text(pdf), text(whole)):
         assert "This page could not be made" in page
@@ -197,6 +197,12 @@ def test_reports_of_what_cannot_be_written_go_to_the_working_directory(
 def test_parameters_without_a_value_are_refused() -> None:
     with pytest.raises(UsageError, match="name=value"):
         parse_parameters(["metric"])
+
+
+@pytest.mark.parametrize("short", ["03", "streams"])
+def test_a_notebook_is_named_by_its_number_or_without_it(short: str) -> None:
+    (page,) = _pages([], [short], {}, {})
+    assert (page.notebook, page.key) == (notebooks()["03-streams"], "03-streams")
 
 
 def test_an_unknown_notebook_is_refused_with_those_that_exist(experiment: Path) -> None:

@@ -1,0 +1,48 @@
+"""The pages of logs of ones own agree with the first page, which judges them by rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import netperf_lib as npl
+from netperf_lib.data.imports import import_logs
+from netperf_lib.reporting.cover import cover
+
+from .kept import kept
+
+
+def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path: Path) -> None:
+    folder, labels = kept("study-placement", tmp_path / "logs", rounds=12)
+    results = import_logs(folder, labels=labels, into=tmp_path / "study")
+    page_one = {c.words: c.verdict for c in npl.summary(results).lead.family}
+    answer = npl.ask(results, "streams", "throughput_bps", pool="pairs")
+    assert [page_one[c.words] for c in answer.verdicts] == ["equivalent", "equivalent", "equivalent", "better"]
+    assert [c.metric for c in answer.contrasts] == ["throughput_bps"] * 4
+
+
+def test_what_to_do_about_explorations_is_said_once() -> None:
+    answer = npl.ask(npl.recorded(), "streams", "throughput_bps", baseline=1)
+    shown = answer.shown()[1]
+    assert {c.verdict for c in answer.verdicts} == {"exploratory"}
+    assert len(answer.verdicts) > 1
+    assert shown.content["caption"].count("declare it as a contrast") == 1
+    assert {row[-1] for row in shown.content["rows"]} == {""}
+
+
+def test_a_log_that_does_not_tell_its_test_has_a_page() -> None:
+    runs = npl.load(npl.recorded())
+    runs.loc[runs.index[runs["tool"] == "iperf3"][0], "test"] = None
+    assert "measured by iperf3 and iperf3 tcp and" in str(npl.ask(runs, "streams", "throughput_bps").words)
+
+
+def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zero(tmp_path: Path) -> None:
+    folder, _ = kept("study-placement", tmp_path / "logs", rounds=1)
+    for log in folder.glob("*-iperf*.log"):
+        log.unlink()
+    results = import_logs(folder, into=tmp_path / "study")
+    facts = dict(cover(results.runs).content["facts"])
+    assert facts.keys() == {"Experiment", "Runs", "Tools", "Root digest"}
+    caveats = str(npl.summary(results).caveats)
+    assert "The values hold for these VMs" in caveats
+    assert "verdict" not in caveats
+    assert "0 rounds" not in str(npl.questions.counts(results).incomplete)
