@@ -308,17 +308,15 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment: Depl
     assert not overlap("otherfar", "clientfar")
 
 
-def test_measuring_stops_when_every_contrast_is_precise(deployment: Deployment, store: Store) -> None:
+def test_measuring_stops_when_every_contrast_is_settled(deployment: Deployment, store: Store) -> None:
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
     declared = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40)
-    with pytest.raises(UsageError):
-        decided(store, declared, 2)
-    tally = measure(declared, deployment, store, enough=decided(store, declared, 0.99))
+    tally = measure(declared, deployment, store, enough=decided(store, declared))
     assert tally.stopped_after_round is not None
     assert 5 < tally.stopped_after_round < 40
     assert tally.ok == 2 * tally.stopped_after_round
     with pytest.raises(UsageError, match="no contrasts"):
-        decided(store, experiment(), 0.02)
+        decided(store, experiment())
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
