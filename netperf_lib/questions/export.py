@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.files import Folder
-from ..data.load import Fleet, Results, read
+from ..data.load import Results
 from ..errors import NothingToReport, UsageError, as_cell, pip_install
 from ..metrics import COMPARED
 from .compare import compare
-from .observe import levels
+from .observe import Data, levels
+from .runs import read_data, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def export(
-    data: Results | Fleet | str | os.PathLike[str],
+    data: Data,
     to: Literal["csv", "xlsx", "parquet"] = "csv",
     into: str | os.PathLike[str] = ".",
 ) -> list[Path]:
@@ -28,8 +29,8 @@ def export(
 
     Parameters
     ----------
-    data : Results, Fleet or path
-        What `netperf_lib.read` gives, or its folder.
+    data : Results, Fleet, DataFrame or path
+        What `netperf_lib.read` gives, its folder, or a table of runs.
     to : {"csv", "xlsx", "parquet"}
         One file for each table; ``xlsx`` is one workbook with a sheet for each.
     into : path
@@ -51,9 +52,10 @@ def export(
     >>> [file.name for file in npl.export(exp, "csv", tempfile.mkdtemp())]
     ['lab-full-runs.csv', 'lab-full-levels.csv', 'lab-full-intervals.csv', 'lab-full-verdicts.csv']
     """
-    results = read(data) if isinstance(data, str | os.PathLike) else data
+    results = read_data(data)
+    runs = table_of(results)
     name = results.name if isinstance(results, Results) else "fleet"
-    tables = {"runs": results.runs, "levels": _levels(results)}
+    tables = {"runs": runs, "levels": _levels(runs)}
     if isinstance(results, Results):
         tables["intervals"] = results.intervals
         if results.contrasts or results.added:
@@ -71,14 +73,14 @@ def export(
     return [folder.path / f"{name}-{table}.{to}" for table in cells]
 
 
-def _levels(data: Results | Fleet) -> pd.DataFrame:
+def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     """Median and interval of each condition and metric that is compared."""
     import pandas as pd
 
     tables = []
-    for metric in [m for m in COMPARED if m in data.runs]:
+    for metric in [m for m in COMPARED if m in runs]:
         with suppress(NothingToReport):
-            tables.append(levels(data, metric).reset_index().assign(metric=metric))
+            tables.append(levels(runs, metric).reset_index().assign(metric=metric))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["condition", "metric", "n"])
 
 

@@ -530,6 +530,18 @@ def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(az: DirectAz, clou
     assert not cloud.groups
 
 
+def test_a_record_without_tags_whose_group_exists_is_deleted(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    """As a person may have edited it: nothing that costs money is dropped without being deleted."""
+    azure.up(experiment(), number=1, state=tmp_path)
+    stored = json.loads((tmp_path / "azure.json").read_text("utf-8"))
+    for record in stored["groups"]:
+        assert record["made"]
+        record["tags"] = {}
+    (tmp_path / "azure.json").write_text(json.dumps(stored), "utf-8")
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
 # interruptions
 
 

@@ -265,12 +265,11 @@ def test_no_cell_of_an_export_is_a_formula(stranger: Path, tmp_path: Path) -> No
 
 def test_no_heading_of_an_export_is_a_formula(tmp_path: Path) -> None:
     runs = npl.load(npl.recorded()).head(3).assign(**{"=1+1": "x"})
-    exp: Any = type("Cut", (), {"runs": runs})()
-    [book] = npl.export(exp, to="xlsx", into=tmp_path)
+    [book] = npl.export(runs, to="xlsx", into=tmp_path)
     heads = openpyxl.load_workbook(book)["runs"][1]
     assert "'=1+1" in [cell.value for cell in heads]
     assert {cell.data_type for cell in heads} == {"s"}
-    tables = [file.read_text("utf-8") for file in npl.export(exp, into=tmp_path)]
+    tables = [file.read_text("utf-8") for file in npl.export(runs, into=tmp_path)]
     assert any("'=1+1" in text.splitlines()[0] for text in tables)
 
 
@@ -285,21 +284,20 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_no_half_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exp: Any = type("Cut", (), {"runs": npl.load(npl.recorded()).head(3)})()
+    runs = npl.load(npl.recorded()).head(3)
 
     def full(_self: Path, _data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match=r"No space left on device: .*xlsx"):
-        npl.export(exp, to="xlsx", into=tmp_path)
+        npl.export(runs, to="xlsx", into=tmp_path)
     assert [*tmp_path.iterdir()] == []
 
 
 def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
     runs = npl.load(npl.recorded()).head(3).assign(rack=["a\x00b", "\x1b[31mred", "c"])
-    exp: Any = type("Cut", (), {"runs": runs})()
-    [book] = npl.export(exp, to="xlsx", into=tmp_path)
+    [book] = npl.export(runs, to="xlsx", into=tmp_path)
     texts = [cell.value for row in openpyxl.load_workbook(book)["runs"].iter_rows() for cell in row]
     assert {"ab", "[31mred"} <= set(texts)
     assert [p.name for p in tmp_path.iterdir()] == [book.name]

@@ -364,7 +364,7 @@ class _Attempt:
         """
         store, record = self.store, self.record
         name = record.name
-        if not record.tags:
+        if not record.requested:
             self.say(f"{name}: nothing was created")
             store.gone(record)
             return
@@ -448,9 +448,9 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
     with _terminable(), State.locked(state) as store:
         records = [r for r in store.data.groups if number in (None, r.number)]
         for record in records:
-            if not record.tags:  # Azure was not asked to create any of it
+            if not record.requested:
                 store.gone(record)
-        if requested := [r for r in records if r.tags]:
+        if requested := [r for r in records if r.requested]:
             az = az_module.Az(store.data.subscription, sleep=CLOCK.sleep)
             access.leave_hub(az, requested, store)
             uncertain = [r for r in requested if not r.made]

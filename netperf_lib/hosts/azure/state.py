@@ -38,6 +38,11 @@ class Record(Target):
     allow_from: list[str] = field(default_factory=list)
     """Prefixes that its port 22 is open to."""
 
+    @property
+    def requested(self) -> bool:
+        """Whether Azure was asked to create any of it; then it may exist, and is deleted by `down`."""
+        return bool(self.tags) or self.made
+
     def age_h(self, now: dt.datetime) -> float:
         """Hours since it was created, 0 if it was not."""
         created = self.tags.get("netperf-created")
