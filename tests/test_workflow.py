@@ -122,7 +122,7 @@ def test_tools_are_unpacked_wherever_their_packages_hold_them(folder: str, tmp_p
     ):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    for place in (program, apt):
+    for place in (content / "DEBIAN", program, apt):  # whatever the umask
         place.chmod(0o755)
     deb = tmp_path / "greeting.deb"
     subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True)

@@ -41,7 +41,7 @@ import orjson
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from ..errors import CONTROL, StoreError, visible
+from ..errors import CONTROL, StoreError, did_you_mean, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .bundle import opened
 from .files import (
@@ -222,7 +222,9 @@ class Store:
         """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
         if not is_experiment(path):
             inside = [split(e)[1] for e in experiments(path)]
-            hint = f"; it holds the experiments {', '.join(inside)}" if inside else ""
+            parent, name = split(path)
+            meant = did_you_mean(name, (split(e)[1] for e in experiments(parent))).rstrip()
+            hint = f"; it holds the experiments {', '.join(inside)}" if inside else f"; {meant}" if meant else ""
             raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
         return cls(*split(opened(path)))
 

@@ -124,6 +124,12 @@ class Results:
         """What must be said wherever these data are shown."""
         return attached(self.runs).notice
 
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __bool__(self) -> bool:
+        return True  # also before anything was measured
+
     def __repr__(self) -> str:
         counts = self.runs["status"].value_counts().to_dict()
         states = ", ".join(f"{n} {status}" for status, n in counts.items())

@@ -51,8 +51,8 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     for folder in (here, *here.parents):
         if (folder / text / "experiment.yaml").is_file():
             return (path if folder == here else folder / text), None
-    if Path(text).parts[:2] == ("data", "recorded"):  # a notebook of a wheel, which has no checkout around it
-        return shipped(*Path(text).parts), None
+    if Path(text).parts[:2] == ("data", "recorded") and (packaged := shipped(*Path(text).parts)).exists():
+        return packaged, None  # a notebook of a wheel, which has no checkout around it
     if Path(text) != DEFAULT or not _in_notebook():
         return path, None
     if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
