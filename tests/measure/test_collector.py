@@ -231,7 +231,8 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment:
     ):
         pytest.skip("no traffic control in the lab's hosts")
     try:
-        measure(experiment(pairs=[narrow, shaped], tests=[under_load]), deployment, store)
+        # two rounds, as on a busy machine a trial under load may fail; a level is that of the complete runs
+        measure(experiment(pairs=[narrow, shaped], tests=[under_load], rounds=2), deployment, store)
     finally:
         on_host(deployment, "other", shape.format("del", ""))
     held = {one.levels["placement"]: one for one in limits(store.location)}
