@@ -234,11 +234,7 @@ def ask(
     obs = observe(source, metric, by, where=where, pool=pool)
     runs = Observed.of(source).runs
     family, judged = (Family(()), ()) if baseline is not None else _judged(source, obs, runs, where or {}, margin)
-    if not judged:
-        return Answer(obs, _against(obs, baseline, margin), (), runs)
-    return Answer(
-        obs, with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in judged)), judged, runs
-    )
+    return Answer(obs, family if judged else _against(obs, baseline, margin), judged, runs)
 
 
 def _judged(
@@ -247,7 +243,8 @@ def _judged(
     """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
     if declared := contrasts(runs):
         asked = asked_about(obs, declared, where)
-        return compare(source, contrasts=asked, margin=margin) if asked else Family(()), tuple(asked)
+        family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
+        return with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)), tuple(asked)
     lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
     if not isinstance(lead.family, Family) or not lead.judged:
         return Family(()), ()
