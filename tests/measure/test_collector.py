@@ -48,7 +48,6 @@ HOSTS: dict[str, Any] = {
         "hosts": [{"name": n, "egress_bps": 1e9} for n in ("client", "near", "other", "narrow")]
         + [{"name": "far", "zone": "2", "egress_bps": 1e9}],
         "links": {"client/narrow": {"delay_us": 58, "rate_bps": 3e7}},
-        "calibrate": False,
     },
 }
 NEAR = {"client": "client", "server": "near", "placement": "same-zone"}

@@ -31,7 +31,6 @@ def main(folder: Path, number: int, caller: int) -> int:
         return 1
     clean(folder)  # leftovers of a killed lab
     options = Options.model_validate_json(sys.stdin.read())
-    (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
     try:

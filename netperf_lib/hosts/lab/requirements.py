@@ -46,7 +46,8 @@ def program(name: str) -> str | None:
 
 
 def _check_programs() -> None:
-    for name, package in (("sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")):
+    packages = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
+    for name, package in (packages | {"ip": "iproute2", "tc": "iproute2"}).items():
         if program(name) is None:
             raise LabError(f"the lab needs {name}, which is not installed here: run 'sudo apt-get install {package}'")
 

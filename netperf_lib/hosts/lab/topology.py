@@ -56,7 +56,7 @@ class Link(_Strict):
     """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One-way delay, as a tool on the hosts measures it: the lab subtracts the cost of the emulation itself."""
+    """One-way delay, as a tool on the hosts measures it: the lab subtracts what the emulation adds, about."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     rate_bps: Rate | None = None
@@ -104,8 +104,6 @@ class Options(_Strict):
     10 ms, and none of 5·10⁵ datagrams was lost with both of two processors busy; at 300 Mbit/s 0.4 % were."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     """Largest packet in bytes."""
-    calibrate: bool = True
-    """Measure the cost of the emulation itself at the start and subtract it from every delay (about two seconds)."""
 
     @field_validator("links", mode="after")
     @classmethod
@@ -115,8 +113,9 @@ class Options(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _without_dropped(cls, options: Any) -> Any:
-        """Ignore `realtime`, which experiments of older releases may name: priority is used where it is permitted."""
-        return {k: v for k, v in options.items() if k != "realtime"} if isinstance(options, dict) else options
+        """Ignore what experiments of older releases may name and the lab does not need any more."""
+        dropped = ("realtime", "calibrate")
+        return {k: v for k, v in options.items() if k not in dropped} if isinstance(options, dict) else options
 
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
