@@ -33,7 +33,7 @@ from netperf_lib.reporting.summary import Summary
 
 from . import test_real
 from .cloud import BASE, OTHER, SUBSCRIPTION
-from .conftest import PRICES, World, experiment
+from .conftest import PRICES, World, experiment, preflight
 from .direct import DirectAz
 from .emulator import CALLER, login
 from .recordings import fault
@@ -219,7 +219,7 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     """The slow parts once: what `up` left is proven, read as an inventory, compared with the other az, and removed."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
     world.machines.without_vf.add("b")
-    told = azure.preflight(declared)
+    told = preflight(declared)
     assert not world.cloud.groups
     assert told.changes is not None
     assert {c.name for c in told.changes if c.type == "virtualMachines"} == {"a", "b", "r"}
@@ -255,7 +255,7 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     ]
     assert any(p.claim == "kernel" and p.holds for p in found.hosts[0].proofs)
 
-    assert [g.group for g in azure.leftovers()] == [group]
+    assert [g.name for g in azure.leftovers()] == [group]
     assert azure.leftovers(expired=True) == []
     azure.down(declared, state=tmp_path)
     azure.down(declared, state=tmp_path)
@@ -338,7 +338,7 @@ def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(
         AzureError, match=f"not installed here: run `{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli`"
     ):
-        azure.preflight(experiment())
+        preflight(experiment())
 
 
 @pytest.mark.usefixtures("real_az")

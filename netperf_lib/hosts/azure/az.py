@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
@@ -68,11 +68,8 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
                 leash.close()
 
 
-class Runs(Protocol):
-    """Interface of anything that runs az commands."""
-
-    def __call__(self, *arguments: str) -> Any:
-        """Run ``az <arguments>`` and return its JSON."""
+Runs = Callable[..., Any]
+"""Anything that runs ``az <arguments>`` and returns its JSON."""
 
 
 def find(az: Runs, *command: str) -> Any:

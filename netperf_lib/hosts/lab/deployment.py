@@ -18,8 +18,8 @@ from .topology import STRETCH, Options
 _FILE = "deployment.json"
 _ADAPTER = TypeAdapter(Deployment)
 TOLERANCE = 0.05
-"""Share of a delay by which it may differ from what was asked for; the shortest is 400 µs, and what the emulation adds to
-it moves by some 10 µs between machines, also beside a busy loop."""
+"""Share of a delay by which it may differ from what was asked for: what the emulation adds to the shortest, of 400 µs,
+was 35 to 50 µs, also beside busy loops."""
 
 
 def _notice(options: Options) -> str:
