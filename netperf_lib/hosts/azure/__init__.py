@@ -138,7 +138,7 @@ def dry_run(experiment: Experiment) -> DryRun:
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
         store.data.mark = "MARK"
         attempt = _Attempt(findings, store, az)
-        attempt.place()
+        attempt.create()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
         words = in_words(findings.declared, options.expires_h)
         return DryRun("".join(commands), template.template_text(), parameters, words)
@@ -178,7 +178,7 @@ def up(
             declared = findings.declared
             say(f"{attempt.record.name}: {len(declared.vms)} VMs in {', '.join(declared.regions)}; {findings.cost}")
             try:
-                outputs = attempt.place()
+                outputs = attempt.create()
             except AzError as failure:
                 if before is not None and number in store.data.deployments:
                     raise  # a deployment that was already up stays up
@@ -296,7 +296,7 @@ class _Attempt:
     def _parameter_file(self) -> Path:
         return self.store.file("parameters.json", json.dumps(self.parameters()))
 
-    def place(self) -> dict[str, Any]:
+    def create(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
         az, store, options, record, topology = self.az, self.store, self.options, self.record, self.topology
         name = record.name

@@ -398,12 +398,12 @@ def _existing(az: Runs, findings: Preflight) -> str:
     if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list") or ()}:
         findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
     for what, command, where in resources:
-        shown = find(az, *command.split(), where) if where else {}
-        if shown is None:
+        resource = find(az, *command.split(), where) if where else {}
+        if resource is None:
             findings.problems.append(f"{what} does not exist: correct the id in hosts.options")
-        elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
+        elif (state := resource.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
             findings.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
-        elif where and what.startswith("bastion") and not (shown.get("properties") or {}).get("enableTunneling"):
+        elif where and what.startswith("bastion") and not (resource.get("properties") or {}).get("enableTunneling"):
             findings.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
@@ -414,8 +414,8 @@ def _providers(az: Runs, findings: Preflight) -> str:
     shutdown = findings.options.shutdown
     names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if shutdown else [])]
     for name in names:
-        shown = az("provider", "show", "--namespace", name)
-        if shown is not None and (state := shown.get("registrationState")) != "Registered":
+        provider = az("provider", "show", "--namespace", name)
+        if provider is not None and (state := provider.get("registrationState")) != "Registered":
             other = " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false" if "Lab" in name else ""
             findings.problems.append(
                 f"provider {name} is {state}: run `az provider register --wait --namespace {name}`{other}"

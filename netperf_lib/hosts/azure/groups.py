@@ -275,8 +275,8 @@ def deploy(
         if reached not in RUNNING:
             raise _why(target, properties, operations)
         for p in operations:
-            if made := p.get("targetResource"):
-                name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
+            if resource := p.get("targetResource"):
+                name = f"{resource['resourceType'].split('/', 1)[1]} {resource['resourceName']}"
                 if states.get(name) != p["provisioningState"]:
                     states[name] = p["provisioningState"]
                     say(f"{target.name}: {name} {p['provisioningState'].lower()}")

@@ -396,11 +396,11 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
     links = [(a, b) for rule, _, a, b in ways if rule.peered and networks[a].prefix and networks[b].prefix]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for rule, path, *ends in ways:
+    for rule, path, *joined in ways:
         if not (kind := rule.gateway):
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
-        for end in ends:
+        for end in joined:
             skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
             if len(skus) > 1 or not networks[end].prefix:
                 raise ExperimentError(
@@ -409,7 +409,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
                 )
             name, region = f"{path}-{end}", networks[end].region
             gateways[name] = Gateway(name=name, network=end, region=region, kind=kind, sku=skus.pop())
-        a, b = (f"{path}-{end}" for end in ends)
+        a, b = (f"{path}-{end}" for end in joined)
         connections += [(a, b), (b, a)] if kind == "Vpn" else [(a, ""), (b, "")]
     return Topology(
         vms=vms,

@@ -125,8 +125,8 @@ class Options(_Strict):
         if bad := [n for n in names if "/" in n or n == "localhost"]:
             raise ValueError(f"{bad[0]!r} cannot be the name of a host")
         for key in self.links.keys() - _default_links().keys():
-            ends = key.split("/")
-            if len(ends) != 2 or ends[0] == ends[1] or not set(ends) <= set(names):
+            names_linked = key.split("/")
+            if len(names_linked) != 2 or len(set(names_linked) & set(names)) != 2:
                 raise ValueError(
                     f"link {key!r} is neither a placement ({', '.join(_default_links())}) nor two hosts such as "
                     f"'{names[0]}/{names[1]}'"
@@ -136,11 +136,11 @@ class Options(_Strict):
     @model_validator(mode="after")
     def _pairs_fit(self, info: ValidationInfo) -> Options:
         """Refuse pairs of the experiment (the context) with unknown hosts, or with another placement than theirs."""
-        known = {h.name: h for h in self.hosts}
-        if unknown := unknown_host(info.context or (), known, "lab"):
+        by_name = {h.name: h for h in self.hosts}
+        if unknown := unknown_host(info.context or (), by_name, "lab"):
             raise ValueError(unknown)
         for pair in info.context or ():
-            placement = _placement(known[pair.client], known[pair.server])
+            placement = _placement(by_name[pair.client], by_name[pair.server])
             if pair.placement != placement and pair.placement in get_args(Placement):
                 raise ValueError(
                     f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, but its hosts are "
