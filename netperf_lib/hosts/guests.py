@@ -15,7 +15,7 @@ from ..measure.event_loop import finish
 from ..measure.ssh import Remote
 from ..tools import TOOLS
 
-Answer = TypeVar("Answer")
+Awaited = TypeVar("Awaited")
 
 PROGRAMS = tuple(tool.VERSION[0] for tool in TOOLS.values())
 """Programs that the project runs on a host."""
@@ -121,10 +121,10 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
     return dict(zip((h.name for h in hosts), side_by_side(map(one, hosts)), strict=True))
 
 
-def side_by_side(work: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+def side_by_side(work: Iterable[Coroutine[Any, Any, Awaited]]) -> list[Awaited]:
     """Await all concurrently; return the results in order."""
 
-    async def every() -> list[Answer]:
+    async def every() -> list[Awaited]:
         return await asyncio.gather(*work)
 
     return finish(every())

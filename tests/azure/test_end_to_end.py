@@ -321,7 +321,6 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
     )
 
 
-@pytest.mark.usefixtures("real_az")
 def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_one(world: World) -> None:
     login(world.folder / "emulator" / "az", selected=OTHER)
     az = az_module.Az("emulated")

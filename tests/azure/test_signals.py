@@ -92,9 +92,8 @@ def killed(cloud: Cloud, clock: Clock, az: DirectAz, work: Callable[[], Any], *,
     return code != 0
 
 
-def at_every_step(test: Any) -> Any:
-    """Killed just before and just after a command of az; signals that raise something are in `test_place`."""
-    return pytest.mark.parametrize("after", [False, True], ids=["before", "after"])(test)
+BEFORE_AND_AFTER = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+"""Killed just before and just after a command of az; signals that raise something are in `test_place`."""
 
 
 def nothing_is_left(cloud: Cloud, state: Path) -> None:
@@ -104,7 +103,7 @@ def nothing_is_left(cloud: Cloud, state: Path) -> None:
     assert not list(state.rglob("id_*"))
 
 
-@at_every_step
+@BEFORE_AND_AFTER
 def test_killed_at_every_step_of_up(az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool) -> None:
     cloud.step_s = 0.8  # asked some times only while it is made: each is killed twice
     at = 0
@@ -125,7 +124,7 @@ def test_killed_at_every_step_of_up(az: DirectAz, cloud: Cloud, clock: Clock, tm
     azure.down(DECLARED, state=state)
 
 
-@at_every_step
+@BEFORE_AND_AFTER
 def test_killed_at_every_step_of_down(az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool) -> None:
     at = 0
     while True:
@@ -148,21 +147,11 @@ STEPS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("step", "by"),
+    [*((step, signal.SIGKILL) for step in STEPS), *(("the deployment is started", by) for by in SIGNALS[:2])],
+)
 def test_killed_while_az_runs(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
-) -> None:
-    killed_while_az_runs(world, tmp_path, monkeypatch, step, by)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_az")
-def test_killed_while_az_with_its_own_start_runs(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed_while_az_runs(world, tmp_path, monkeypatch, "the deployment is started", signal.SIGKILL)
-
-
-def killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
 ) -> None:
     world.machines.silent |= {"a", "b", "c"}

@@ -551,14 +551,13 @@ COLLECTOR = """
     import signal, sys
     from pathlib import Path
     from netperf_lib.measure.collector import collect
-    from netperf_lib.hosts.lab.deployment import read
+    from netperf_lib.hosts import lab
     from netperf_lib.measure.progress import Progress
     from netperf_lib.experiment.schedule import schedule
     from netperf_lib.data.layout import Store
     store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever runs these tests may ignore it, as nohup does
-    found = read(state)
-    deployment = getattr(found, "deployment", found)
+    deployment = lab.status(state).deployment
     print("begin", flush=True)
     collect(schedule(store.declared(), seed=1), deployment, store, progress=Progress())
 """

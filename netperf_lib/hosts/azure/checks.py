@@ -84,7 +84,7 @@ class Preflight:
         return (len(zones_of(sku, vm.region)) if sku else 0, -vcpus(sku) if sku else 0)
 
 
-Check = Callable[[Runs, Preflight], str]
+Inspection = Callable[[Runs, Preflight], str]
 
 
 def vcpus(sku: Mapping[str, Any]) -> int:
@@ -136,7 +136,7 @@ def version(az: Runs) -> str:
     return text
 
 
-def examine(findings: Preflight, az: Runs, *, rehearse: Check | None = None) -> Iterator[tuple[str, str, bool]]:
+def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
 
     `rehearse` has Azure validate the whole; with it, all is asked at once. AzureError if `az` is too old or nobody is
@@ -444,9 +444,9 @@ def _caller(az: Runs, findings: Preflight) -> str:
     return f"port 22 will be open to {', '.join(findings.allow_from)}"
 
 
-PERSONAL: Mapping[str, Check] = {"second factor": _second_factor, "rights": _rights}
+PERSONAL: Mapping[str, Inspection] = {"second factor": _second_factor, "rights": _rights}
 """What a person wants to know beforehand, and Azure says when something is created."""
-CHECKS: Mapping[str, Check] = {
+CHECKS: Mapping[str, Inspection] = {
     "providers": _providers,
     "zones": _zones,
     "sizes": _sizes,

@@ -8,7 +8,6 @@ process or its caller ends, however it ends.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -19,19 +18,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from ..source import spent as spent
-from .requirements import check_linux
+from .requirements import check_linux, need
 from .requirements import program as program
 from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
 if sys.platform == "linux":  # elsewhere an experiment can only be planned and checked; `check` says why
-    from . import deployment as _deployment
     from . import lock, supervisor
 
 EPHEMERAL = True
@@ -39,6 +39,7 @@ HOLDS = False
 """A lab ends with the process that started it."""
 
 _START_S, _STOP_S = 60, 5
+_DEPLOYMENT = TypeAdapter(Deployment)
 
 _started: dict[Path, tuple[subprocess.Popen[str], Options, int]] = {}
 """Folder to the lab that this process started there: its process, options, and number of the deployment."""
@@ -67,7 +68,8 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
     LabError if it cannot run on this machine, or another process runs one in `state`.
     """
     check_linux()
-    _check_tools(experiment)
+    for tool in (TOOLS[name] for name in sorted({test.tool for test in experiment.tests})):
+        need(tool.VERSION[0], tool.PACKAGE, "the experiment uses")  # the hosts share this machine's programs
     options, folder = read_options(experiment, Options), state.absolute()
     if folder in _started:
         running = status(folder)
@@ -109,9 +111,16 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     except OSError as error:
         raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
     _started[folder] = _supervisor(options, str(folder), str(number), str(os.getpid())), options, number
-    deployment = _deployment.read(folder)
+    deployment = _read(folder)
     assert deployment is not None, "written before it is ready"
     return deployment
+
+
+def _read(folder: Path) -> Deployment | None:
+    """Return the deployment running in `folder`; None while it is being set up."""
+    with contextlib.suppress(FileNotFoundError):
+        return _DEPLOYMENT.validate_json((folder / "deployment.json").read_bytes())
+    return None
 
 
 def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
@@ -140,7 +149,7 @@ def status(folder: Path | None = None) -> Status | None:
     """Return the lab running in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
-    return None if pid is None else Status(folder=folder, pid=pid, deployment=_deployment.read(folder))
+    return None if pid is None else Status(folder=folder, pid=pid, deployment=_read(folder))
 
 
 def ssh_command(host: Host, *command: str) -> list[str]:
@@ -247,10 +256,9 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
             process.kill()
             trouble = process.stderr.read().strip().splitlines() or ["no message"]
             raise LabError(f"the lab's supervisor died at startup: {trouble[-1]}")
-        reply = json.loads(line)
-        if "error" in reply:
+        if line != "ready\n":
             process.wait()
-            raise LabError(reply["error"])
+            raise LabError(line.rstrip())
     except BaseException:
         process.kill()
         process.wait()
@@ -259,13 +267,3 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         process.stdout.close()
         process.stderr.close()
     return process
-
-
-def _check_tools(experiment: Experiment) -> None:
-    """The hosts share this machine's programs, so a tool missing here is missing there."""
-    for name in sorted({test.tool for test in experiment.tests}):
-        tool = TOOLS[name]
-        if not program(tool.VERSION[0]):
-            raise LabError(
-                f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
-            )
