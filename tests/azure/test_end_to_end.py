@@ -86,12 +86,12 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     assert [p["claim"] for p in proofs if not p["holds"]] == []
 
 
-def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path, python: str) -> None:
+def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path) -> None:
     """Its ladder, with its experiment, before somebody pays for it."""
     declared = test_real.declared()
     declared.hosts.options.update({k: v for k, v in world.options(prices=PRICES).items() if v is not None})
     pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2)"
-    shown, codes = whole_way(declared, tmp_path, pace, python)
+    shown, codes = whole_way(declared, tmp_path, pace)
     assert not any(codes), shown
     assert "NOT TRUE" not in shown
     assert "claims are proven" in shown

@@ -172,14 +172,6 @@ def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_sa
     assert not world.cloud.groups
 
 
-def test_a_size_that_is_closed_is_told_by_a_vague_code_and_another_is_tried(world: World, tmp_path: Path) -> None:
-    world.cloud.faults.append(fault("InvalidTemplateDeployment, a size is closed", match="POST .*/validate"))
-    made = azure.up(
-        experiment(alternative_sizes=["Standard_D2s_v5"], **world.options()), number=1, state=tmp_path, say=str
-    )
-    assert {h.vm_size for h in made.hosts} == {"Standard_D2s_v5"}
-
-
 def test_a_conflict_in_a_shared_group_is_waited_for_and_the_reason_of_a_refusal_is_told(world: World) -> None:
     outside(world.cloud)
     where = f"{BASE}/resourceGroups/net/providers/{NSG}/nsg-d1"
