@@ -136,10 +136,12 @@ def doctor(azure: str | None, as_json: bool) -> None:
     With --azure: everything that can be known of the subscription without creating anything: login, second factor,
     rights, providers, zones, sizes, quota, image, price, policy.
     """
+    from .data.shipped import shipped
     from .hosts.prerequisites import doctor as look
 
     if azure:
-        _doctor_of_azure(azure, as_json)
+        tutorial = shipped("data", "experiments", f"{azure}.yaml") if azure == "azure-placement" else azure
+        _examine(str(tutorial), as_json)
         return
     findings = look()
     if as_json:
@@ -154,11 +156,10 @@ def doctor(azure: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _doctor_of_azure(experiment: str, as_json: bool) -> None:
-    from .data.shipped import shipped
+def _examine(file: str, as_json: bool = False) -> None:
+    """Print what can be known before the hosts of an experiment are created; exit code 1 if something prevents it."""
     from .pipeline import examine
 
-    file = str(shipped("data", "experiments", f"{experiment}.yaml")) if experiment == "azure-placement" else experiment
     rows = []
     for subject, words, fine in examine(file):
         rows.append({"what": subject, "ok": fine, "found": words})
@@ -624,16 +625,14 @@ def _read(run: dict[str, Any]) -> str:
 def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
     """Place the hosts of an experiment and leave them running."""
     from .pipeline import dry_run as show
-    from .pipeline import preflight
     from .pipeline import up as do
 
     if dry_run:
         _echo(show(experiment))
         return
     if check:
-        text, fine = preflight(experiment)
-        _echo(text)
-        sys.exit(0 if fine else 1)
+        _examine(str(experiment))
+        return
     for deployment in do(experiment, root=root):
         _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
 
@@ -656,7 +655,7 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
         return
     groups = azure.leftovers(expired=expired)
     for group in groups:
-        _echo(f"{group.group}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
+        _echo(f"{group.name}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
     if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(groups)
 

@@ -424,13 +424,6 @@ def dry_run(experiment: PathLike) -> str:
     return str(source.dry_run(declared))
 
 
-def preflight(experiment: PathLike) -> tuple[str, bool]:
-    """Check everything that can be known before `up` spends money; return the findings and whether it may start."""
-    source, declared = _offering(experiment, "preflight")
-    findings = source.preflight(declared, workload=_workload(schedule(declared, seed=0)))
-    return str(findings), not (findings.problems or findings.elsewhere)
-
-
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, finding or remedy, in order?) for everything that can be known of a cloud without creating."""
     source, declared = _offering(experiment, "examine")

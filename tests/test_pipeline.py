@@ -27,7 +27,7 @@ from .sshd import Sshd, alive, wait_until
 
 SMALL: dict[str, Any] = {
     "name": "small",
-    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b"}], "calibrate": False}},
+    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b"}]}},
     "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
     "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
     "rounds": 1,
@@ -59,7 +59,7 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, t
     hosts = [{"name": "a", "egress_bps": 1e9}, {"name": "b", "region": "region-2", "egress_bps": 1e9}]
     folders = []
     for name, size in (("before", 65536), ("after", 4 << 20)):
-        options = {"hosts": hosts, "calibrate": False}
+        options = {"hosts": hosts}
         pair = {"client": "a", "server": "b", "placement": "cross-region"}
         test = {"tool": "iperf3", "test": "tcp", "duration_s": 1, "tcp_buffer_bytes": [size]}
         changed = {"name": name, "hosts": {"source": "lab", "options": options}, "pairs": [pair], "tests": [test]}

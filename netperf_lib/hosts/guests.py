@@ -15,7 +15,7 @@ from ..measure.event_loop import finish
 from ..measure.ssh import Remote
 from ..tools import TOOLS
 
-Found = TypeVar("Found")
+Awaited = TypeVar("Awaited")
 
 PROGRAMS = tuple(tool.VERSION[0] for tool in TOOLS.values())
 """Programs that the project runs on a host."""
@@ -121,10 +121,10 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
     return dict(zip((h.name for h in hosts), side_by_side(map(one, hosts)), strict=True))
 
 
-def side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+def side_by_side(work: Iterable[Coroutine[Any, Any, Awaited]]) -> list[Awaited]:
     """Await all concurrently; return the results in order."""
 
-    async def every() -> list[Found]:
+    async def every() -> list[Awaited]:
         return await asyncio.gather(*work)
 
     return finish(every())
@@ -139,13 +139,13 @@ def paths(
     are left out.
     """
     by_name = {h.name: h for h in hosts}
-    known = [p for p in pairs if p[0] in by_name and p[1] in by_name]
+    reachable = [p for p in pairs if p[0] in by_name and p[1] in by_name]
 
     async def one(client: str) -> list[Mapping[str, Any] | str]:
         remote = Remote(by_name[client], marker)
         out: list[Mapping[str, Any] | str] = []
         try:
-            for _, server in (p for p in known if p[0] == client):
+            for _, server in (p for p in reachable if p[0] == client):
                 try:
                     await remote.connect()
                     answer = await remote.script(PATH, by_name[server].data_address, limit_s=60)
@@ -157,9 +157,9 @@ def paths(
             await remote.close()
         return out
 
-    clients = list(dict.fromkeys(c for c, _ in known))
+    clients = list(dict.fromkeys(c for c, _ in reachable))
     answers = dict(zip(clients, map(iter, side_by_side(map(one, clients))), strict=True))
-    return {pair: next(answers[pair[0]]) for pair in known}
+    return {pair: next(answers[pair[0]]) for pair in reachable}
 
 
 def _facts(text: str) -> dict[str, Any]:
@@ -190,15 +190,15 @@ def guest_proofs(
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
-    shown = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
+    interfaces = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
     out = []
     if requested is True:
         kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
         claim = "virtual function present and up in the guest"
-        out.append(Proof(claim, accelerated(guest), f"{shown} ({kinds})" if kinds else shown, factor=True))
+        out.append(Proof(claim, accelerated(guest), f"{interfaces} ({kinds})" if kinds else interfaces, factor=True))
     elif requested is False:
         holds = not functions if guest["nic"] else None
-        out.append(Proof("no virtual function in the guest", holds, shown, factor=True))
+        out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
     hyperv = guest.get("hyperv")
     out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))

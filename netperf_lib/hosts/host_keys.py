@@ -33,22 +33,22 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
         except (OSError, asyncssh.Error, ValueError):
             return None
 
-    place = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
-    strangers = [h for h in hosts if h.name in place and not place[h.name].exists()]
+    files = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
+    strangers = [h for h in hosts if h.name in files and not files[h.name].exists()]
     for host, key in zip(strangers, side_by_side(map(first_contact, strangers)), strict=True):
         if key is not None:
             folder.mkdir(parents=True, exist_ok=True)
             # one file per host, valid for any name or address that it is reached by
-            place[host.name].write_text(f"* {key.export_public_key().decode().strip()}\n", "utf-8")
+            files[host.name].write_text(f"* {key.export_public_key().decode().strip()}\n", "utf-8")
     out, proofs = [], {}
     for host in hosts:
-        at = place.get(host.name)
-        if at is None:
+        file = files.get(host.name)
+        if file is None:
             proofs[host.name] = Proof("host key", True, f"known before: {host.known_hosts}")
-        elif at.exists():
-            key = asyncssh.import_public_key(at.read_text("utf-8").partition(" ")[2])
+        elif file.exists():
+            key = asyncssh.import_public_key(file.read_text("utf-8").partition(" ")[2])
             evidence = f"{key.get_fingerprint()}, pinned at the first contact: compare it with the host's own"
             proofs[host.name] = Proof("host key", None, evidence)
-            host = replace(host, known_hosts=str(at.resolve()))
+            host = replace(host, known_hosts=str(file.resolve()))
         out.append(host)
     return tuple(out), proofs

@@ -87,7 +87,7 @@ class Options(_Declared):
         return self
 
     @model_validator(mode="after")
-    def _known(self, info: ValidationInfo) -> Self:
+    def _pairs_listed(self, info: ValidationInfo) -> Self:
         """Refuse pairs of the experiment (the context) that name hosts not listed here."""
         if not self.resource_group and (unknown := unknown_host(info.context or (), self.hosts, "inventory")):
             raise ValueError(unknown)
@@ -97,19 +97,19 @@ class Options(_Declared):
 def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
     options = read_options(experiment, Options)
-    known: dict[str, tuple[Host, tuple[Proof, ...]]] = {
+    listed: dict[str, tuple[Host, tuple[Proof, ...]]] = {
         name: (_host(name, machine, options), ()) for name, machine in options.hosts.items()
     }
     if options.resource_group:
-        known |= _read(options)
-    if unknown := unknown_host(experiment.pairs, known, "inventory"):
+        listed |= _read(options)
+    if unknown := unknown_host(experiment.pairs, listed, "inventory"):
         raise ExperimentError(f"{experiment.name}: {unknown}")
     names = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
-    hosts = tuple(known[n][0] for n in names)
+    hosts = tuple(listed[n][0] for n in names)
     keys: dict[str, Proof] = {}
     if options.host_keys == "first-contact":
         hosts, keys = pinned(hosts, state / "host-keys")
-    shown = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
+    facts = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
     return Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
@@ -117,9 +117,9 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
             replace(
                 host,
                 proofs=(
-                    *known[host.name][1],
+                    *listed[host.name][1],
                     *((keys[host.name],) if host.name in keys else ()),
-                    *guest_proofs(host.accelerated, shown[host.name]),
+                    *guest_proofs(host.accelerated, facts[host.name]),
                 ),
             )
             for host in hosts

@@ -29,9 +29,9 @@ class Finding:
 
 
 def _program(name: str, package: str, needed_for: str) -> Finding:
-    place = lab.program(name)
+    path = lab.program(name)
     apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
-    return Finding(name, needed_for, place is not None, place or "not found", f"{apt}apt-get install {package}")
+    return Finding(name, needed_for, path is not None, path or "not found", f"{apt}apt-get install {package}")
 
 
 def _lab() -> Finding:

@@ -83,14 +83,14 @@ def read_options(
     try:
         return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
-        known = f" (known options: {', '.join(model.model_fields)})"
+        options = f" (known options: {', '.join(model.model_fields)})"
         lines = []
         for e in error.errors():
             loc = ("hosts", "options", *e["loc"])
-            place = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
+            where = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
             unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
-            message = e["msg"].removeprefix("Value error, ") + known * unknown
-            lines.append(f"{place}: {'.'.join(map(str, loc))}: {message}")
+            message = e["msg"].removeprefix("Value error, ") + options * unknown
+            lines.append(f"{where}: {'.'.join(map(str, loc))}: {message}")
         raise ExperimentError("\n".join(lines)) from None
 
 
@@ -98,7 +98,7 @@ def spent(*, state: Path, done: float) -> float | None:
     """Return None, for sources whose hosts cost nothing. See `Source.spent`."""
 
 
-def unknown_host(pairs: Iterable[Pair], known: Collection[str], source: str) -> str | None:
+def unknown_host(pairs: Iterable[Pair], names: Collection[str], source: str) -> str | None:
     """Return a message about a host of a pair that the source does not have; None if it has them all."""
-    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in known), None)
-    return gone and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(known)})"
+    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in names), None)
+    return gone and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(names)})"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from netperf_lib.experiment.model import Experiment
-from netperf_lib.hosts import azure
+from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.checks import Preflight
@@ -219,13 +219,21 @@ def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def canned(findings: Preflight, _: object) -> Preflight:
     """The same preflight without problems."""
-    findings.subscription, findings.user, findings.allow_from = SUBSCRIPTION, "tester", ("192.0.2.7/32",)
+    findings.subscription, findings.allow_from = SUBSCRIPTION, ("192.0.2.7/32",)
     findings.cost = Cost(hours=1, currency="USD")
     return findings
 
 
-def preflight(declared: Experiment) -> Preflight:
+def proposal(declared: Experiment) -> Preflight:
     """What the checks begin with."""
     findings = azure._proposal(declared)
     findings.subscription = SUBSCRIPTION
+    return findings
+
+
+def preflight(declared: Experiment, workload: Workload | None = None) -> Preflight:
+    """What the checks find, with what Azure says that it would create."""
+    findings = azure._proposal(declared, workload or Workload())
+    rows = list(checks.examine(findings, azure._runner(findings.options), rehearse=azure._rehearse))
+    assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)
     return findings

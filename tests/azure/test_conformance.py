@@ -22,7 +22,7 @@ from netperf_lib.hosts.azure import checks, groups, proof, template
 from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError, kind_of
 
 from .cloud import BASE, SUBSCRIPTION, TENANT, Answer, Cloud
-from .conftest import World, experiment, preflight
+from .conftest import World, experiment, proposal
 from .direct import DirectAz
 from .emulator import CLIENT
 from .recordings import Replay, cited, recordings
@@ -333,7 +333,7 @@ def operations(name: str) -> Callable[[Replay], Any]:
 def group_state(name: str) -> Callable[[Replay], Any]:
     def read(replay: Replay) -> Any:
         replay.rules = [("GET", "/resourcegroups/g1$", Answer(200, body(name)))]
-        return groups._state_of(ask, groups.Target(name="g1"))
+        return groups.state_of(ask, groups.Target(name="g1"))
 
     return read
 
@@ -380,7 +380,7 @@ def locks(name: str) -> Callable[[Replay], Any]:
     def read(replay: Replay) -> Any:
         listed = body(name)
         replay.rules = [("GET", "/Microsoft.Authorization/locks$", some(*listed.get("value", [listed])))]
-        findings = preflight(experiment())
+        findings = proposal(experiment())
         checks._locks(ask, findings)
         return [p.partition(":")[0] for p in findings.problems]
 
@@ -476,7 +476,7 @@ def test_an_edge_site_is_no_region_and_a_vm_there_is_not_in_one(replay: Replay) 
     known = az_module.locations(ask, SUBSCRIPTION)
     assert "eastus2" in known
     assert "attatlanta1" not in known, "an edge site of eastus2"
-    findings = preflight(experiment(region="losangeles"))
+    findings = proposal(experiment(region="losangeles"))
     checks._zones(ask, findings)
     assert "region 'losangeles' is not open to this subscription" in findings.problems[0]
     machine = body("compute/vm-ppg-2024")
@@ -493,7 +493,7 @@ def test_an_edge_site_is_no_region_and_a_vm_there_is_not_in_one(replay: Replay) 
         "locationInfo": [{"location": "westus", "zones": [], "type": "EdgeZone", "extendedLocations": ["losangeles"]}]
     }
     replay.rules = [("GET", "/skus$", some(edge, size))]
-    findings = preflight(experiment(region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard"))
+    findings = proposal(experiment(region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard"))
     checks._sizes(ask, findings)
     assert not [p for p in findings.elsewhere if "zone" in p], "the region's own entry counts"
 

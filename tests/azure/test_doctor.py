@@ -18,7 +18,7 @@ from netperf_lib.hosts.azure import checks
 
 from . import record
 from .cloud import SUBSCRIPTION, Cloud
-from .conftest import World, experiment, preflight
+from .conftest import World, experiment, proposal
 from .direct import DirectAz
 from .recordings import fault
 from .test_landing_zone import priced
@@ -114,7 +114,7 @@ def test_an_old_az_is_refused_before_anything_else(az: DirectAz, tmp_path: Path)
 
 def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
     declared = experiment("a b cross-region")
-    ahead = checks.commands(preflight(declared))
+    ahead = checks.commands(proposal(declared))
     assert found(declared)
     assert all(az.commands.count(command) == 1 for command in ahead)
     late = [c for c in az.commands if c not in ahead]

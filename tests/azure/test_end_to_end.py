@@ -33,7 +33,7 @@ from netperf_lib.reporting.summary import Summary
 
 from . import test_real
 from .cloud import BASE, OTHER, SUBSCRIPTION
-from .conftest import PRICES, World, experiment
+from .conftest import PRICES, World, experiment, preflight
 from .direct import DirectAz
 from .emulator import CALLER, login
 from .recordings import fault
@@ -86,12 +86,12 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     assert [p["claim"] for p in proofs if not p["holds"]] == []
 
 
-def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path, python: str) -> None:
+def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path) -> None:
     """Its ladder, with its experiment, before somebody pays for it."""
     declared = test_real.declared()
     declared.hosts.options.update({k: v for k, v in world.options(prices=PRICES).items() if v is not None})
     pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2)"
-    shown, codes = whole_way(declared, tmp_path, pace, python)
+    shown, codes = whole_way(declared, tmp_path, pace)
     assert not any(codes), shown
     assert "NOT TRUE" not in shown
     assert "claims are proven" in shown
@@ -219,7 +219,7 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     """The slow parts once: what `up` left is proven, read as an inventory, compared with the other az, and removed."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
     world.machines.without_vf.add("b")
-    told = azure.preflight(declared)
+    told = preflight(declared)
     assert not world.cloud.groups
     assert told.changes is not None
     assert {c.name for c in told.changes if c.type == "virtualMachines"} == {"a", "b", "r"}
@@ -255,7 +255,7 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     ]
     assert any(p.claim == "kernel" and p.holds for p in found.hosts[0].proofs)
 
-    assert [g.group for g in azure.leftovers()] == [group]
+    assert [g.name for g in azure.leftovers()] == [group]
     assert azure.leftovers(expired=True) == []
     azure.down(declared, state=tmp_path)
     azure.down(declared, state=tmp_path)
@@ -321,7 +321,6 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
     )
 
 
-@pytest.mark.usefixtures("real_az")
 def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_one(world: World) -> None:
     login(world.folder / "emulator" / "az", selected=OTHER)
     az = az_module.Az("emulated")
@@ -338,7 +337,7 @@ def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(
         AzureError, match=f"not installed here: run `{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli`"
     ):
-        azure.preflight(experiment())
+        preflight(experiment())
 
 
 @pytest.mark.usefixtures("real_az")

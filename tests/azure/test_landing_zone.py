@@ -33,7 +33,7 @@ from netperf_lib.reporting.cover import provenance
 
 from ..conftest import REPO
 from .cloud import BASE, OTHER, SUBSCRIPTION, Answer, Cloud
-from .conftest import PRICES, experiment
+from .conftest import PRICES, experiment, preflight
 from .direct import DirectAz
 from .emulator import Emulator
 from .recordings import fault
@@ -84,8 +84,8 @@ TRAFFIC = {("a", "b"): estimate.Sent(1100e9, 880.0, 1100e9)}
 def test_the_budget_counts_transfer(az: DirectAz, tmp_path: Path) -> None:
     declared = experiment("a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.07})
     cheap, dear = Workload(measuring_s=60), Workload(measuring_s=60, traffic=TRAFFIC)
-    assert not azure.preflight(declared, workload=cheap).problems
-    found = azure.preflight(declared, workload=dear)
+    assert not preflight(declared, workload=cheap).problems
+    found = preflight(declared, workload=dear)
     assert found.cost.amount == pytest.approx(1100 * 0.07, rel=0.05)
     assert any("budget of 60" in p for p in found.problems)
     # no more than the declared bandwidth can be sent: 1 Gbit/s for 880 s
@@ -95,17 +95,17 @@ def test_the_budget_counts_transfer(az: DirectAz, tmp_path: Path) -> None:
         prices={**PRICES, "transfer cross-region": 0.07},
         bandwidth_mbps={"Standard_D4s_v5": 1000},
     )
-    assert not azure.preflight(slow, workload=dear).problems
+    assert not preflight(slow, workload=dear).problems
 
 
 def test_an_unknown_price_is_allowed_by_name_only(az: DirectAz, tmp_path: Path) -> None:
     offline = {"prices_url": "https://localhost:1/"}
     workload = Workload(measuring_s=60, traffic=TRAFFIC)
-    refused = azure.preflight(experiment("a b cross-region", budget=60, **offline), workload=workload)
+    refused = preflight(experiment("a b cross-region", budget=60, **offline), workload=workload)
     assert refused.cost.unknown == ("transfer cross-region",)
     assert any("transfer cross-region" in p for p in refused.problems)
     allowed = experiment("a b cross-region", budget=60, unpriced=["transfer cross-region"], **offline)
-    found = azure.preflight(allowed, workload=workload)
+    found = preflight(allowed, workload=workload)
     assert not found.problems
     assert "without transfer cross-region" in str(found.cost)
 
@@ -306,7 +306,7 @@ def test_azure_itself_stops_vms_whose_time_is_over(az: DirectAz, cloud: Cloud, t
     azure.up(experiment(shutdown=False, expires_h=100), number=1, state=tmp_path)
     assert not cloud.names(schedules)
     cloud.unregistered.add("Microsoft.DevTestLab")
-    (problem,) = azure.preflight(experiment()).problems
+    (problem,) = preflight(experiment()).problems
     assert "Microsoft.DevTestLab" in problem
 
 
@@ -372,15 +372,15 @@ def test_rights_on_one_resource_group_suffice(az: DirectAz, cloud: Cloud, tmp_pa
     forbidden = f"GET {BASE}/(locations|providers/)"
     cloud.faults.append(fault("403-authorization-storage", match=forbidden, times=99))
     declared = experiment("a b same-zone", resource_group="net")
-    found = azure.preflight(declared)
+    found = preflight(declared)
     assert not found.problems
     assert any("az vm list-skus" in w and "Reader" in w for w in found.warnings), found.warnings
     made = azure.up(declared, number=1, state=tmp_path)
     assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == ["physical zone"] * 2
     azure.down(declared, state=tmp_path)
     assert not cloud.names(VM)
-    with pytest.raises(AzureError, match="AuthorizationFailed"):  # a group of its own cannot be made with these rights
-        azure.preflight(experiment("a b same-zone"))
+    # a group of its own cannot be made with these rights
+    assert any("AuthorizationFailed" in p for p in preflight(experiment("a b same-zone")).problems)
 
 
 def test_an_existing_group_is_shared_and_only_what_is_ours_is_deleted(
@@ -395,7 +395,7 @@ def test_an_existing_group_is_shared_and_only_what_is_ours_is_deleted(
     assert all(links(made).values()), links(made)
     assert not any("sub" in c[:2] for c in az.commands)  # rights on the group are enough
     azure.up(declared, number=2, state=tmp_path)  # no name meets another
-    assert {g.target.shared for g in azure.leftovers()} == {"net"}
+    assert {g.shared for g in azure.leftovers()} == {"net"}
     azure.down(declared, state=tmp_path, number=2)
     assert azure.up(declared, number=1, state=tmp_path) == made
     azure.down(declared, state=tmp_path)
@@ -472,27 +472,27 @@ def test_a_bastion_is_looked_at_before_vms_are_paid_for(az: DirectAz, cloud: Clo
     outside(cloud)
     where = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/bastionHosts/b1"
     declared = experiment(management="private", bastion=where)
-    missing, without = azure.preflight(declared).problems
+    missing, without = preflight(declared).problems
     assert "az extension add --name bastion" in missing
     assert "bastionHosts/b1 does not exist" in without
     az.extensions.append("bastion")
     cloud.put(where, {"location": "westeurope", "sku": {"name": "Standard"}, "properties": {}})
-    (problem,) = azure.preflight(declared).problems
+    (problem,) = preflight(declared).problems
     assert "bastionHosts/b1 has native client support off" in problem
     cloud.put(where, {"location": "westeurope", "properties": {"enableTunneling": True}})
-    assert not azure.preflight(declared).problems
+    assert not preflight(declared).problems
 
 
 def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     cloud.limits["westeurope", "standardFSv2Family"] = -5
-    assert not azure.preflight(experiment()).problems
+    assert not preflight(experiment()).problems
     cloud.limits["westeurope", "PublicIPAddresses"] = 1
-    (problem,) = azure.preflight(experiment()).problems
+    (problem,) = preflight(experiment()).problems
     assert "2 public addresses needed, 1 free" in problem
     cloud.limits["westeurope", "PublicIPAddresses"] = -1
-    assert not azure.preflight(experiment()).problems
+    assert not preflight(experiment()).problems
     cloud.limits["westeurope", "IPv4StandardSkuPublicIpAddresses"] = 1
-    (problem,) = azure.preflight(experiment()).problems
+    (problem,) = preflight(experiment()).problems
     assert "quota of IPv4StandardSkuPublicIpAddresses in westeurope: 2 public addresses needed, 1 free" in problem
 
 
@@ -502,11 +502,11 @@ def test_a_login_that_may_end_on_the_way_is_told_before(
     monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
     az.user = {"name": "app", "type": "servicePrincipal"}
     long, short = Workload(measuring_s=2 * 3600), Workload(measuring_s=60)
-    (told,) = azure.preflight(experiment(), workload=long).warnings
+    (told,) = preflight(experiment(), workload=long).warnings
     assert "AZURE_FEDERATED_TOKEN_FILE" in told
-    assert not azure.preflight(experiment(), workload=short).warnings
+    assert not preflight(experiment(), workload=short).warnings
     monkeypatch.setenv("AZURE_FEDERATED_TOKEN_FILE", "/run/token")
-    assert not azure.preflight(experiment(), workload=long).warnings
+    assert not preflight(experiment(), workload=long).warnings
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ def test_a_login_that_may_end_on_the_way_is_told_before(
     ],
 )
 def test_image_size_and_security_fit_each_other(az: DirectAz, cloud: Cloud, options: dict[str, Any], said: str) -> None:
-    found = azure.preflight(experiment(prices_url="https://localhost:1/", **options))
+    found = preflight(experiment(prices_url="https://localhost:1/", **options))
     assert any(said in p for p in (*found.problems, *found.elsewhere)), found
 
 
@@ -636,9 +636,9 @@ def test_several_servers_behind_one_frontend(az: DirectAz, cloud: Cloud, tmp_pat
         "a l standard-lb", "a m standard-lb", resource_group="net", vms={"l": {"backends": 3}}, prices=PRICES
     )
     cloud.limits["westeurope", "standardDSv5Family"] = 16
-    assert any("20 vCPUs needed" in p for p in azure.preflight(declared).problems)
+    assert any("20 vCPUs needed" in p for p in preflight(declared).problems)
     del cloud.limits["westeurope", "standardDSv5Family"]
-    found = azure.preflight(declared)
+    found = preflight(declared)
     bill = {i.name: i.quantity for i in found.cost.items}
     assert bill["Standard_D4s_v5 in westeurope"] == bill["public address in westeurope"] == 5
     assert bill["load balancer in westeurope"] == 2

@@ -22,7 +22,6 @@ from .record import clean
 REPOSITORY = Path(__file__).resolve().parents[2]
 LADDER = (
     "npl doctor --azure {0}.yaml",
-    "npl up --check {0}.yaml",
     "npl up {0}.yaml",
     "npl up {0}.yaml",
     "npl collect {0}.yaml",
@@ -33,13 +32,10 @@ LADDER = (
 )
 
 
-def whole_way(
-    declared: Experiment, folder: Path, before: str = "", python: str = sys.executable
-) -> tuple[str, list[int]]:
+def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str, list[int]]:
     """Run every step in `folder`; return what was printed, fit to be sent to others, and the exit codes.
 
-    The steps that remove are taken whatever came before. `before` is Python that runs before each step, `python` the
-    program that runs them.
+    The steps that remove are taken whatever came before. `before` is Python that runs before each step.
     """
     document = declared.model_dump(mode="json", exclude_defaults=True)
     (folder / f"{declared.name}.yaml").write_text(yaml.safe_dump(document), "utf-8")
@@ -50,7 +46,7 @@ def whole_way(
             continue
         path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
         done = subprocess.run(
-            [python, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
+            [sys.executable, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
             cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip

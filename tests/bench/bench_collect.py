@@ -28,7 +28,7 @@ from netperf_lib.measure.progress import Progress
 
 DURATION = int(os.environ.get("DURATION", "10"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
-LAB = {"source": "lab", "options": {"hosts": [{"name": "client"}, {"name": "near"}], "calibrate": False}}
+LAB = {"source": "lab", "options": {"hosts": [{"name": "client"}, {"name": "near"}]}}
 NEAR = {"client": "client", "server": "near", "placement": "same-zone"}
 
 try:

@@ -48,7 +48,6 @@ HOSTS: dict[str, Any] = {
         "hosts": [{"name": n, "egress_bps": 1e9} for n in ("client", "near", "other", "narrow")]
         + [{"name": "far", "zone": "2", "egress_bps": 1e9}],
         "links": {"client/narrow": {"delay_us": 58, "rate_bps": 3e7}},
-        "calibrate": False,
     },
 }
 NEAR = {"client": "client", "server": "near", "placement": "same-zone"}
@@ -552,14 +551,13 @@ COLLECTOR = """
     import signal, sys
     from pathlib import Path
     from netperf_lib.measure.collector import collect
-    from netperf_lib.hosts.lab.deployment import read
+    from netperf_lib.hosts import lab
     from netperf_lib.measure.progress import Progress
     from netperf_lib.experiment.schedule import schedule
     from netperf_lib.data.layout import Store
     store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever runs these tests may ignore it, as nohup does
-    found = read(state)
-    deployment = getattr(found, "deployment", found)
+    deployment = lab.status(state).deployment
     print("begin", flush=True)
     collect(schedule(store.declared(), seed=1), deployment, store, progress=Progress())
 """

@@ -23,7 +23,7 @@ from ..sshd import wait_until
 KILLS = int(os.environ.get("KILLS", "0"))
 DECLARED = {
     "name": "soak",
-    "hosts": {"source": "lab", "options": {"calibrate": False, "hosts": [{"name": "a"}, {"name": "b", "zone": "2"}]}},
+    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b", "zone": "2"}]}},
     "pairs": [{"client": "a", "server": "b", "placement": "cross-zone"}],
     "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
     "rounds": 12,

@@ -92,7 +92,7 @@ class Bed:
         self.planted[key] = causes
 
     def experiment(self, rounds: int) -> Experiment:
-        options = {"hosts": list(self.hosts.values()), "links": self.links, "calibrate": False, "sysctls": KEPT}
+        options = {"hosts": list(self.hosts.values()), "links": self.links, "sysctls": KEPT}
         return Experiment.model_validate(
             {
                 "name": "limits",

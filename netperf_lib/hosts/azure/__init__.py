@@ -10,12 +10,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +21,7 @@ from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
-from . import access, checks, doctor, groups, proof, template
+from . import access, checks, groups, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
 from .checks import Preflight
@@ -76,22 +73,6 @@ def spent(*, state: Path, done: float) -> float | None:
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
-def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Preflight:
-    """Check login, subscription, sizes, zones, quota, cost and rounds, and ask Azure what it would create.
-
-    Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
-    """
-    findings = _proposal(experiment, workload)
-    az = _runner(findings.options)
-    checks.look(findings, az)
-    if not findings.problems and not findings.elsewhere:
-        try:
-            _rehearse(az, findings)
-        except AzError as refusal:
-            findings.problems.append(str(refusal))
-    return findings
-
-
 def _rehearse(az: Runs, findings: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
@@ -101,9 +82,12 @@ def _rehearse(az: Runs, findings: Preflight) -> str:
 
 
 def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
-    """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand."""
+    """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand.
+
+    Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
+    """
     findings = _proposal(experiment, workload)
-    return doctor.examine(findings, _runner(findings.options), rehearse=_rehearse)
+    return checks.examine(findings, _runner(findings.options), rehearse=_rehearse)
 
 
 @dataclass(frozen=True)
@@ -154,7 +138,7 @@ def dry_run(experiment: Experiment) -> DryRun:
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
         store.data.mark = "MARK"
         attempt = _Attempt(findings, store, az)
-        attempt.place()
+        attempt.create()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
         words = in_words(findings.declared, options.expires_h)
         return DryRun("".join(commands), template.template_text(), parameters, words)
@@ -172,7 +156,7 @@ def up(
     options = _proposal(experiment).options  # errors in the declaration are reported before az is needed
     choices = range(len(alternatives(options)))
     az = _runner(options)
-    with _terminable(), State.locked(state) as store:
+    with State.locked(state) as store:
         first = min(max((r.attempt for r in store.open(number)), default=0), choices[-1])
         before = store.data.deployments.get(number)
         if before is not None:
@@ -194,7 +178,7 @@ def up(
             declared = findings.declared
             say(f"{attempt.record.name}: {len(declared.vms)} VMs in {', '.join(declared.regions)}; {findings.cost}")
             try:
-                outputs = attempt.place()
+                outputs = attempt.create()
             except AzError as failure:
                 if before is not None and number in store.data.deployments:
                     raise  # a deployment that was already up stays up
@@ -228,11 +212,13 @@ def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: S
     allow_from = list(checks.callers(options, []))
     if not allow_from or allow_from == record.allow_from:
         return
-    for name in record.security_groups:
-        az(
-            *("network", "nsg", "rule", "update", "--resource-group", record.group, "--nsg-name", name),
-            *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
-        )
+    for kind, _, network in (part.partition(" ") for part in store.data.parts[number]):
+        if kind == "Network":
+            name = f"nsg-{record.prefix}{network}"
+            az(
+                *("network", "nsg", "rule", "update", "--resource-group", record.group, "--nsg-name", name),
+                *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
+            )
     store.note(record, allow_from=allow_from)
     say(f"{record.name}: port 22 is now open to {', '.join(allow_from)}")
 
@@ -242,21 +228,20 @@ def _still_there(az: Runs, store: State, number: int) -> bool:
 
     AzureError if its VMs are stopped: Azure may start them anywhere, so what was proven about them no longer holds.
     """
-    records = store.open(number)
-    for record in records:
-        there = find(az, "group", "show", "--name", record.group)
-        if there is None or there["properties"]["provisioningState"] != "Succeeded":
+    for record in store.open(number):
+        if groups.state_of(az, record) != "Succeeded":
             return False
         listed = find(az, "vm", "list", "--resource-group", record.group, "--show-details") or ()
-        power = {vm["name"]: vm.get("powerState") for vm in listed}
-        if not set(record.vms) <= set(power):
+        power = {vm["name"].removeprefix(record.prefix): vm.get("powerState") for vm in listed}
+        names = [host.name for host in store.data.deployments[number].hosts]
+        if not set(names) <= set(power):
             return False
-        if stopped := [f"{n} ({power[n]})" for n in record.vms if power[n] not in (None, "VM running")]:
+        if stopped := [f"{n} ({power[n]})" for n in names if power[n] not in (None, "VM running")]:
             raise AzureError(
                 f"{record.name} is stopped: {', '.join(stopped)}. A restart may place them elsewhere: run "
                 "`npl down`, then `npl up`"
             )
-    return bool(records)
+    return bool(store.open(number))
 
 
 @dataclass
@@ -311,7 +296,7 @@ class _Attempt:
     def _parameter_file(self) -> Path:
         return self.store.file("parameters.json", json.dumps(self.parameters()))
 
-    def place(self) -> dict[str, Any]:
+    def create(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
         az, store, options, record, topology = self.az, self.store, self.options, self.record, self.topology
         name = record.name
@@ -331,8 +316,6 @@ class _Attempt:
             given_up=False,
             tags=self.tags,
             hub_peerings=access.hub_peerings(record, topology),
-            vms=[record.prefix + v.name for v in topology.vms],
-            security_groups=[f"nsg-{record.prefix}{n.name}" for n in topology.networks],
             allow_from=list(self.findings.allow_from),
         )
         if not record.shared:
@@ -445,7 +428,7 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
     """
     if not (state / "azure.json").exists():
         return
-    with _terminable(), State.locked(state) as store:
+    with State.locked(state) as store:
         records = [r for r in store.data.groups if number in (None, r.number)]
         for record in records:
             if not record.requested:
@@ -466,26 +449,7 @@ def leftovers(*, expired: bool = False, subscription: str | None = None) -> list
     return [g for g in groups.leftovers(az) if not expired or g.expired(now)]
 
 
-def down_all(findings: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
+def down_all(deployments: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
     """Delete what `leftovers` found in the same subscription, and verify that it is gone."""
-    with _terminable():
-        az = az_module.Az(subscription, sleep=CLOCK.sleep)
-        groups.remove(az, [g.target for g in findings], clock=CLOCK, say=say)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM unwind like Ctrl-C: az is ended, the record is complete, the lock is free."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(143)
-
-    signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    az = az_module.Az(subscription, sleep=CLOCK.sleep)
+    groups.remove(az, deployments, clock=CLOCK, say=say)

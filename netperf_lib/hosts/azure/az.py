@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
@@ -68,11 +68,8 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
                 leash.close()
 
 
-class Runs(Protocol):
-    """Interface of anything that runs az commands."""
-
-    def __call__(self, *arguments: str) -> Any:
-        """Run ``az <arguments>`` and return its JSON."""
+Runs = Callable[..., Any]
+"""Anything that runs ``az <arguments>`` and returns its JSON."""
 
 
 def find(az: Runs, *command: str) -> Any:
@@ -155,14 +152,14 @@ class Az:
         return True
 
     def _once(self, command: list[str], arguments: tuple[str, ...]) -> Any:
-        shown = "az " + " ".join(arguments[:4])
+        title = "az " + " ".join(arguments[:4])
         environment = {**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
         with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
             try:
                 raw_out, raw_err = process.communicate(timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
                 raise AzError(
-                    f"`{shown}` did not answer within {self.timeout_s:.0f} s: "
+                    f"`{title}` did not answer within {self.timeout_s:.0f} s: "
                     "see https://status.azure.com, then try again",
                     code="Timeout",
                     kind="timeout",
@@ -170,10 +167,10 @@ class Az:
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            raise AzError(f"`{shown}` was ended by {name}: run the command again", code=name, kind="other")
+            raise AzError(f"`{title}` was ended by {name}: run the command again", code=name, kind="other")
         if process.returncode:
-            raise read_failure(shown, process.returncode, err or out)
-        return _json(shown, out)
+            raise read_failure(title, process.returncode, err or out)
+        return _json(title, out)
 
 
 def _assertion() -> str | None:
@@ -190,7 +187,7 @@ def _assertion() -> str | None:
     return None
 
 
-def _json(shown: str, text: str) -> Any:
+def _json(title: str, text: str) -> Any:
     """The JSON in the output of az, which may begin with notices."""
     if not text.strip():
         return None
@@ -201,7 +198,7 @@ def _json(shown: str, text: str) -> Any:
                 return json.loads("".join(lines[i:]))
     begin = " ".join(text.split())[:120]
     raise AzError(
-        f"`{shown}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall az if that fails",
+        f"`{title}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall az if that fails",
         code="NotJson",
         kind="other",
     )

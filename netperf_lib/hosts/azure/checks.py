@@ -1,12 +1,16 @@
-"""Checks made before any money is spent."""
+"""Checks made before any money is spent: everything that can be known of a subscription beforehand."""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +19,20 @@ from ...experiment.model import Experiment
 from ..source import Workload
 from .az import RENEWED_BY, Runs, Zones, find, locations
 from .failures import AzError
-from .groups import Change, in_words
+from .groups import Change
 from .options import Options
 from .prices import Cost, cost, public_address
 from .topology import Topology, Vm
 
 OLDEST_AZ = (2, 76)
 """It asks for a second factor where Azure wants one."""
+WRITES = (
+    "Microsoft.Resources/deployments/write",
+    "Microsoft.Compute/virtualMachines/write",
+    "Microsoft.Network/virtualNetworks/write",
+    "Microsoft.Network/networkInterfaces/write",
+)
+"""Actions that placing VMs needs."""
 
 
 @dataclass(kw_only=True)
@@ -33,7 +44,6 @@ class Preflight:
     declared: Topology
     workload: Workload
     subscription: str = ""
-    user: str = ""
     user_type: str = ""
     """`user` or `servicePrincipal`."""
     allow_from: tuple[str, ...] = ()
@@ -73,16 +83,8 @@ class Preflight:
         sku = self.skus.get((vm.region, vm.size))
         return (len(zones_of(sku, vm.region)) if sku else 0, -vcpus(sku) if sku else 0)
 
-    def __str__(self) -> str:
-        lines = [
-            f"subscription {self.subscription}, user {self.user}",
-            f"about {self.workload.measuring_s / 60:.0f} min of measuring; {self.cost}",
-            f"port 22 open to {', '.join(self.allow_from) or 'nobody yet'}",
-        ]
-        if self.changes is not None:
-            lines.append(f"Azure finds it valid, and would {in_words(self.changes)}")
-        lines += [f"warning: {w}" for w in self.warnings] + [f"problem: {p}" for p in (*self.problems, *self.elsewhere)]
-        return "\n".join(lines)
+
+Inspection = Callable[[Runs, Preflight], str]
 
 
 def vcpus(sku: Mapping[str, Any]) -> int:
@@ -108,23 +110,21 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return offered
 
 
-def login(findings: Preflight, az: Runs) -> None:
+def login(az: Runs, findings: Preflight) -> str:
     """Who is logged in, and to which subscription.
 
     AzureError if nobody is, or the subscription is not accessible: nothing else can be checked then.
     """
-    subscription, workload = findings.options.subscription, findings.workload
+    subscription = findings.options.subscription
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
     user = account.get("user") or {}
     findings.subscription = account["id"]
-    findings.user, findings.user_type = user.get("name", "unknown"), user.get("type", "")
-    findings.warnings += workload.notes
-    if total := sum(sent.most_bytes for sent in workload.traffic.values()):
-        findings.warnings.append(f"up to {total / 1e9:,.0f} GB of traffic")
+    findings.user_type = user.get("type", "")
     if account.get("state") not in (None, "Enabled"):
         findings.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
+    return f"user {user.get('name', 'unknown')}, subscription {findings.subscription}"
 
 
 def version(az: Runs) -> str:
@@ -136,19 +136,76 @@ def version(az: Runs) -> str:
     return text
 
 
+def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None) -> Iterator[tuple[str, str, bool]]:
+    """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
+
+    `rehearse` has Azure validate the whole; with it, all is asked at once. AzureError if `az` is too old or nobody is
+    logged in: nothing else can be known then.
+    """
+    yield "az", version(az), True
+    yield "login", login(az, findings), not findings.problems
+    subjects = {**PERSONAL, **CHECKS, "policy": rehearse} if rehearse else CHECKS
+    with ThreadPoolExecutor(12) as pool:
+        ahead = dict.fromkeys(commands(findings) if rehearse else ())
+        answers = {command: pool.submit(az, *command) for command in ahead}
+        ask: Runs = lambda *command: answers[command].result() if command in answers else az(*command)  # noqa: E731
+        look = _looking(ask, findings) if findings.options.resource_group else ask
+        for subject, check in subjects.items():
+            before = len(findings.problems), len(findings.elsewhere), len(findings.warnings)
+            try:
+                words = check(ask if check is _existing else look, findings)
+            except AzError as failure:
+                if failure.deed == "login":
+                    raise
+                findings.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
+                words = ""
+            trouble = findings.problems[before[0] :] + findings.elsewhere[before[1] :]
+            warnings = findings.warnings[before[2] :]
+            yield subject, "; ".join([*trouble, *warnings]) or words, not trouble
+
+
 def look(findings: Preflight, az: Runs) -> Preflight:
-    """Check everything that can be known in advance, all deployments together."""
-    version(az)
-    login(findings, az)
-    looks = _looking(az, findings) if findings.options.resource_group else az
-    for check in CHECKS.values():
-        check(az if check is _existing else looks, findings)
+    """Check everything that prevents the start, all deployments together."""
+    for _ in examine(findings, az):
+        pass
     return findings
+
+
+def _second_factor(az: Runs, findings: Preflight) -> str:
+    if findings.user_type == "servicePrincipal":
+        return "not asked of a service principal"
+    token = str((az("account", "get-access-token") or {}).get("accessToken", "")).split(".")
+    claims = json.loads(base64.urlsafe_b64decode(token[1] + "==")) if len(token) == 3 else {}
+    if "mfa" not in claims.get("amr", ()):
+        warning = "not given: Azure asks for it when something is created; run `az logout`, then `az login`"
+        findings.warnings.append(warning)
+    return "given at this login"
+
+
+def _rights(az: Runs, findings: Preflight) -> str:
+    group = findings.options.resource_group
+    scope = f"/subscriptions/{findings.subscription}{f'/resourceGroups/{group}' if group else ''}"
+    url = f"{scope}/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
+    permissions = (az("rest", "--method", "get", "--url", url) or {}).get("value") or ()
+
+    def fits(action: str, patterns: Any) -> bool:
+        return any(fnmatchcase(action.lower(), str(pattern).lower()) for pattern in patterns or ())
+
+    where = group or "the subscription"
+    if lacking := [
+        action
+        for action in WRITES
+        if not any(fits(action, p.get("actions")) and not fits(action, p.get("notActions")) for p in permissions)
+    ]:
+        findings.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
+    return f"may create what is needed in {where}"
 
 
 def _price(az: Runs, findings: Preflight) -> str:
     """The estimate against the budget."""
-    estimate, budget = findings.cost, findings.experiment.budget
+    estimate, budget, workload = findings.cost, findings.experiment.budget, findings.workload
+    if total := sum(sent.most_bytes for sent in workload.traffic.values()):
+        findings.warnings.append(f"up to {total / 1e9:,.0f} GB of traffic")
     if budget is not None and estimate.amount is None:
         findings.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
     elif budget is not None and (estimate.amount or 0) > budget:
@@ -160,6 +217,7 @@ def _price(az: Runs, findings: Preflight) -> str:
 
 def _time(az: Runs, findings: Preflight) -> str:
     """The time that a deployment runs against what ends it: its expiry, and the login."""
+    findings.warnings += findings.workload.notes
     expires_h, each_h = findings.options.expires_h, findings.cost.hours / findings.experiment.deployments
     if findings.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
         findings.warnings.append(
@@ -246,16 +304,6 @@ def _sizes(az: Runs, findings: Preflight) -> str:
         }
         findings.elsewhere += [f"{size} cannot {what}" for what, lacks in lacking.items() if lacks]
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
-
-
-def commands(findings: Preflight) -> list[tuple[str, ...]]:
-    """What the checks ask az, as far as it does not depend on its answers."""
-    noted: list[tuple[str, ...]] = []
-    nowhere = replace(findings, problems=[], elsewhere=[], warnings=[])
-    for name, check in CHECKS.items():
-        if name not in ("access", "price", "time"):  # they ask others
-            check(lambda *command: noted.append(command), nowhere)
-    return noted
 
 
 def _quota(az: Runs, findings: Preflight) -> str:
@@ -350,12 +398,12 @@ def _existing(az: Runs, findings: Preflight) -> str:
     if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list") or ()}:
         findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
     for what, command, where in resources:
-        shown = find(az, *command.split(), where) if where else {}
-        if shown is None:
+        resource = find(az, *command.split(), where) if where else {}
+        if resource is None:
             findings.problems.append(f"{what} does not exist: correct the id in hosts.options")
-        elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
+        elif (state := resource.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
             findings.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
-        elif where and what.startswith("bastion") and not (shown.get("properties") or {}).get("enableTunneling"):
+        elif where and what.startswith("bastion") and not (resource.get("properties") or {}).get("enableTunneling"):
             findings.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
@@ -366,8 +414,8 @@ def _providers(az: Runs, findings: Preflight) -> str:
     shutdown = findings.options.shutdown
     names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if shutdown else [])]
     for name in names:
-        shown = az("provider", "show", "--namespace", name)
-        if shown is not None and (state := shown.get("registrationState")) != "Registered":
+        provider = az("provider", "show", "--namespace", name)
+        if provider is not None and (state := provider.get("registrationState")) != "Registered":
             other = " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false" if "Lab" in name else ""
             findings.problems.append(
                 f"provider {name} is {state}: run `az provider register --wait --namespace {name}`{other}"
@@ -396,7 +444,9 @@ def _caller(az: Runs, findings: Preflight) -> str:
     return f"port 22 will be open to {', '.join(findings.allow_from)}"
 
 
-CHECKS: Mapping[str, Callable[[Runs, Preflight], str]] = {
+PERSONAL: Mapping[str, Inspection] = {"second factor": _second_factor, "rights": _rights}
+"""What a person wants to know beforehand, and Azure says when something is created."""
+CHECKS: Mapping[str, Inspection] = {
     "providers": _providers,
     "zones": _zones,
     "sizes": _sizes,
@@ -409,6 +459,16 @@ CHECKS: Mapping[str, Callable[[Runs, Preflight], str]] = {
     "time": _time,
 }
 """Subject to check: each adds what is wrong to the findings, and returns what it found."""
+
+
+def commands(findings: Preflight) -> list[tuple[str, ...]]:
+    """What the checks ask az, as far as it does not depend on its answers."""
+    noted: list[tuple[str, ...]] = []
+    nowhere = replace(findings, problems=[], elsewhere=[], warnings=[])
+    for name, check in {**PERSONAL, **CHECKS}.items():
+        if name not in ("access", "price", "time"):  # they ask others
+            check(lambda *command: noted.append(command), nowhere)
+    return noted
 
 
 def callers(options: Options, problems: list[str]) -> tuple[str, ...]:

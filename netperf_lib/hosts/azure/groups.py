@@ -107,21 +107,13 @@ def rehearse(
     return tuple(changes), tuple(str(d.get("message")) for d in answer.get("diagnostics") or ())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Leftover:
+@dataclass(kw_only=True, eq=False)
+class Leftover(Target):
     """An existing deployment of this project."""
 
-    target: Target
     experiment: str
-    region: str
     created_utc: str | None
     expires_utc: str | None
-    state: str
-
-    @property
-    def group(self) -> str:
-        """Name shown to the user: its resource group, or the deployment in a shared one."""
-        return self.target.name
 
     def expired(self, now: dt.datetime) -> bool:
         """Whether it has expired; a group with an unreadable tag counts as expired."""
@@ -133,24 +125,24 @@ class Leftover:
 
 def leftovers(az: Runs) -> list[Leftover]:
     """Every deployment with this project's tag in the subscription, in groups of its own or shared ones."""
-    documents: dict[tuple[str, str], Mapping[str, Any]] = {}  # by name and shared group
+    tagged: dict[tuple[str, str], Mapping[str, str]] = {}  # by name and shared group
     for group in az("group", "list", "--tag", "netperf-experiment") or ():
         if "netperf-experiment" in (group.get("tags") or {}):
-            documents[group["name"], ""] = group
+            tagged[group["name"], ""] = group["tags"]
     for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
-        group, name = resource["id"].split("/")[4], (resource.get("tags") or {}).get(TAG)
-        if name and (group, "") not in documents and name != group:
-            documents.setdefault((name, group), resource)
+        group, tags = resource["id"].split("/")[4], resource.get("tags") or {}
+        name = tags.get(TAG)
+        if name and (group, "") not in tagged and name != group:
+            tagged.setdefault((name, group), tags)
     return [
         Leftover(
-            target=Target(name=name, shared=shared),
-            experiment=document["tags"]["netperf-experiment"],
-            region=document["location"],
-            created_utc=document["tags"].get("netperf-created"),
-            expires_utc=document["tags"].get("netperf-expires"),
-            state=(document.get("properties") or {}).get("provisioningState") or "Succeeded",
+            name=name,
+            shared=shared,
+            experiment=tags["netperf-experiment"],
+            created_utc=tags.get("netperf-created"),
+            expires_utc=tags.get("netperf-expires"),
         )
-        for (name, shared), document in documents.items()
+        for (name, shared), tags in tagged.items()
     ]
 
 
@@ -179,7 +171,7 @@ def remove(
     while left:
         for target in list(left):
             try:
-                state = _state_of(az, target)
+                state = state_of(az, target)
                 if state is None:
                     left[target] -= 1
                     if not left[target] or deletions[target]:
@@ -241,7 +233,8 @@ def _look(*targets: Target) -> str:
     return "; ".join(f"see `az resource list -g {t.group} -o table`" for t in targets)
 
 
-def _state_of(az: Runs, target: Target) -> str | None:
+def state_of(az: Runs, target: Target) -> str | None:
+    """State of what is there of a deployment; None: it is gone."""
     if target.shared:
         return "Succeeded" if _tagged(az, target) else None
     group = find(az, "group", "show", "--name", target.group)
@@ -282,8 +275,8 @@ def deploy(
         if reached not in RUNNING:
             raise _why(target, properties, operations)
         for p in operations:
-            if made := p.get("targetResource"):
-                name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
+            if resource := p.get("targetResource"):
+                name = f"{resource['resourceType'].split('/', 1)[1]} {resource['resourceName']}"
                 if states.get(name) != p["provisioningState"]:
                     states[name] = p["provisioningState"]
                     say(f"{target.name}: {name} {p['provisioningState'].lower()}")

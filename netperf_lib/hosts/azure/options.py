@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import tomllib
 from fnmatch import fnmatchcase
 from importlib import resources
+from ipaddress import IPv4Address, IPv4Network, ip_network
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -112,7 +112,7 @@ class Options(_Declared):
     """OpenSSH configuration file for reaching the private addresses."""
     allow_from: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """IPv4 addresses or prefixes that may reach port 22; null: this machine's own public address, discovered."""
-    address_space: str = "10.77.0.0/16"
+    address_space: IPv4Network = IPv4Network("10.77.0.0/16")
     """Private address range for the virtual networks."""
     subnet: ResourceId | None = None
     """Existing subnet for the VMs of the home network, instead of a new virtual network. With `management: private` it
@@ -123,7 +123,7 @@ class Options(_Declared):
     """Existing virtual network that the new networks are peered with, in both directions."""
     hub_gateway: bool = False
     """Use the gateway of the hub, so that on-premises networks reach the VMs."""
-    next_hop: str | None = None
+    next_hop: IPv4Address | None = None
     """Address of an existing network appliance or firewall in the hub: the next hop of placement `nva`."""
     way_out: Literal["nat-gateway", "next-hop", "none"] = "nat-gateway"
     """How private VMs of new networks reach the package archives: a NAT gateway of their own (which has a public
@@ -176,7 +176,7 @@ class Options(_Declared):
     def _narrow(cls, ranges: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for text in ranges or ():
             try:
-                network = ipaddress.ip_network(text, strict=False)
+                network = ip_network(text, strict=False)
             except ValueError:
                 raise ValueError(
                     f"{text!r} is not an address or prefix (write 203.0.113.7 or 203.0.113.0/28)"
@@ -189,38 +189,16 @@ class Options(_Declared):
                 )
         return ranges
 
-    @field_validator("address_space")
-    @classmethod
-    def _wide(cls, text: str) -> str:
-        network = ipaddress.ip_network(text)
-        if network.version != 4 or network.prefixlen > 20 or not network.is_private:
-            raise ValueError(f"{text!r} must be private IPv4 of at least /20")
-        return text
-
-    @field_validator("next_hop")
-    @classmethod
-    def _address(cls, text: str | None) -> str | None:
-        return str(ipaddress.IPv4Address(text)) if text else None
-
-    @field_validator("vpn_sku")
-    @classmethod
-    def _current(cls, sku: str) -> str:
-        if not sku.endswith("AZ"):  # neither validate nor what-if reports it
-            raise ValueError(f"Azure creates no new gateways of SKU {sku} since November 2025; use {sku}AZ")
-        return sku
-
-    @field_validator("zones")
-    @classmethod
-    def _distinct(cls, zones: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(zones)) != len(zones):
-            raise ValueError("each zone may be given once")
-        return zones
-
     @model_validator(mode="after")
     def _consistent(self) -> Options:
         ways = [name for name in ("jump_host", "bastion", "ssh_config") if getattr(self, name)]
         reachable = ways or self.subnet or self.hub or any(vm.subnet for vm in self.vms.values())
+        space, sku = self.address_space, self.vpn_sku
         rules = {
+            f"address_space {space} must be private, and of at least /20": space.prefixlen > 20 or not space.is_private,
+            # neither validate nor what-if reports it
+            f"Azure creates no new gateways of SKU {sku} since November 2025; use {sku}AZ": not sku.endswith("AZ"),
+            "zones: each may be given once": len(set(self.zones)) != len(self.zones),
             f"remote_region is {self.region}, the region itself; remove it": self.remote_region == self.region,
             f"expires_h {self.expires_h:g}: a shutdown schedule reaches 24 hours ahead at most; set shutdown: false, "
             "and run `npl down` yourself": self.shutdown and self.expires_h > 24,

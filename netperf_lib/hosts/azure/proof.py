@@ -122,8 +122,8 @@ def proven(
             proofs = cloud_proofs(requested, vm, options.bandwidth_mbps.get(vm.size))
         if not isinstance(guest, str):
             proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
-        ends = {name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair}
-        skus = {g.sku for g in topology.gateways if g.network == requested.network and host.name in ends}
+        behind_gateways = {name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair}
+        skus = {g.sku for g in topology.gateways if g.network == requested.network and host.name in behind_gateways}
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
         labels |= {"backends": str(len(host.backends))} if host.backends else {}
         proofs += guest_proofs(requested.accelerated, guest, options.pinned())
@@ -140,8 +140,8 @@ def facts_of(vm: Placed) -> dict[str, Any]:
 def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
     """Proofs from the cloud's description; without `requested`, facts only, since nothing was requested."""
 
-    def claim(text: str, shown: Any, target: Any, evidence: str) -> Proof:
-        return Proof(text, None if shown is None else requested is None or shown == target, evidence, factor=True)
+    def claim(text: str, actual: Any, target: Any, evidence: str) -> Proof:
+        return Proof(text, None if actual is None else requested is None or actual == target, evidence, factor=True)
 
     target = requested or vm
     out = [claim(f"region {target.region}", vm.region, target.region, f"Azure: {vm.region}")]
@@ -155,9 +155,9 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
     out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
     out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        word, shown = ("on" if state else "off" for state in (target.accelerated, vm.accelerated))
-        text = f"accelerated networking {word} on the interface"
-        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {shown}"))
+        requested_word, actual_word = ("on" if state else "off" for state in (target.accelerated, vm.accelerated))
+        text = f"accelerated networking {requested_word} on the interface"
+        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {actual_word}"))
     if target.balancer:
         text = f"behind the load balancer of {target.balancer}"
         out.append(claim(text, vm.balancer, target.balancer, f"Azure: {vm.balancer or 'none'}"))

@@ -33,8 +33,6 @@ class Record(Target):
     tags: dict[str, str] = field(default_factory=dict)
     """Tags of its resources, recorded just before Azure is asked to create anything."""
     hub_peerings: list[str] = field(default_factory=list)
-    vms: list[str] = field(default_factory=list)
-    security_groups: list[str] = field(default_factory=list)
     allow_from: list[str] = field(default_factory=list)
     """Prefixes that its port 22 is open to."""
 

@@ -43,13 +43,13 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     separately.
     """
     document = json.loads(resources.files(__package__).joinpath("rehearsal.json").read_text("utf-8"))
-    made, deployment = document["resources"]
+    group_resource, deployment = document["resources"]
     inner = deployment["properties"]["template"] = json.loads(template_text())
     document["parameters"] = inner["parameters"]
     deployment["properties"]["parameters"] = {n: {"value": f"[parameters('{n}')]"} for n in inner["parameters"]}
-    made |= {"name": group, "location": location, "tags": dict(tags)}
+    group_resource |= {"name": group, "location": location, "tags": dict(tags)}
     deployment["resourceGroup"] = group
-    deployment["dependsOn"] = [f"[subscriptionResourceId('{made['type']}', '{group}')]"]
+    deployment["dependsOn"] = [f"[subscriptionResourceId('{group_resource['type']}', '{group}')]"]
     return json.dumps(document)
 
 

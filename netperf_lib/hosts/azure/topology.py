@@ -391,16 +391,16 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
     ways = [(PLACED[p.placement], p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
     for rule, _, a, b in ways:
         for one, other in ((a, b), (b, a)) if "VirtualAppliance" in rule.next_hops else ():
-            route = (networks[other].prefix, options.next_hop or "")
+            route = (networks[other].prefix, str(options.next_hop))
             networks[one] = replace(networks[one], routes=tuple(dict.fromkeys((*networks[one].routes, route))))
     links = [(a, b) for rule, _, a, b in ways if rule.peered and networks[a].prefix and networks[b].prefix]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for rule, path, *ends in ways:
+    for rule, path, *joined in ways:
         if not (kind := rule.gateway):
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
-        for end in ends:
+        for end in joined:
             skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
             if len(skus) > 1 or not networks[end].prefix:
                 raise ExperimentError(
@@ -409,7 +409,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
                 )
             name, region = f"{path}-{end}", networks[end].region
             gateways[name] = Gateway(name=name, network=end, region=region, kind=kind, sku=skus.pop())
-        a, b = (f"{path}-{end}" for end in ends)
+        a, b = (f"{path}-{end}" for end in joined)
         connections += [(a, b), (b, a)] if kind == "Vpn" else [(a, ""), (b, "")]
     return Topology(
         vms=vms,
@@ -426,7 +426,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
 def _networks(
     experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]
 ) -> dict[str, Network]:
-    blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
+    blocks = list(options.address_space.subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
     existing |= {
         v.network: wishes[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
@@ -445,6 +445,8 @@ def _networks(
             subnet_id=subnet,
             prefix="" if subnet else str(blocks[i]),
             nat=(nat or name in behind_nat) and not subnet,
-            routes=(("0.0.0.0/0", options.next_hop),) if options.way_out == "next-hop" and options.next_hop else (),
+            routes=(("0.0.0.0/0", str(options.next_hop)),)
+            if options.way_out == "next-hop" and options.next_hop
+            else (),
         )
     return out

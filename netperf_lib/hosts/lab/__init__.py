@@ -8,7 +8,6 @@ process or its caller ends, however it ends.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -16,23 +15,23 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from ..source import spent as spent
-from .requirements import check_linux
+from .requirements import check_linux, need
 from .requirements import program as program
 from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
 if sys.platform == "linux":  # elsewhere an experiment can only be planned and checked; `check` says why
-    from . import deployment as _deployment
     from . import lock, supervisor
 
 EPHEMERAL = True
@@ -40,10 +39,10 @@ HOLDS = False
 """A lab ends with the process that started it."""
 
 _START_S, _STOP_S = 60, 5
+_DEPLOYMENT = TypeAdapter(Deployment)
 
-_started: dict[Path, subprocess.Popen[str]] = {}
-_joined: set[Path] = set()
-"""Labs that this process found running; it uses them and leaves them running."""
+_started: dict[Path, tuple[subprocess.Popen[str], Options, int]] = {}
+"""Folder to the lab that this process started there: its process, options, and number of the deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,34 +63,24 @@ def default_folder() -> Path:
 
 
 def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
-    """Start the lab of an experiment, or join an identical one that is already running in `state`.
+    """Start the lab of an experiment, unless this process already runs the same one in `state`.
 
-    LabError if it cannot run on this machine, or a different one is running in `state`.
+    LabError if it cannot run on this machine, or another process runs one in `state`.
     """
     check_linux()
-    _check_tools(experiment)
-    options = read_options(experiment, Options)
-    folder = state.absolute()
-    if running := _settled(folder):
-        pid, previous, deployment = running
-        if (previous, deployment.deployment_id) == (options, f"lab-{number}"):
-            if folder not in _started:
-                _joined.add(folder)
-            return deployment
-        if folder not in _started:
-            raise LabError(
-                f"process {pid} runs a lab with other options in {folder}: stop it with 'npl lab down --folder "
-                f"{shlex.quote(str(folder))}', or choose another folder"
-            )
+    for tool in (TOOLS[name] for name in sorted({test.tool for test in experiment.tests})):
+        need(tool.VERSION[0], tool.PACKAGE, "the experiment uses")  # the hosts share this machine's programs
+    options, folder = read_options(experiment, Options), state.absolute()
+    if folder in _started:
+        running = status(folder)
+        if running and running.deployment and _started[folder][1:] == (options, number):
+            return running.deployment
         stop(folder)
     return start(options, folder, number)
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
-    """Stop the lab in `state`, and remove its files; one that this process only joined is left running."""
-    if state.absolute() in _joined:
-        _joined.discard(state.absolute())
-        return
+    """Stop the lab in `state`, and remove its files."""
     stop(state)
 
 
@@ -121,10 +110,17 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
         raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
-    _started[folder] = _supervisor(options, str(folder), str(number), str(os.getpid()))
-    deployment = _deployment.read(folder)
+    _started[folder] = _supervisor(options, str(folder), str(number), str(os.getpid())), options, number
+    deployment = _read(folder)
     assert deployment is not None, "written before it is ready"
     return deployment
+
+
+def _read(folder: Path) -> Deployment | None:
+    """Return the deployment running in `folder`; None while it is being set up."""
+    with contextlib.suppress(FileNotFoundError):
+        return _DEPLOYMENT.validate_json((folder / "deployment.json").read_bytes())
+    return None
 
 
 def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
@@ -139,7 +135,7 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
         for host in deployment.hosts:
             print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
         print("ready; press Ctrl-C to stop", flush=True)
-        code = _started[folder].wait()
+        code = _started[folder][0].wait()
     except KeyboardInterrupt:
         code = 0
     finally:
@@ -153,7 +149,7 @@ def status(folder: Path | None = None) -> Status | None:
     """Return the lab running in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
-    return None if pid is None else Status(folder=folder, pid=pid, deployment=_deployment.read(folder))
+    return None if pid is None else Status(folder=folder, pid=pid, deployment=_read(folder))
 
 
 def ssh_command(host: Host, *command: str) -> list[str]:
@@ -186,9 +182,8 @@ def stop(folder: Path | None = None) -> bool:
     pid = _supervisor_of(folder)
     if pid is not None:
         _end(pid, folder)
-    if (process := _started.pop(folder, None)) is not None:
-        process.wait()
-    _joined.discard(folder)
+    if folder in _started:
+        _started.pop(folder)[0].wait()
     if _is_lab(folder) and _supervisor_of(folder) is None:
         supervisor.clean(folder)
     return pid is not None
@@ -207,8 +202,8 @@ def _check_folder(folder: Path) -> None:
         )
     if not _is_lab(folder):
         present = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
-        place = folder / "lock"
-        if os.path.lexists(place) and not (place.is_file() and place.stat().st_size == 0):
+        lock_file = folder / "lock"
+        if os.path.lexists(lock_file) and not (lock_file.is_file() and lock_file.stat().st_size == 0):
             present.append("lock")
         if present:
             raise LabError(f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another folder")
@@ -261,10 +256,9 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
             process.kill()
             trouble = process.stderr.read().strip().splitlines() or ["no message"]
             raise LabError(f"the lab's supervisor died at startup: {trouble[-1]}")
-        reply = json.loads(line)
-        if "error" in reply:
+        if line != "ready\n":
             process.wait()
-            raise LabError(reply["error"])
+            raise LabError(line.rstrip())
     except BaseException:
         process.kill()
         process.wait()
@@ -273,30 +267,3 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         process.stdout.close()
         process.stderr.close()
     return process
-
-
-def _settled(folder: Path) -> tuple[int, Options, Deployment] | None:
-    """Return process, options and hosts of the lab running in `folder`, if any; wait for one that is starting."""
-    deadline = time.monotonic() + _START_S
-    while running := status(folder):
-        if running.deployment is not None:
-            with contextlib.suppress(FileNotFoundError):  # it is just ending
-                options = Options.model_validate_json((folder / "options.json").read_text())
-                return running.pid, options, running.deployment
-        if time.monotonic() > deadline:
-            raise LabError(
-                f"process {running.pid} does not finish starting the lab in {folder}: stop it with "
-                f"'npl lab down --folder {shlex.quote(str(folder))}'"
-            )
-        time.sleep(0.05)
-    return None
-
-
-def _check_tools(experiment: Experiment) -> None:
-    """The hosts share this machine's programs, so a tool missing here is missing there."""
-    for name in sorted({test.tool for test in experiment.tests}):
-        tool = TOOLS[name]
-        if not program(tool.VERSION[0]):
-            raise LabError(
-                f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
-            )

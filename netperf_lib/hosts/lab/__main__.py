@@ -1,74 +1,73 @@
 """The supervisor's own process, started by `lab.start`: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``.
 
-It reads its options from standard input, prints one line of JSON on standard output (ready, or an error), and runs
+It reads its options from standard input, prints one line on standard output (ready, or an error), and runs
 until it is told to end or its caller is gone. Without arguments it only checks whether a lab could run, which also
 needs a single-threaded process, unlike the caller.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from ...errors import LabError
+from ...experiment.model import Deployment
 from . import lock, namespace, requirements
-from .deployment import describe, write
 from .supervisor import Supervisor, clean
 from .topology import Options
 
 log = logging.getLogger("netperf_lib.hosts.lab")
 
 
-def main(folder: Path, number: int, caller: int) -> int:
-    """Run a lab; return the exit code."""
-    namespace.die_with_parent(caller)  # the hosts die with this process, at any stage
+def main(*arguments: str) -> int:
+    """Run a lab, or without arguments only check whether one could run; return the exit code."""
     answer = os.dup(1)  # not inherited by child processes
-    if (other := lock.acquire(folder / "lock")) is not None:
-        _say(answer, error=f"process {other} already runs a lab in {folder}")
+
+    def say(message: str) -> None:
+        with contextlib.suppress(OSError):  # after the first message nobody listens
+            os.write(answer, f"{message}\n".encode())
+
+    try:
+        if arguments:
+            _run(Path(arguments[0]), int(arguments[1]), int(arguments[2]), partial(say, "ready"))
+        else:
+            requirements.check()
+            say("ready")
+    except LabError as error:
+        log.error("%s", error)  # noqa: TRY400  the message says it all
+        say(str(error))
         return 1
+    return 0
+
+
+def _run(folder: Path, number: int, caller: int, ready: Callable[[], None]) -> None:
+    """Run a lab until it is told to end; `ready` is called when it is."""
+    namespace.die_with_parent(caller)  # the hosts die with this process, at any stage
+    if (other := lock.acquire(folder / "lock")) is not None:
+        raise LabError(f"process {other} already runs a lab in {folder}")
     clean(folder)  # leftovers of a killed lab
     options = Options.model_validate_json(sys.stdin.read())
-    (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
     try:
-        try:
-            requirements.check()
-            supervisor.start()
-            write(describe(supervisor, number), folder)
-        except LabError as error:
-            _say(answer, error=str(error))
-            raise
-        _say(answer, ready="")
+        requirements.check()
+        supervisor.start()
+        part = folder / "deployment.part"
+        part.write_bytes(TypeAdapter(Deployment).dump_json(supervisor.describe(number), indent=2))
+        part.replace(folder / "deployment.json")  # for other processes that use the lab
+        ready()
         namespace.outlive_parent()  # from here on it watches its caller, and removes its files when that ends
         log.info("it ends: %s", supervisor.wait(caller))
-    except LabError as error:
-        log.error("%s", error)  # noqa: TRY400  the message says it all
-        return 1
     finally:
         supervisor.stop()
         clean(folder)
-    return 0
-
-
-def check() -> int:
-    """Report whether a lab could run; return the exit code."""
-    try:
-        requirements.check()
-    except LabError as error:
-        _say(1, error=str(error))
-        return 1
-    _say(1, ready="")
-    return 0
-
-
-def _say(answer: int, **message: str) -> None:
-    with os.fdopen(answer, "w") as file:
-        json.dump(message, file)
-        file.write("\n")
 
 
 def _log_to(file: Path) -> None:
@@ -81,4 +80,4 @@ def _log_to(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])) if sys.argv[1:] else check())
+    sys.exit(main(*sys.argv[1:]))

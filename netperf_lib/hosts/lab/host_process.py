@@ -13,14 +13,14 @@ import os
 import select
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from . import namespace, rtt_probe
-from .rtnetlink import Rtnetlink
+from . import namespace, requirements
 from .topology import Options
 
 SSHD_FOLDER = Path("/run/netperf-lab")
@@ -33,8 +33,17 @@ SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108  these are hidden, not used
 SHARED = "is the one of this machine"
 """Warning about a folder that could not be hidden."""
 
-_INTERFACE, _PREFIX = "eth0", 24
-_PACKETS_WAITING = 1000
+_NETWORK = """link set lo up
+link set eth0 mtu {mtu} txqueuelen 1000 up
+address add {address}/24 dev eth0
+"""
+"""Commands of `ip`."""
+_UDP_RATE = """qdisc add dev eth0 root handle 1: htb
+class add dev eth0 parent 1: classid 1:1 htb rate {bps:.0f}bit burst 32000 cburst 32000
+filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:1
+"""
+"""Commands of `tc`, which hold UDP back and let everything else pass: a datagram waits in the scheduler and stays
+charged to its sender's socket, so a fast sender blocks instead of losing data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,8 @@ class HostProcess:
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
         """Fork the host; return the process that represents it outside, and the socket that controls it.
 
-        The first message on that socket carries the host's warnings and its TUN device (`rtt_probe.receive`). The host
-        ends, with everything running in it, when the socket is closed or the calling process dies, however it dies.
+        A message on that socket carries the host's warnings and its TUN device. The host ends, with everything running
+        in it, when the socket is closed or the calling process dies, however it dies.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -66,13 +75,13 @@ class HostProcess:
             namespace.die_with_parent(parent)
             namespace.enter_own()
             namespace.die_with_parent(parent)  # again: entering a new user namespace resets it
-            middle = os.getpid()
+            representative = os.getpid()
             if child := os.fork():  # a new process namespace begins with the next child
                 theirs.close()
                 listener.close()
                 os.waitpid(child, 0)
                 os._exit(0)
-            self._main_loop(middle, listener, theirs)
+            self._main_loop(representative, listener, theirs)
         except BaseException as error:  # noqa: BLE001  whatever it is, the supervisor has to hear of it
             with contextlib.suppress(OSError):
                 theirs.send(json.dumps({"error": f"{error}"}).encode())
@@ -86,7 +95,7 @@ class HostProcess:
         steps = list(self._mount_private_dirs())
         log = self._prepare_sshd()
         warnings = list(_tolerate(steps))
-        tun = namespace.open_tun(_INTERFACE)
+        tun = namespace.open_tun("eth0")
         self._connect(warnings)
         namespace.realtime(1)
         socket.send_fds(control, [json.dumps({"warnings": warnings}).encode()], [tun])
@@ -98,37 +107,37 @@ class HostProcess:
         while True:
             ready, _, _ = select.select([listener, control], [], [])
             if control in ready:
-                message = control.recv(4096)
-                if not message:
-                    os._exit(0)  # and the kernel ends all other processes of this namespace
-                self._child(partial(rtt_probe.answer, json.loads(message), control))
-            if listener in ready:
-                connection, _ = listener.accept()
-                self._child(partial(self._answer_ssh, connection, log))
-                connection.close()
+                os._exit(0)  # it was closed; the kernel ends all other processes of this namespace
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                try:
+                    self._answer_ssh(connection, log)
+                finally:
+                    os._exit(1)
+            connection.close()
 
     def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], object]]]:
         """Steps that make the inside look like a separate host; a container may forbid some of them."""
         yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
         yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
-        yield "it has the machine's name", partial(namespace.set_hostname, self.name)
+        yield "it has the machine's name", partial(socket.sethostname, self.name)
         names = self.folder / "hosts"
-        known = "".join(f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts)
-        names.write_text(f"127.0.0.1 localhost\n{known}")
+        lines = "".join(f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts)
+        names.write_text(f"127.0.0.1 localhost\n{lines}")
         # open before the first is hidden, because the lab's folder may be under /tmp or /run
-        shown = {"/etc/hosts": os.open(names, os.O_PATH)}
+        views = {"/etc/hosts": os.open(names, os.O_PATH)}
         if unlocked := _unlocked_shadow():
             shadow = self.folder / "shadow"
             shadow.touch(mode=0o600)
             shadow.write_text(unlocked)
-            shown["/etc/shadow"] = os.open(shadow, os.O_PATH)
-        for place in SCRATCH:
-            own = self.folder / place.strip("/").replace("/", "-")
+            views["/etc/shadow"] = os.open(shadow, os.O_PATH)
+        for path in SCRATCH:
+            own = self.folder / path.strip("/").replace("/", "-")
             own.mkdir()
             own.chmod(0o1777)
-            shown[place] = os.open(own, os.O_PATH)
-        for place, fd in shown.items():
-            yield f"{place} {SHARED}", partial(namespace.bind, fd, place)
+            views[path] = os.open(own, os.O_PATH)
+        for path, fd in views.items():
+            yield f"{path} {SHARED}", partial(namespace.bind, fd, path)
 
     def _prepare_sshd(self) -> int:
         """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
@@ -145,36 +154,32 @@ class HostProcess:
 
     def _connect(self, warnings: list[str]) -> None:
         options, host = self.options, self.options.host(self.name)
-        link = Rtnetlink()
-        link.up("lo")
-        link.up(_INTERFACE, mtu=options.mtu, queue=_PACKETS_WAITING)
-        link.address(_INTERFACE, options.address(self.name), _PREFIX)
-        pace = partial(link.cap_udp, _INTERFACE, min(options.udp_bps, host.egress_bps))
+        with contextlib.suppress(OSError):  # a container may forbid it; then only root changes the network
+            namespace.keep_network_rights()
+        _run("ip", _NETWORK.format(mtu=options.mtu, address=options.address(self.name)))
+        pace = partial(_run, "tc", _UDP_RATE.format(bps=min(options.udp_bps, host.egress_bps)))
         steps: list[tuple[str, Callable[[], object]]] = [("UDP is not paced here, fast UDP tests lose datagrams", pace)]
         for key, value in (options.sysctls | host.sysctls).items():
-            place = Path("/proc/sys", *key.split("."))
-            steps.append((f"sysctl {key}={value} has no effect", partial(place.write_text, value)))
+            setting = Path("/proc/sys", *key.split("."))
+            steps.append((f"sysctl {key}={value} has no effect", partial(setting.write_text, value)))
         warnings += _tolerate(steps)
-        link.close()
-
-    @staticmethod
-    def _child(work: Callable[[], None]) -> None:
-        if os.fork() == 0:
-            try:
-                for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                    signal.signal(number, signal.SIG_DFL)
-                work()
-            finally:
-                os._exit(1)
 
     def _answer_ssh(self, connection: socket.socket, log: int) -> None:
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         for standard, fd in enumerate((connection.fileno(), connection.fileno(), log)):
             os.dup2(fd, standard)
         os.closerange(3, 1024)
         os.setsid()
-        with contextlib.suppress(OSError):  # a container may forbid it; then a trial's TCP buffers cannot be set
-            namespace.keep_network_rights()
         os.execv(self.sshd, [self.sshd, "-i", "-e", "-f", str(SSHD_FOLDER / "sshd_config")])  # noqa: S606
+
+
+def _run(program: str, commands: str) -> None:
+    """Run commands of `ip` or `tc`; OSError with the reason if one is refused."""
+    command = [requirements.program(program) or program, "-batch", "-"]
+    done = subprocess.run(command, input=commands, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{program}: {done.stderr.strip()}")
 
 
 def _tolerate(steps: Iterable[tuple[str, Callable[[], object]]]) -> Iterable[str]:

@@ -75,12 +75,6 @@ def private_mounts() -> None:
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None), "mount --make-rprivate /")
 
 
-def set_hostname(name: str) -> None:
-    """Set the name of the current UTS namespace."""
-    raw = name.encode()
-    _check(_libc.sethostname(raw, ctypes.c_size_t(len(raw))), "sethostname")
-
-
 def _prctl(option: int, value: int, argument: int = 0) -> None:
     _check(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(argument), 0, 0), f"prctl {option}")
 

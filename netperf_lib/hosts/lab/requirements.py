@@ -10,6 +10,12 @@ from pathlib import Path
 
 from ...errors import LabError
 
+_PROGRAMS = {
+    "openssh-server": ("sshd",),
+    "openssh-client": ("ssh", "ssh-keygen"),
+    "iproute2": ("ip", "tc"),
+}
+"""Package to the programs of it that every lab needs."""
 _TUN = Path("/dev/net/tun")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
@@ -17,7 +23,9 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 def check() -> None:
     """Raise LabError, with reason and remedy, if a lab cannot run here."""
     check_linux()
-    _check_programs()
+    for package, programs in _PROGRAMS.items():
+        for name in programs:
+            need(name, package, "the lab needs")
     _check_user()
     _check_tun()
     _check_namespaces()
@@ -45,10 +53,10 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=search_path())
 
 
-def _check_programs() -> None:
-    for name, package in (("sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")):
-        if program(name) is None:
-            raise LabError(f"the lab needs {name}, which is not installed here: run 'sudo apt-get install {package}'")
+def need(name: str, package: str, who: str) -> None:
+    """Raise LabError if a program is not installed: `who` needs it."""
+    if program(name) is None:
+        raise LabError(f"{who} {name}, which is not installed here: run 'sudo apt-get install {package}'")
 
 
 def _check_user() -> None:

@@ -11,53 +11,50 @@ import logging
 import os
 import pwd
 import select
+import shlex
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
+import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ...errors import LabError
+from ...experiment.model import Deployment, Host, Proof
+from ...metrics import format_value
 from . import namespace, requirements
 from .emulator import Emulator
-from .host_process import HOME, SSHD_FOLDER, HostProcess
-from .rtt_probe import one_way_us, receive
-from .topology import Options
+from .host_process import HOME, SCRATCH, SHARED, SSHD_FOLDER, HostProcess
+from .topology import STRETCH, Options
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """One-way delay from the first host to another, in microseconds."""
-
-    host: str
-    asked_us: float
-    quartiles_us: tuple[float, ...]
-    """Lower quartile, median, upper quartile."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """Delay added by the emulation itself, in microseconds, and the delays after subtracting it."""
-
-    floors_us: tuple[float, ...]
-    reached: tuple[Reached, ...] = ()
-
-    @property
-    def floor_us(self) -> float:
-        """Lower quartile of the measurements, because other programs on this machine can only add to them."""
-        return max(0.0, statistics.quantiles(self.floors_us, n=4, method="inclusive")[0])
-
-    @property
-    def spread_us(self) -> float:
-        """Difference between the upper and the lower quartile of the measurements."""
-        lower, _, upper = statistics.quantiles(self.floors_us, n=4, method="inclusive")
-        return upper - lower
+TOLERANCE = 0.05
+"""Share of a delay by which it may differ from what was asked for: what the emulation adds to the shortest, of 400 µs,
+was 35 to 50 µs, also beside busy loops."""
+_PROBE = """
+import errno, json, socket, statistics, sys, time
+now, quartiles = time.perf_counter, []
+for address in sys.argv[1:]:
+    ways_us, begin = [], now()
+    while now() < begin + 0.1 or (len(ways_us) < 12 and now() < begin + 2):
+        with socket.socket() as probe:
+            probe.settimeout(0.5)
+            start = now()
+            refusal = probe.connect_ex((address, 1))
+            ways_us += [(now() - start) / 2e-6] if refusal == errno.ECONNREFUSED else []
+        if refusal not in (errno.ECONNREFUSED, errno.EAGAIN):
+            sys.exit(f"the hosts of the lab cannot reach each other: {errno.errorcode[refusal]}")
+    quartiles.append(statistics.quantiles(ways_us[2:], n=4) if len(ways_us) > 3 else None)
+print(json.dumps(quartiles))
+"""
+"""Half of the time after which a connection is refused, for each address: nothing listens on port 1. None: too much is
+lost on the way, or it takes too long."""
 
 
 class Supervisor:
@@ -67,7 +64,8 @@ class Supervisor:
         self.options, self.folder = options, folder
         self.ports: dict[str, int] = {}
         self.warnings: dict[str, list[str]] = {}
-        self.calibration: Calibration | None = None
+        self.one_way_us: dict[str, list[float] | None] = {}
+        """Host to the quartiles of what one way from the first host takes; None: not known."""
         self._hosts: dict[str, int] = {}
         self._controls: dict[str, socket.socket] = {}
         self._tuns: dict[str, int] = {}
@@ -82,10 +80,8 @@ class Supervisor:
         for host in self.options.hosts:
             self._start_host(host.name, sshd)
         self._write_ssh_files()
-        self._start_emulator(0)
-        self._try_ssh(self.options.hosts[0].name)
-        if self.options.calibrate:
-            self._calibrate()
+        self._start_emulator()
+        self._measure()
 
     def wait(self, caller: int) -> str:
         """Wait until the lab is told to end, or its `caller` ends; return which.
@@ -109,7 +105,11 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop the hosts and the emulator; they are gone when this returns."""
-        self._stop_emulator()
+        if self._emulator is not None:
+            pid, pipe = self._emulator
+            os.close(pipe)
+            _wait_or_kill(pid)
+            self._emulator = None
         for control in self._controls.values():
             control.close()
         for pid in self._hosts.values():
@@ -117,6 +117,60 @@ class Supervisor:
         for fd in self._tuns.values():
             os.close(fd)
         self._hosts, self._controls, self._tuns = {}, {}, {}
+
+    def describe(self, number: int) -> Deployment:
+        """Describe what was started as deployment `number`, with proofs of what was measured."""
+        options, folder = self.options, self.folder
+        hosts = tuple(
+            Host(
+                name=h.name,
+                address="127.0.0.1",
+                port=self.ports[h.name],
+                data_address=options.address(h.name),
+                user=pwd.getpwuid(os.geteuid()).pw_name,
+                ssh_config=str(folder / "ssh_config"),
+                identity=str(folder / "id"),
+                known_hosts=str(folder / "known_hosts"),
+                owned=True,
+                region=h.region,
+                zone=h.zone,
+                ppg=h.ppg,
+                accelerated=h.accelerated,
+                proofs=(
+                    *(self._delay(other) for other in self.one_way_us if other == h.name),
+                    *(Proof("set up as asked", False, warning) for warning in self.warnings[h.name]),
+                ),
+            )
+            for h in options.hosts
+        )
+        warnings = [warning for host in self.warnings.values() for warning in host]
+        stretched = options.links == Options().links
+        delays = f"its delays inside a region are {STRETCH} times those of a real one, and " if stretched else ""
+        claim = "every host has a home, /run, /tmp and /var/tmp of its own"
+        separate = not any(f"{path} {SHARED}" in warning for path in SCRATCH for warning in warnings)
+        return Deployment(
+            deployment_id=f"lab-{number}",
+            source="lab",
+            hosts=hosts,
+            notice=f"Emulated hosts: network namespaces of one Linux machine; {delays}"
+            "its numbers say nothing about a real cloud.",
+            created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            proofs=(Proof(claim, separate, "all else is the file system of this machine, which every host sees"),),
+        )
+
+    def _delay(self, other: str) -> Proof:
+        first = self.options.hosts[0].name
+        path = self.options.path(first, other)
+        requested_us = path.delay_us + path.jitter_us / 2
+        claim = f"one way between {first} and {other} takes {format_value(requested_us, 'us')}"
+        if (quartiles_us := self.one_way_us[other]) is None:
+            return Proof(claim, None, "it takes too long to be measured, or too much is lost on the way")
+        low, median, high = (format_value(v, "us") for v in quartiles_us)
+        return Proof(
+            claim,
+            abs(quartiles_us[1] - requested_us) <= TOLERANCE * requested_us,
+            f"half of the time until a TCP connection is refused: median {median}, quartiles {low} and {high}",
+        )
 
     def _start_host(self, name: str, sshd: str) -> None:
         folder = self.folder / "hosts" / name
@@ -128,53 +182,53 @@ class Supervisor:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.ports[name] = listener.getsockname()[1]
             self._hosts[name], self._controls[name] = process.start(listener)
-        try:
-            reply, tun = receive(self._controls[name])
-        except OSError as error:
-            raise LabError(f"the lab's host {name} cannot be created: {error}") from None
-        assert tun is not None
-        self._tuns[name] = tun
+        message, tuns, _, _ = socket.recv_fds(self._controls[name], 65536, 1)
+        reply: dict[str, Any] = json.loads(message) if message else {"error": "it ended without output"}
+        if "error" in reply:
+            raise LabError(f"the lab's host {name} cannot be created: {reply['error']}")
+        (self._tuns[name],) = tuns
         self.warnings[name] = reply["warnings"]
         for warning in reply["warnings"]:
             log.warning("%s: %s", name, warning)
 
     def _write_ssh_files(self) -> None:
         user = pwd.getpwuid(os.geteuid()).pw_name
-        config, known = "", ""
+        config, host_keys = "", ""
         for name, port in self.ports.items():
             config += f"Host {name}\n  HostName 127.0.0.1\n  Port {port}\n"
-            known += f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
+            host_keys += f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
         config += (
             f'Host *\n  User {user}\n  IdentityFile "{self.folder}/id"\n  IdentitiesOnly yes\n  IdentityAgent none\n'
             f'  UserKnownHostsFile "{self.folder}/known_hosts"\n  GlobalKnownHostsFile /dev/null\n'
             "  StrictHostKeyChecking yes\n  BatchMode yes\n  LogLevel ERROR\n"
         )
-        (self.folder / "known_hosts").write_text(known)
+        (self.folder / "known_hosts").write_text(host_keys)
         (self.folder / "ssh_config").write_text(config)
 
-    def _try_ssh(self, name: str) -> None:
-        server = self.folder / "hosts" / name / "sshd.log"
+    def _measure(self) -> None:
+        """Log in to the first host, and measure from there how long the way to each other host takes."""
+        first, *others = (h.name for h in self.options.hosts)
+        server = self.folder / "hosts" / first / "sshd.log"
+        addresses = map(self.options.address, others)
+        command = f"hostname; exec {shlex.join([sys.executable, '-I', '-S', '-', *addresses])}"
+        ssh = [requirements.program("ssh") or "ssh", "-F", str(self.folder / "ssh_config"), first, command]
         for _ in range(2):
             with suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(
-                    [requirements.program("ssh") or "ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=15,
-                    check=False,
-                )
+                done = subprocess.run(ssh, input=_PROBE, capture_output=True, text=True, timeout=20, check=False)
                 break
         else:
             raise LabError(
-                f"the lab's host {name} does not answer over SSH: this machine is too busy, or a "
+                f"the lab's host {first} does not answer over SSH: this machine is too busy, or a "
                 f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
             )
-        if done.returncode or done.stdout.split() != [name]:
+        name, _, quartiles = done.stdout.partition("\n")
+        if done.returncode or name != first:
             output = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
-            raise LabError(f"logging in to the lab's host {name} fails: {'; '.join(output[-3:])} (log: {server})")
+            raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(output[-3:])} (log: {server})")
+        self.one_way_us = dict(zip(others, json.loads(quartiles), strict=True))
+        log.info("one way from %s, quartiles in µs: %s", first, quartiles.strip())
 
-    def _start_emulator(self, overhead_us: float) -> None:
+    def _start_emulator(self) -> None:
         reading, writing = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
@@ -188,46 +242,14 @@ class Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             namespace.realtime(2)  # the hosts have 1
-            counters = Emulator(self.options, self._tuns, overhead_us=overhead_us).run(reading)
-            log.info("emulator: %s", json.dumps(asdict(counters)))
+            Emulator(self.options, self._tuns).run(reading)
         except Exception:
             log.exception("the emulator broke")
         finally:
             os._exit(0)
 
-    def _stop_emulator(self) -> None:
-        if self._emulator is not None:
-            pid, pipe = self._emulator
-            os.close(pipe)
-            _wait_or_kill(pid)
-            self._emulator = None
 
-    def _calibrate(self) -> None:
-        """Measure what the emulation adds to the shortest path, subtract it from all paths, and check each of them."""
-        first, *others = (h.name for h in self.options.hosts)
-
-        def asked_us(other: str) -> float:
-            path = self.options.path(first, other)
-            return path.delay_us + path.jitter_us / 2
-
-        def measured_us(other: str, seconds: float) -> tuple[float, ...]:
-            address = self.options.address(other)
-            return one_way_us(self._controls[first], self._controls[other], address, seconds)
-
-        nearest = min(others, key=asked_us)
-        try:
-            floors = tuple(measured_us(nearest, 0.15)[1] - asked_us(nearest) for _ in range(5))
-            calibration = Calibration(floors_us=floors)
-            self._stop_emulator()
-            self._start_emulator(calibration.floor_us)
-            reached = tuple(Reached(host=o, asked_us=asked_us(o), quartiles_us=measured_us(o, 0.1)) for o in others)
-        except OSError as error:
-            raise LabError(f"the hosts of the lab cannot reach each other: {error}") from None
-        self.calibration = Calibration(floors_us=floors, reached=reached)
-        log.info("calibration: %s", json.dumps(asdict(self.calibration)))
-
-
-FILES = ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json", "options.json")
+FILES = ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json")
 """Files of a lab in its folder, in addition to its lock, its log and the folder `hosts`."""
 
 

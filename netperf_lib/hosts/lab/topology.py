@@ -56,7 +56,7 @@ class Link(_Strict):
     """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One-way delay, as a tool on the hosts measures it: the lab subtracts the cost of the emulation itself."""
+    """One-way delay, as a tool on the hosts measures it: the lab subtracts what the emulation adds, about."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     rate_bps: Rate | None = None
@@ -104,8 +104,6 @@ class Options(_Strict):
     10 ms, and none of 5·10⁵ datagrams was lost with both of two processors busy; at 300 Mbit/s 0.4 % were."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     """Largest packet in bytes."""
-    calibrate: bool = True
-    """Measure the cost of the emulation itself at the start and subtract it from every delay (about two seconds)."""
 
     @field_validator("links", mode="after")
     @classmethod
@@ -115,8 +113,9 @@ class Options(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _without_dropped(cls, options: Any) -> Any:
-        """Ignore `realtime`, which experiments of older releases may name: priority is used where it is permitted."""
-        return {k: v for k, v in options.items() if k != "realtime"} if isinstance(options, dict) else options
+        """Ignore what experiments of older releases may name and the lab does not need any more."""
+        dropped = ("realtime", "calibrate")
+        return {k: v for k, v in options.items() if k not in dropped} if isinstance(options, dict) else options
 
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
@@ -126,8 +125,8 @@ class Options(_Strict):
         if bad := [n for n in names if "/" in n or n == "localhost"]:
             raise ValueError(f"{bad[0]!r} cannot be the name of a host")
         for key in self.links.keys() - _default_links().keys():
-            ends = key.split("/")
-            if len(ends) != 2 or ends[0] == ends[1] or not set(ends) <= set(names):
+            names_linked = key.split("/")
+            if len(names_linked) != 2 or len(set(names_linked) & set(names)) != 2:
                 raise ValueError(
                     f"link {key!r} is neither a placement ({', '.join(_default_links())}) nor two hosts such as "
                     f"'{names[0]}/{names[1]}'"
@@ -137,11 +136,11 @@ class Options(_Strict):
     @model_validator(mode="after")
     def _pairs_fit(self, info: ValidationInfo) -> Options:
         """Refuse pairs of the experiment (the context) with unknown hosts, or with another placement than theirs."""
-        known = {h.name: h for h in self.hosts}
-        if unknown := unknown_host(info.context or (), known, "lab"):
+        by_name = {h.name: h for h in self.hosts}
+        if unknown := unknown_host(info.context or (), by_name, "lab"):
             raise ValueError(unknown)
         for pair in info.context or ():
-            placement = _placement(known[pair.client], known[pair.server])
+            placement = _placement(by_name[pair.client], by_name[pair.server])
             if pair.placement != placement and pair.placement in get_args(Placement):
                 raise ValueError(
                     f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, but its hosts are "
