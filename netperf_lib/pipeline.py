@@ -126,7 +126,7 @@ def run(
         store = Store.at(shutil.copytree(recorded(), copy, dirs_exist_ok=True))
     except CollectError as error:  # runs that were measured are reported anyway
         store = Store(root, _load(experiment).name)
-        if not any(state.status == "ok" for state in store.runs()):
+        if not any(record["status"] == "ok" for _, record in store.runs()):
             raise
         failed = error
         say(str(error))

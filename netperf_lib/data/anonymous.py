@@ -195,11 +195,11 @@ def _collect(store: Store, ins: StandIns) -> None:
     for value in _texts(declared["hosts"].get("options") or {}):
         if value not in public and not re.fullmatch(r"Standard_\w+|[\d.:/]+|.*\s.*", value):
             ins.name("resource", value, least=4)
-    for run in store.runs():
-        for host in (run.record.get("hosts") or {}).values():
+    for _, record in store.runs():
+        for host in (record.get("hosts") or {}).values():
             _collect_host(host, ins)
         for side in ("client", "server"):
-            ins.name("host", (run.record.get("trial") or {}).get(side))
+            ins.name("host", (record.get("trial") or {}).get(side))
     for raw, _ in store.raw_folders(store.places()):
         try:
             if raw.change:
@@ -263,9 +263,10 @@ def _copy_folder(raw: RawFolder, folder: Path, copy: Store, ins: StandIns) -> No
             (folder / name).write_bytes(ins.data(raw.file(name, before).read_bytes()))
     if RECORDS in before["files"]:
         records = [_copied(record, ins) for record in raw.records.values()]
+        digests = {file.name: sha256_of(file) for file in folder.iterdir()}
         for record in records:
             record["declaration"] = copy.freeze() or None
-            record["files"] = {name: sha256_of(folder / name) for name in record["files"]}
+            record["files"] = {name: digests[name] for name in record["files"]}
         (folder / RECORDS).write_bytes(packed_records(records))
         before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}
     copy.write_record(folder, _copied(before, ins))

@@ -725,7 +725,7 @@ def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[t
     they count as one, and the other one is left out.
     """
     there = set(store.run_ids())
-    names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
+    names = {(str(i["file"]), i["log"]): run_id for run_id, r in store.runs() if "log" in (i := r["imported"])}
     new: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:

@@ -132,8 +132,7 @@ class Tables:
         """Parts of a table by the name of their block."""
         files = self.at.files
         names = [n for n in files.names(f"tables/{table}") if n.endswith(_SUFFIX)]
-        system, base = files.arrow(f"tables/{table}")
-        parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in names}
+        parts = {n.removesuffix(_SUFFIX): Part(files.at(f"tables/{table}/{n}"), files.system) for n in names}
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
         list(files.each(lambda part: part.schema, parts.values()))  # read and kept

@@ -32,7 +32,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -77,19 +76,6 @@ _MOST_RECORDS = 1 << 28
 _DEPLOYMENTS = TypeAdapter(Deployment)
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True, slots=True)
-class RunState:
-    """The state of a run, known without reading its logs."""
-
-    run_id: str
-    attempt: int
-    status: str
-    trial: str
-    """Run id of the trial, without the attempt."""
-    record: Mapping[str, Any]
-    """Its run.json."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,11 +244,6 @@ class Store:
         return _made(self.path / "hosts")
 
     @property
-    def log_file(self) -> Path:
-        """Log file of the collector."""
-        return _made(self.path) / "collect.log"
-
-    @property
     def token(self) -> str:
         """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
         file, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
@@ -355,7 +336,7 @@ class Store:
         if not self.files.exists("experiment.yaml") or not self.run_ids():
             return None
         plan = self.read_plan() or {"trials": []}
-        measured = {s.trial for s in self.runs()}
+        measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declaration().experiment
         same = _fixed(declared) == _fixed(experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
@@ -373,7 +354,7 @@ class Store:
 
     def dated(self) -> Path:
         """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""
-        started = [str(t) for s in self.runs() if (t := s.record.get("started_utc"))]
+        started = [str(t) for _, record in self.runs() if (t := record.get("started_utc"))]
         stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
         return self.path.with_name(f"{self.experiment}-{stamp}")
 
@@ -530,13 +511,9 @@ class Store:
             self.files.remove(_CLAIM)
 
     def _check_claim(self) -> None:
-        if self._claim is None:
-            return
-        try:
-            if self.files.read(_CLAIM) == self._claim:
+        with suppress(FileNotFoundError):
+            if self._claim is None or self.files.read(_CLAIM) == self._claim:
                 return
-        except FileNotFoundError:
-            pass
         raise StoreError(
             f"{self.url}: the claim of this collector ({_CLAIM}) was removed; another one may be at work, "
             "so nothing more is written here"
@@ -615,42 +592,30 @@ class Store:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
         places: dict[str, str] = {}
         for name in self.folders(warn=warn):
-            places |= dict.fromkeys(self.imported(name), name) if name.startswith(IMPORT) else {name: name}
+            places |= dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
         return dict(sorted(places.items()))
 
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""
         return list(self.places())
 
-    def imported(self, name: str) -> Mapping[str, dict[str, Any]]:
-        """Return the records of the runs in a folder of imported logs, by their ids."""
+    def records(self, name: str) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
+        file = f"raw/{name}/{RECORDS if name.startswith(IMPORT) else RECORD}"
         try:
-            return imported_records(self.files.read(f"raw/{name}/{RECORDS}"))
+            data = self.files.read(file)
+            records = imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
+            for record in records.values():
+                _ = int(record["attempt"]), record["status"]
         except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
-            raise self._damaged(f"{name}/{RECORDS}", error) from None
+            why = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise StoreError(f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy") from None
+        return records
 
-    def run(self, run_id: str) -> dict[str, Any]:
-        """Return the record of a run that has a folder of its own; StoreError if it is missing or damaged."""
-        try:
-            return read_record(self.files.read(f"raw/{run_id}/{RECORD}"))
-        except (OSError, ValueError) as error:
-            raise self._damaged(f"{run_id}/{RECORD}", error) from None
-
-    def _damaged(self, name: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.url}/raw/{name}: cannot be read ({error}); restore the folder from a copy")
-
-    def runs(self) -> Iterator[RunState]:
-        """Every complete run, without reading its logs."""
-        places = self.places()
-        own = [run_id for run_id, folder in places.items() if folder == run_id]
-        several = (self.imported(name).items() for name in sorted(set(places.values()) - set(places)))
-        for run_id, record in chain(zip(own, self.files.each(self.run, own), strict=True), *several):
-            try:
-                attempt, status = int(record["attempt"]), str(record["status"])
-            except (KeyError, TypeError, ValueError) as error:
-                wrong = ValueError(f"attempt or status: {error!r}")
-                raise self._damaged(f"{places[run_id]}/{RECORD}", wrong) from None
-            yield RunState(run_id, attempt, status, trial_of(run_id), record)
+    def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every complete run with its record, without reading its logs."""
+        for records in self.files.each(self.records, self.folders()):
+            yield from records.items()
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""

@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..data.layout import Store, new_record
+from ..data.layout import Store, new_record, trial_of
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
@@ -134,7 +134,7 @@ def report_disk_full(store: Store) -> Iterator[None]:
 @contextmanager
 def _log_file(store: Store) -> Iterator[logging.Logger]:
     """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
-    handler = logging.FileHandler(store.log_file, encoding="utf-8")
+    handler = logging.FileHandler(store.path / "collect.log", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)
@@ -171,12 +171,12 @@ class _Past:
 
 def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
-    for state in store.runs():
-        if known := past.get(state.trial):
-            if state.attempt > known.attempts:
-                known.attempts, known.why = state.attempt, _reason(state.record) or ""
-            known.used += state.record.get("started_utc") is not None
-            known.done |= _good(state.record)
+    for run_id, record in store.runs():
+        if trial := past.get(trial_of(run_id)):
+            if (attempt := int(record["attempt"])) > trial.attempts:
+                trial.attempts, trial.why = attempt, _reason(record) or ""
+            trial.used += record.get("started_utc") is not None
+            trial.done |= _good(record)
     return past
 
 

@@ -563,7 +563,7 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> Non
     for name in ("one", "two"):
         (tmp_path / f"{name}.txt").write_text(f"tcp_lat:\n    latency  =  {len(name)}0 us\n# {name}\n")
     mine = Path(npl.import_logs(tmp_path / "one.txt", into=tmp_path / "mine").path)
-    left = mine / "raw" / f".staging-{files._host()}-{dead.pid}-abcdefgh"
+    left = mine / "raw" / f".staging-{files._HOST}-{dead.pid}-abcdefgh"
     left.mkdir()
     npl.import_logs(tmp_path / "two.txt", into=mine, labels=pd.DataFrame({"file": ["two.txt"], "round": [2]}))
     assert not left.exists()
