@@ -241,21 +241,20 @@ class Store:
     @property
     def hosts_dir(self) -> Path:
         """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
-        return _made(self.path / "hosts")
+        (self.path / "hosts").mkdir(parents=True, exist_ok=True)
+        return self.path / "hosts"
 
     @property
     def token(self) -> str:
         """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
-        file, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
+        location = f"{socket.gethostname()}:{self.path.resolve()}"
         with suppress(OSError, ValueError):
-            drawn, _, where = file.read_text("utf-8").partition(" ")
-            if where in ("", here):
-                return drawn
-        drawn = secrets.token_hex(8)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(f"{drawn} {here}", "utf-8")
-        draft.replace(file)
-        return drawn
+            token, _, written_at = self.files.read("token").decode().partition(" ")
+            if written_at in ("", location):
+                return token
+        token = secrets.token_hex(8)
+        self.files.write("token", f"{token} {location}".encode())
+        return token
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
@@ -348,8 +347,7 @@ class Store:
         with self.lock():
             self.files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
             self.path.rename(aside)
-            self._claim = None
-        self.frozen = None
+            self._claim = self.frozen = None
         return aside
 
     def dated(self) -> Path:
@@ -367,8 +365,8 @@ class Store:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
-        frozen = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
-        self._write_json("plan.json", {**plan, **frozen})
+        before = self.read_plan() or {}
+        self._write_json("plan.json", {**plan, **{k: before[k] for k in ("frozen", "added") if k in before}})
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -427,9 +425,8 @@ class Store:
         what was excluded. The files in ``digests`` fix every record, and a record every log.
         """
         digests = self.digests()
-        placed = {n: match[1] for n in self.files.names("hosts") if (match := _DEPLOYMENT.fullmatch(n))}
-        blocks = {f"hosts/{n}": f"d{number}" for n, number in placed.items()}
-        blocks |= {f"digests/{n}": n for n in self.files.names("digests")}
+        blocks = {f"digests/{n}": n for n in self.files.names("digests")}
+        blocks |= {f"hosts/{n}": f"d{m[1]}" for n in self.files.names("hosts") if (m := _DEPLOYMENT.fullmatch(n))}
         names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
         names += sorted(blocks, key=lambda name: blocks[name])
         names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]  # as version 0.1 kept them
@@ -459,15 +456,8 @@ class Store:
         if self._claim is not None:
             yield
             return
-        claim = orjson.dumps(
-            {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "since_utc": _now(),
-                "started": status_of(os.getpid(), _START),
-            }
-            | {"id": uuid4().hex}
-        )
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now()}
+        claim = orjson.dumps(holder | {"started": status_of(os.getpid(), _START), "id": uuid4().hex})
         for _ in range(3):
             try:
                 self._disk.create(_CLAIM, claim)
@@ -489,11 +479,11 @@ class Store:
 
     def _replace_dead_claim(self) -> None:
         try:
-            there = self.files.read(_CLAIM)
+            claim = self.files.read(_CLAIM)
         except FileNotFoundError:
             return  # it has just ended
         try:
-            holder = orjson.loads(there)
+            holder = orjson.loads(claim)
             host, pid, since, started = (holder[k] for k in ("host", "pid", "since_utc", "started"))
         except (ValueError, KeyError, TypeError):
             raise StoreError(
@@ -507,7 +497,7 @@ class Store:
                 f"{self.url}: another collector is at work here (process {pid} on {host}, since {since}); wait for it "
                 f"or stop it; if that machine is gone, remove {self.url}/{_CLAIM}"
             )
-        if self.files.read(_CLAIM) == there:
+        if self.files.read(_CLAIM) == claim:
             self.files.remove(_CLAIM)
 
     def _check_claim(self) -> None:
@@ -641,11 +631,6 @@ def _shown(document: Any) -> Any:
     return visible(document) if isinstance(document, str) else document
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -726,8 +711,8 @@ def experiments(root: Location) -> list[str]:
     with explained(root):
         files = folder(opened(root))
         names = files.names()
-        there = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
-        return [f"{files.url}/{n}" for n, is_one in zip(names, there, strict=True) if is_one]
+        complete = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
+        return [f"{files.url}/{n}" for n, is_complete in zip(names, complete, strict=True) if is_complete]
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:

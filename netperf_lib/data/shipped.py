@@ -53,7 +53,8 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
             return (path if folder == here else folder / text), None
     if Path(text).parts[:2] == ("data", "recorded") and (packaged := shipped(*Path(text).parts)).exists():
         return packaged, None  # a notebook of a wheel, which has no checkout around it
-    if Path(text) != DEFAULT or not _in_notebook():
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    if Path(text) != DEFAULT or kernel is None or not kernel.IPKernelApp.initialized():  # not in a notebook
         return path, None
     if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
         return PACKAGE_FOLDER.parent / DEFAULT, None
@@ -68,9 +69,3 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
 @cache
 def _print_once(notice: str) -> None:
     print(notice)
-
-
-def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
-    kernel = sys.modules.get("ipykernel.kernelapp")
-    return kernel is not None and kernel.IPKernelApp.initialized()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -123,13 +124,14 @@ class PartWriter(ExitStack):
         remaining = waiting.slice(rows)
         self._waiting, self._count = [remaining], remaining.num_rows
 
-    def finish(self, metadata: Mapping[str, str]) -> bool:
+    def finish(self, footer: Mapping[str, Any]) -> bool:
         """Write the remaining rows and the footer; return whether there were rows, and so a file."""
         if self._count:
             self._flush(self._count)
         if self._writer is None:
             return False
-        self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION), **metadata})
+        content = {"netperf_schema": str(SCHEMA_VERSION), "netperf_part": orjson.dumps(footer).decode()}
+        self._writer.add_key_value_metadata(content)
         self.close()
         return True
 
@@ -249,7 +251,9 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["command"] = " ".join(map(str, record["commands"]["client"]))
-    row["started_utc"] = _utc(record.get("started_utc"))
+    started = record.get("started_utc")
+    at = datetime.fromisoformat(str(started)) if started else None
+    row["started_utc"] = at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
     row["tool_version"] = (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
@@ -283,8 +287,3 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     triples = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in limits]
     sizes = [int(f[2]) for f in triples if len(f) == 3 and f[2].isdecimal()]
     return min(sizes) if len(sizes) == 2 else None
-
-
-def _utc(text: Any) -> datetime | None:
-    at = datetime.fromisoformat(str(text)) if text else None
-    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
