@@ -106,8 +106,8 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
     with report_disk_full(store), store.lock(), _log_file(store) as log:
-        shown = progress or make_progress()
-        collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
+        display = progress or make_progress()
+        collector = _Collector(plan, deployment, store, number, display, install, log, enough, spent, patience_s)
         try:
             message = "terminated by a signal; run the same command again to resume"
             return finish(collector.collect(), stopped=CollectError(message))
@@ -350,21 +350,14 @@ class _Collector:
 
     # -- one trial ---------------------------------------------------------------------------------------------------
 
-    async def _reach(self, trial: Trial, patient: bool) -> NetperfError | None:
-        """Meet both hosts, waiting for unreachable ones if `patient`; return why they cannot be used."""
-        patience_s = self.patience_s if patient else 0.0
-        waits = (s.wait(patience_s, self.progress.say) for s in self._of(trial))
-        for outcome in await asyncio.gather(*waits, return_exceptions=True):
-            if isinstance(outcome, NetperfError):
-                return outcome
-            if outcome is not None:
-                raise outcome
-        return None
-
     async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
         """Measure a trial, and return the record; None if it should wait for an unreachable host."""
         self.progress.started(trial)
-        failed = await self._reach(trial, patient)
+        waits = (s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial))
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        failed = next(filter(None, outcomes), None)
+        if failed is not None and not isinstance(failed, NetperfError):
+            raise failed
         outage = isinstance(failed, UnreachableError)
         if isinstance(failed, UnreachableError) and not (patient or failed.lasting):
             return None
@@ -402,7 +395,7 @@ class _Collector:
         return record | {"reached": not outage}
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
-        ends = {"client": trial.pair.client, "server": trial.pair.server}
+        hosts = {"client": trial.pair.client, "server": trial.pair.server}
         return new_record(
             run_id=run_id,
             attempt=attempt,
@@ -413,10 +406,10 @@ class _Collector:
             order=trial.order,
             seed=self.plan.seed,
             trial=trial_levels(trial),
-            hosts={side: asdict(self.sessions[name].host) for side, name in ends.items()},
+            hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
             notice=self.deployment.notice,
             # hops, MTU and route: claims about the path name both ends
-            path=[asdict(p) for p in self.deployment.proofs if {*ends.values()} <= set(p.claim.split())],
+            path=[asdict(p) for p in self.deployment.proofs if {*hosts.values()} <= set(p.claim.split())],
         )
 
 

@@ -68,11 +68,6 @@ class TrialRun:
         """Open an unbuffered file in the run folder."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
-    def _packed(self, name: str) -> BinaryIO:
-        """Open a compressed file in the run folder."""
-        packed = gzip.GzipFile(self.folder / name, "wb", mtime=0)
-        return cast(BinaryIO, self.files.enter_context(packed))
-
     def message(self, side: str) -> str:
         """The last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
@@ -81,9 +76,9 @@ class TrialRun:
         return words[-1][:300] if words else "no message"
 
     def _log(self, side: str) -> list[ParsedRun]:
-        place = self.folder / f"{side}.out"
+        log = self.folder / f"{side}.out"
         try:
-            return tools.parse(place.read_bytes(), file=place.name) if place.exists() else []
+            return tools.parse(log.read_bytes(), file=log.name) if log.exists() else []
         except ParseError as error:
             return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
@@ -116,7 +111,7 @@ class TrialRun:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
             stopped, _ = await asyncio.gather(
-                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends) for p in self.processes.values())),
+                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values())),
                 asyncio.gather(*(p.stop() for p in self.samplers)),
             )
             record["exit"] |= dict(zip(self.processes, stopped, strict=True))
@@ -236,7 +231,10 @@ class TrialRun:
             *(
                 session.remote.start(
                     ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every:g}"],
-                    out=self._packed(f"{host}{SAMPLES}"),
+                    out=cast(
+                        BinaryIO,
+                        self.files.enter_context(gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)),
+                    ),
                     err=io.BytesIO(),
                     limit_s=commands.timeout_s + 20,
                 )
@@ -253,7 +251,7 @@ class TrialRun:
             limit_s=commands.timeout_s + (20 if serves else 0),
             listens=commands.listens if serves else (),
         )
-        process.ends = not serves or commands.server_ends
+        process.ends_itself = not serves or commands.server_ends
         self.processes[side] = process
         return process
 
@@ -334,8 +332,8 @@ _BLOCKED = re.compile(
 )
 
 
-def _lines(place: Path) -> list[str]:
-    text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
+def _lines(file: Path) -> list[str]:
+    text = tools.clean(tools.decode(file.read_bytes())) if file.exists() else ""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

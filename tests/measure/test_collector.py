@@ -184,7 +184,6 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
             assert facts["mtu"] == 1500
             assert facts["congestion_control"]
             assert facts["sysctl"]["net.ipv4.tcp_rmem"].count(" ") == 2
-            assert abs(facts["clock_offset_s"]) <= facts["clock_uncertainty_s"] + 0.05
             assert record["counters"][side]["delta"]["Tcp.OutSegs"] > 10
         samples = ["client-connections.gz", "server-connections.gz"] * (record["trial"]["tool"] == "iperf3")
         assert sorted(record["files"]) == sorted(["client.err", "client.out", "server.err", "server.out", *samples])
