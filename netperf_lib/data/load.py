@@ -60,7 +60,7 @@ class Results:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The table of runs, one row each, sorted by round; a missing value is null."""
-        return _noticed(_frame(self.store, "runs"), self.instead)
+        return _frame(self.store, "runs", self.instead)
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -219,13 +219,6 @@ def read(location: Location) -> Results | Fleet:
     return Fleet(str(location), tuple(Results(store) for store in stores(location)))
 
 
-def _noticed(frame: pd.DataFrame, notice: str | None) -> pd.DataFrame:
-    """Put a notice behind the one that belongs to the data, whose beginning stands in every figure."""
-    if notice:
-        attach(frame, notice=" ".join(filter(None, (attached(frame).notice, notice))))
-    return frame
-
-
 def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several combined.
 
@@ -255,13 +248,13 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     """
     if isinstance(path, str | os.PathLike):
         location, notice = located(path)
-        return _noticed(_frame(Store.at(location), table), notice)
+        return _frame(Store.at(location), table, notice)
     frames = [_frame(store, table) for store in stores(path)]
     return joined(frames)
 
 
-def _frame(store: Store, table: TableName) -> pd.DataFrame:
-    """Return a table of an experiment as a data frame."""
+def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.DataFrame:
+    """Return a table of an experiment as a data frame; a further notice comes behind those of the data."""
     with explained(store.url):
         parts = _parts(store, table)
         schema = unified((part.schema for part in parts), table)
@@ -281,7 +274,9 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
                 failed_claims=tuple(c for c in store.claims() if c["holds"] is False),
             )
             declared = _untouched(declared, frame)
-        attach(frame, declared=declared.experiment.model_dump(mode="json"), added=len(declared.added), path=store.url)
+        declaration = declared.experiment.model_dump(mode="json")
+        every = " ".join(filter(None, (attached(frame).notice, notice))) or None
+        attach(frame, declared=declaration, added=len(declared.added), path=store.url, notice=every)
     return frame
 
 

@@ -236,7 +236,7 @@ def parse_files(
     if "-" in names:
         workers = 1  # other processes cannot read the standard input of this one
     batch = BATCH
-    if len(names) > 1 and workers is None and sum(Path(n).stat().st_size for n in names if _is_file(Path(n))) >= SHARED:
+    if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
         workers = os.cpu_count()
         batch = 1 if len(names) < BATCH else BATCH  # a large file is worth a separate task
     tasks = [tuple(names[i : i + batch]) for i in range(0, len(names), batch)]
@@ -271,6 +271,13 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except PermissionError:
         return True
+
+
+def _size(name: str) -> int:
+    try:
+        return Path(name).stat().st_size
+    except OSError:
+        return 0
 
 
 def _read_batch(*names: str) -> tuple[list[dict[str, Any]], list[str]]:

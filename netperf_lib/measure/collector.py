@@ -12,7 +12,6 @@ import hashlib
 import logging
 import platform
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -70,7 +69,7 @@ def collect(
     progress: Progress | None = None,
     install: bool = False,
     enough: Callable[[], str | None] | None = None,
-    spent: Callable[[float], str | None] | None = None,
+    spent: Callable[[], str | None] | None = None,
     patience_s: float = PATIENCE_S,
 ) -> Tally:
     """Measure the trials of one deployment that have not been measured yet.
@@ -92,7 +91,7 @@ def collect(
     enough : callable, optional
         Called between rounds; returns why no further round is needed, or None.
     spent : callable, optional
-        Called between trials with the seconds since the call of `collect`; returns why to stop there, or None.
+        Called between trials; returns why to stop there, or None.
     patience_s : float
         How long to wait for an unreachable host.
 
@@ -213,7 +212,7 @@ class _Collector:
     install: bool
     log: logging.Logger
     enough: Callable[[], str | None] | None
-    spent: Callable[[float], str | None] | None
+    spent: Callable[[], str | None] | None
     patience_s: float
 
     def __post_init__(self) -> None:
@@ -235,7 +234,6 @@ class _Collector:
         self.past = _past(self.trials, self.store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
-        self.begun = time.monotonic()
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
@@ -317,7 +315,7 @@ class _Collector:
         running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
             while waiting or running:
-                if self.spent and not self.tally.stopped and (why := self.spent(time.monotonic() - self.begun)):
+                if self.spent and not self.tally.stopped and (why := self.spent()):
                     self.tally.stopped_after_round, self.tally.stopped = number, why
                 if self.tally.stopped:
                     waiting.clear()
