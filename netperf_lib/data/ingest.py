@@ -148,7 +148,12 @@ class Tables:
             source = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(places.items())]
             content = orjson.dumps([reader_version(), SCHEMA_VERSION, self.store.experiment, source])
             generation = hashlib.sha256(content).hexdigest()[:16]
-            fresh = footer.get("generation") == generation and not self._repaired(footer.get("refused", {}), places)
+            fresh = footer.get("generation") == generation
+            for run_id, digest in footer.get("refused", {}).items() if fresh else ():
+                data = b""  # a record that was refused may have been repaired
+                with suppress(OSError):
+                    data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
+                fresh &= hashlib.sha256(data).hexdigest() == digest
             if not fresh or any(
                 block not in parts or parts[block].footer.get("generation") != generation
                 for table, parts in others.items()
@@ -156,16 +161,6 @@ class Tables:
             ):
                 self.behind[block] = generation
         return self
-
-    def _repaired(self, refused: Mapping[str, str], places: Mapping[str, str]) -> bool:
-        """Whether the record of a run that was refused is not the one that was read."""
-        for run_id, digest in refused.items():
-            data = b""
-            with suppress(OSError):
-                data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
-            if hashlib.sha256(data).hexdigest() != digest:
-                return True
-        return False
 
 
 def current(store: Store, table: TableName) -> Tables:

@@ -23,7 +23,7 @@ from .files import Location, explained
 from .ingest import Part, current
 from .layout import Declaration, Store, is_experiment, stores
 from .shipped import located
-from .tables import SCHEMAS, TableName, conformed, unified
+from .tables import SCHEMAS, TableName, unified
 
 Places = Location | Iterable[Location]
 
@@ -258,8 +258,9 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
     with explained(store.url):
         parts = _parts(store, table)
         schema = unified((part.schema for part in parts), table)
-        rows = store.files.each(lambda part: conformed(part.read(), schema), parts)
-        data = pa.concat_tables([schema.empty_table(), *rows])
+        # what a part lacks is null
+        rows = store.files.each(Part.read, parts)
+        data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(schema.names)
         if table == "runs":
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
@@ -282,18 +283,13 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
-    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = _visible(table).to_pandas(types_mapper=types.get)
-    return frame
-
-
-def _visible(table: pa.Table) -> pa.Table:
-    """Show the control characters of labels, which a folder of others may hold, wherever the table is shown."""
-    for i, column in enumerate(table.schema):
+    for i, column in enumerate(table.schema):  # labels of others may hold control characters
         if pa.types.is_string(column.type) and CONTROL.search("\n".join(table[i].unique().drop_null().to_pylist())):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
-    return table
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
+    return frame
 
 
 def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:

@@ -97,7 +97,18 @@ class PartWriter(ExitStack):
 
     def _flush(self, rows: int) -> None:
         if self._rows:
-            self._waiting.append(_joined(self._table, self._rows))
+            arrays, several = [], self._rows
+            runs = pa.array(np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several]))
+            for f in SCHEMAS[self._table]:
+                if f.name in ("run_id", "experiment"):  # held once for each run
+                    names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
+                    arrays.append(names.take(runs))
+                    continue
+                parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
+                alike = all(isinstance(values, np.ndarray) for values in parts)
+                values = np.concatenate(parts) if alike else [v for values in parts for v in values]
+                arrays.append(pa.array(values, f.type, from_pandas=True))
+            self._waiting.append(pa.Table.from_arrays(arrays, names=SCHEMAS[self._table].names))
             self._rows = []
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
@@ -173,36 +184,11 @@ def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)}
 
 
-def _joined(table: TableName, several: Sequence[RunRows]) -> pa.Table:
-    """Rows of several runs as one table."""
-    runs = np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
-    arrays = []
-    for f in SCHEMAS[table]:
-        if f.name in ("run_id", "experiment"):  # held once for each run
-            names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
-            arrays.append(names.take(pa.array(runs)))
-            continue
-        parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
-        alike = all(isinstance(values, np.ndarray) for values in parts)
-        values = np.concatenate(parts) if alike else [v for values in parts for v in values]
-        arrays.append(pa.array(values, f.type, from_pandas=True))
-    return pa.Table.from_arrays(arrays, names=SCHEMAS[table].names)
-
-
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
     """Return the union of the columns of parts: the known ones first, then labels, which are text."""
-    schema_of_table, labels = SCHEMAS[table], set()
-    for schema in schemas:
-        if table == "runs":
-            labels |= set(dimensions(schema.names)) - set(schema_of_table.names)
-    return pa.schema([*schema_of_table, *(pa.field(name, pa.string()) for name in sorted(labels))])
-
-
-def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert a part to the columns of `schema`; those that it lacks are null."""
-    present = set(table.column_names)
-    columns = [table[f.name].cast(f.type) if f.name in present else pa.nulls(table.num_rows, f.type) for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    names = {name for schema in schemas for name in schema.names} if table == "runs" else ()
+    labels = sorted(set(dimensions(names)) - set(SCHEMAS[table].names))
+    return pa.schema([*SCHEMAS[table], *((name, pa.string()) for name in labels)])
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
