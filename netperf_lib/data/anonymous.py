@@ -288,8 +288,8 @@ def _compare(store: Store, copy: Store) -> None:
     if len(one) != len(other):
         raise StoreError(f"{store.url}: {len(one)} runs, but {len(other)} in the copy with stand-ins")
     for column in ("status", *(m for m in METRICS if m in one or m in other)):
-        here, there = (frame.get(column) for frame in (one, other))
-        if here is None or there is None or not here.equals(there):
+        original, copied = (frame.get(column) for frame in (one, other))
+        if original is None or copied is None or not original.equals(copied):
             raise UsageError(
                 f"{store.url}: with stand-ins, {column} would differ, as a name is also a word of the logs; "
                 "rename that host in a copy"

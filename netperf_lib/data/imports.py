@@ -668,14 +668,14 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
     metric(contrast.metric)
     problems = []
     if not any(contrast.metric in r.parsed.metrics for r in runs):
-        have = ", ".join(dict.fromkeys(name for r in runs for name in r.parsed.metrics))
-        problems.append(f"contrasts: no log gives {contrast.metric} (the logs give {have})")
+        measured = ", ".join(dict.fromkeys(name for r in runs for name in r.parsed.metrics))
+        problems.append(f"contrasts: no log gives {contrast.metric} (the logs give {measured})")
     for side in filter(None, (contrast.a, contrast.b)):
         for factor, level in side.items():
             levels = {r.get(factor) for r in runs}
             if level not in levels:
-                have = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
-                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {have})")
+                labelled = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
+                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {labelled})")
     return problems
 
 

@@ -299,7 +299,7 @@ class Store:
         """Return what was declared before the first run and what was added later."""
         with explained(f"{self.url}/experiment.yaml"):
             text = self.files.read("experiment.yaml")
-            written = Experiment.model_validate(_shown(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
+            written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         document = self.read_plan() or {}
         plan = _Plan.model_validate(document)
         added = [(a.utc, a.contrast) for a in plan.added]
@@ -409,7 +409,7 @@ class Store:
             except FileNotFoundError:
                 return None
         if b"\\" in text or CONTROL.search(text.decode()):  # nowhere else can a control character be
-            document = _shown(document)
+            document = _without_controls(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
         return document
@@ -622,12 +622,12 @@ class Store:
         return causes
 
 
-def _shown(document: Any) -> Any:
+def _without_controls(document: Any) -> Any:
     """A document without control characters: it may come from anybody, and what it says is shown."""
     if isinstance(document, dict):
-        return {_shown(key): _shown(value) for key, value in document.items()}
+        return {_without_controls(key): _without_controls(value) for key, value in document.items()}
     if isinstance(document, list):
-        return [_shown(value) for value in document]
+        return [_without_controls(value) for value in document]
     return visible(document) if isinstance(document, str) else document
 
 

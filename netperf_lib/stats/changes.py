@@ -124,18 +124,18 @@ def _at_edges(x: Floats, edges: list[int]) -> list[LevelChange]:
     """Changes at these edges: where the step down undoes the step up, they are one temporary change."""
     bounds = [0, *edges, x.size]
     level = [float(np.median(x[a:b])) for a, b in pairwise(bounds)]
-    beside = [
+    neighbours = [
         (x[max(a, c - NEAR_EDGE) : c], x[c : min(b, c + NEAR_EDGE)])
         for a, c, b in zip(bounds, edges, bounds[2:], strict=False)
     ]
-    step = [math.log(float(np.median(right) / np.median(left))) for left, right in beside]
+    step = [math.log(float(np.median(right) / np.median(left))) for left, right in neighbours]
     changes, i = [], 0
     while i < len(edges):
         back = i + 1 < len(edges) and abs(step[i] + step[i + 1]) < AGAIN * abs(step[i])
         if back:
             sides = [x[bounds[i] : edges[i]], x[edges[i + 1] : bounds[i + 3]]]
             if abs(math.log(level[i + 2] / level[i])) > AGAIN * abs(step[i]):  # a wave as well
-                sides = [beside[i][0], beside[i + 1][1]]
+                sides = [neighbours[i][0], neighbours[i + 1][1]]
             around = float(np.median(np.concatenate(sides)))
             changes.append(LevelChange(edges[i], edges[i + 1], around, level[i + 1]))
         else:
