@@ -125,24 +125,20 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
             raise ParseError(_TOO_LARGE, file=name)
     else:
         try:
-            data = _gunzipped(file, name)
+            data = b""
+            with gzip.open(file) as unpacked:
+                size = 0  # it may unpack to a thousandfold: nothing is held before that is known
+                while piece := unpacked.read(1 << 20):
+                    size += len(piece)
+                    if size > MOST:
+                        raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+                unpacked.seek(0)
+                data = unpacked.read()
         except (OSError, EOFError, zlib.error) as e:
             raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
     if data[257:262] == b"ustar":
         raise ParseError("packed by tar; unpack it first", file=name)
     return data
-
-
-def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
-    """Unpack gzip; of more than `MOST` nothing is held before that is known, as it unpacks to a thousandfold."""
-    with gzip.open(file) as unpacked:
-        size = 0
-        while piece := unpacked.read(1 << 20):
-            size += len(piece)
-            if size > MOST:
-                raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
-        unpacked.seek(0)
-        return unpacked.read()
 
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")

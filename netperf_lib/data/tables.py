@@ -172,16 +172,14 @@ def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterato
         if run.samples_count:
             for batch in run.samples():
                 for start in range(0, len(batch["t_s"]), GROUP_ROWS):
-                    some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
-                    yield "samples", RunRows(experiment, run_id, _rounded(some))
-
-
-def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    t = np.round(np.asarray(batch["t_s"], np.float64) * _T_GRID) / _T_GRID
-    bits = np.asarray(batch["latency_us"], np.float32).view(np.uint32)
-    half = np.uint32(1 << (_LATENCY_BITS - 1))
-    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-    return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)}
+                    t, latency = (batch[name][start : start + GROUP_ROWS] for name in ("t_s", "latency_us"))
+                    bits = np.asarray(latency, np.float32).view(np.uint32)
+                    half = np.uint32(1 << (_LATENCY_BITS - 1))
+                    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
+                    rounded = np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)
+                    at = np.round(np.asarray(t, np.float64) * _T_GRID) / _T_GRID
+                    columns = {"t_s": at, "latency_us": rounded}
+                    yield "samples", RunRows(experiment, run_id, columns)
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:

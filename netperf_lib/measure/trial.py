@@ -220,7 +220,12 @@ class TrialRun:
 
         Behind a load balancer, where the server is not known yet, only the client is sampled.
         """
-        filling = [(side, sampled[1]) for side, sampled in sides.items() if sampled and _fills_path(*sampled)]
+        filling = []
+        for side, sampled in sides.items():
+            if sampled and (commands := sampled[1]).listens:
+                trial = sampled[0]
+                tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
+                filling += [(side, commands)] * (tcp and tools.tool(trial.test.tool).rate_bps(trial.request) > 0)
         if not filling:
             return
         self.record["sampled"], commands = filling[0]
@@ -303,12 +308,6 @@ class TrialRun:
                 error += self._cause(error)
             read = {"status": self.parsed.status, "error": error}
         self.record["log"] = read
-
-
-def _fills_path(trial: Trial, commands: tools.Commands) -> bool:
-    test = trial.test
-    tcp = "udp" not in test.test and trial.options.get("protocol") != "udp" and bool(commands.listens)
-    return tcp and tools.tool(test.tool).rate_bps(trial.request) > 0
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:
