@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +125,7 @@ def run(
         store = Store.at(shutil.copytree(recorded(), copy, dirs_exist_ok=True))
     except CollectError as error:  # runs that were measured are reported anyway
         store = Store(root, _load(experiment).name)
-        if not any(state.status == "ok" for state in store.runs()):
+        if not any(record["status"] == "ok" for _, record in store.runs()):
             raise
         failed = error
         say(str(error))
@@ -283,31 +282,25 @@ def _measure(
     workload = _workload(scheduled)
     with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
         store.write_deployment(number, deployment)
-        _check_proofs(declared, deployment, anyway=anyway, say=say)
-        spent = partial(_spent, declared, store, scheduled)
+        if deployment.notice:
+            say(deployment.notice)
+        if false := deployment.contradictions():
+            say(f"Proven false: {'; '.join(false)}")
+            if not anyway:
+                more = f" and {len(false) - 1} more" if false[1:] else ""
+                raise HostError(
+                    f"{declared.name}: nothing was measured, since it is proven false that {false[0]}{more}: "
+                    "change the declaration, or measure --anyway"
+                )
+
+        def spent() -> str | None:
+            """Return a message if the cost of the hosts has reached the budget."""
+            if declared.budget is None:
+                return None
+            done = len(store.run_ids()) / max(1, len(scheduled.trials))
+            return hosts.budget_reached(declared, state=store.hosts_dir, done=min(1.0, done))
+
         say(f"{measure(scheduled, deployment, store, number=number, spent=spent, **how)}.")
-
-
-def _check_proofs(declared: Experiment, deployment: Deployment, *, anyway: bool, say: Callable[[str], None]) -> None:
-    """Say what is known of the hosts; HostError if a declared factor is proven false, unless `anyway`."""
-    if deployment.notice:
-        say(deployment.notice)
-    if false := deployment.contradictions():
-        say(f"Proven false: {'; '.join(false)}")
-        if not anyway:
-            more = f" and {len(false) - 1} more" if false[1:] else ""
-            raise HostError(
-                f"{declared.name}: nothing was measured, since it is proven false that {false[0]}{more}: "
-                "change the declaration, or measure --anyway"
-            )
-
-
-def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: float) -> str | None:
-    """Return a message if the cost of the hosts has reached the budget."""
-    if experiment.budget is None:
-        return None
-    done = len(store.run_ids()) / max(1, len(scheduled.trials))
-    return hosts.budget_reached(experiment, state=store.hosts_dir, done=min(1.0, done))
 
 
 def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:

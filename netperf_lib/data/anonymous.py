@@ -195,11 +195,11 @@ def _collect(store: Store, ins: StandIns) -> None:
     for value in _texts(declared["hosts"].get("options") or {}):
         if value not in public and not re.fullmatch(r"Standard_\w+|[\d.:/]+|.*\s.*", value):
             ins.name("resource", value, least=4)
-    for run in store.runs():
-        for host in (run.record.get("hosts") or {}).values():
+    for _, record in store.runs():
+        for host in (record.get("hosts") or {}).values():
             _collect_host(host, ins)
         for side in ("client", "server"):
-            ins.name("host", (run.record.get("trial") or {}).get(side))
+            ins.name("host", (record.get("trial") or {}).get(side))
     for raw, _ in store.raw_folders(store.places()):
         try:
             if raw.change:
@@ -263,9 +263,10 @@ def _copy_folder(raw: RawFolder, folder: Path, copy: Store, ins: StandIns) -> No
             (folder / name).write_bytes(ins.data(raw.file(name, before).read_bytes()))
     if RECORDS in before["files"]:
         records = [_copied(record, ins) for record in raw.records.values()]
+        digests = {file.name: sha256_of(file) for file in folder.iterdir()}
         for record in records:
             record["declaration"] = copy.freeze() or None
-            record["files"] = {name: sha256_of(folder / name) for name in record["files"]}
+            record["files"] = {name: digests[name] for name in record["files"]}
         (folder / RECORDS).write_bytes(packed_records(records))
         before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}
     copy.write_record(folder, _copied(before, ins))
@@ -287,8 +288,8 @@ def _compare(store: Store, copy: Store) -> None:
     if len(one) != len(other):
         raise StoreError(f"{store.url}: {len(one)} runs, but {len(other)} in the copy with stand-ins")
     for column in ("status", *(m for m in METRICS if m in one or m in other)):
-        here, there = (frame.get(column) for frame in (one, other))
-        if here is None or there is None or not here.equals(there):
+        original, copied = (frame.get(column) for frame in (one, other))
+        if original is None or copied is None or not original.equals(copied):
             raise UsageError(
                 f"{store.url}: with stand-ins, {column} would differ, as a name is also a word of the logs; "
                 "rename that host in a copy"

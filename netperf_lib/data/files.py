@@ -24,7 +24,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -38,6 +37,7 @@ Location = str | os.PathLike[str]
 
 _TEMPORARY = re.compile(r"\.(?:staging-|.+\.)(?P<host>[^.]*)-(?P<pid>\d+)-[0-9a-z_]{8}")
 """Name of a file or folder while it is being written."""
+_HOST = re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())[:40]
 
 T = TypeVar("T")
 
@@ -84,16 +84,12 @@ def explained(name: object) -> Iterator[None]:
 def scratch() -> Iterator[Path]:
     """A temporary folder for the duration of the block; those that killed processes left are removed first."""
     Folder(tempfile.gettempdir()).tidy(pattern=".netperf.*")
-    with tempfile.TemporaryDirectory(prefix=f".netperf.{_host()}-{os.getpid()}-") as temporary:
+    with tempfile.TemporaryDirectory(prefix=f".netperf.{_HOST}-{os.getpid()}-") as temporary:
         yield Path(temporary)
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name[:150]}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}")
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())[:40]
+    return path.with_name(f".{path.name[:150]}.{_HOST}-{os.getpid()}-{uuid4().hex[:8]}")
 
 
 def is_alive(pid: int) -> bool:
@@ -133,13 +129,7 @@ def plain_file(folder_path: Path, name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file; one that is the log of many runs is read once."""
-    state = path.stat()
-    return _sha256(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-
-
-@lru_cache(maxsize=256)
-def _sha256(path: Path, _state: tuple[int, ...]) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -151,6 +141,10 @@ class Folder:
     """Its path or URL, as used by messages and workers."""
     path: Path
     """Where it is on this machine; None for a folder elsewhere."""
+    system = pyarrow.fs.LocalFileSystem()
+    """Its pyarrow file system."""
+    each = staticmethod(map)
+    """Results of a function for many items; concurrently if each waits for the store."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -158,6 +152,10 @@ class Folder:
 
     def __repr__(self) -> str:
         return f"folder({self.url!r})"
+
+    def at(self, name: str) -> str:
+        """Return the path of a file in the file system."""
+        return str(self.path / name)
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder has this name."""
@@ -222,7 +220,7 @@ class Folder:
         """
         final = self.path / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=f".staging-{_host()}-{os.getpid()}-", dir=final.parent))
+        staged = Path(tempfile.mkdtemp(prefix=f".staging-{_HOST}-{os.getpid()}-", dir=final.parent))
         try:
             with naming(final):
                 yield staged
@@ -248,7 +246,7 @@ class Folder:
         """Remove leftovers of this machine's killed writers in a folder, except for those of other users."""
         for left in (self.path / name).glob(pattern):
             match = _TEMPORARY.fullmatch(left.name)
-            if match and match["host"] == _host() and not is_alive(int(match["pid"])):
+            if match and match["host"] == _HOST and not is_alive(int(match["pid"])):
                 with suppress(PermissionError):
                     self.remove(f"{name}/{left.name}")
 
@@ -280,14 +278,6 @@ class Folder:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-    def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
-        """A pyarrow file system, and the path of a folder in it."""
-        return pyarrow.fs.LocalFileSystem(), str(self.path / name)
-
-    def each(self, function: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
-        """Results of a function for many items; concurrently if each waits for the store."""
-        return map(function, items)
 
 
 class RemoteFolder:
@@ -321,22 +311,25 @@ class RemoteFolder:
     def __reduce__(self) -> tuple[type[RemoteFolder], tuple[str]]:
         return RemoteFolder, (self.url,)  # no credentials travel
 
+    @property
+    def system(self) -> pyarrow.fs.FileSystem:
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs))
+
     def at(self, name: str) -> str:
-        """Return the path of a file in the file system."""
         return f"{self._base}/{name}".rstrip("/")
 
-    def exists(self, name: str) -> bool:
+    def _call(self, operation: str, name: str, *arguments: Any, **options: Any) -> Any:
         with store_errors(self.url):
-            return bool(self.fs.exists(self.at(name)))
+            return getattr(self.fs, operation)(self.at(name), *arguments, **options)
+
+    def exists(self, name: str) -> bool:
+        return bool(self._call("exists", name))
 
     def read(self, name: str) -> bytes:
-        with store_errors(self.url):
-            data: bytes = self.fs.cat_file(self.at(name))
-            return data
+        return bytes(self._call("cat_file", name))
 
     def write(self, name: str, data: bytes) -> None:
-        with store_errors(self.url):
-            self.fs.pipe_file(self.at(name), data)
+        self._call("pipe_file", name, data)
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
@@ -351,19 +344,16 @@ class RemoteFolder:
             return sorted(
                 f.split("/")[0] for f in self.find(name) if f.count("/") == 1 and f.endswith(f"/{complete_with}")
             )
-        with store_errors(self.url):
-            try:
-                paths: list[str] = self.fs.ls(self.at(name), detail=False)
-            except FileNotFoundError:
-                return []
-        names = [path.rstrip("/").rpartition("/")[2] for path in paths]
+        try:
+            names = [path.rstrip("/").rpartition("/")[2] for path in self._call("ls", name, detail=False)]
+        except FileNotFoundError:
+            return []
         return sorted(n for n in names if n and not n.startswith("."))
 
     def find(self, name: str = "") -> list[str]:
         """Every file below a folder, named relative to it."""
         start = self.at(name).lstrip("/")
-        with store_errors(self.url):
-            return [f.lstrip("/").removeprefix(start).lstrip("/") for f in self.fs.find(self.at(name))]
+        return [f.lstrip("/").removeprefix(start).lstrip("/") for f in self._call("find", name)]
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
@@ -376,8 +366,8 @@ class RemoteFolder:
             yield copy
 
     def remove(self, name: str) -> None:
-        with store_errors(self.url), suppress(FileNotFoundError):
-            self.fs.rm(self.at(name), recursive=True)
+        with suppress(FileNotFoundError):
+            self._call("rm", name, recursive=True)
 
     def tidy(self, name: str) -> None:
         pass
@@ -385,9 +375,6 @@ class RemoteFolder:
     def each(self, function: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
         with ThreadPoolExecutor(16) as pool:
             yield from pool.map(function, items)
-
-    def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs)), self.at(name)
 
 
 def _fsync(path: Path) -> None:

@@ -15,11 +15,12 @@ import os
 import re
 import shutil
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -77,101 +78,76 @@ class LoggedRun:
     """Path of the log relative to the given folder, with ``/``."""
     index: int
     """Number of the run in its log, from 0."""
-    end: int | None = None
+    end: int | None
     """Last line of the run in its log, in which another run follows; None: the last line of the log."""
+    digest: str
+    """Digest of the log and of the run's position in it."""
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
-    stated: Mapping[str, Any] = field(default_factory=dict)
+    stated: Mapping[str, Any]
     """Values of the same columns in the log."""
-    addresses: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str]
     """Address in the log of ``client`` and ``server``, where a label gives its name."""
-    warnings: tuple[str, ...] = ()
+    warnings: list[str]
     """What the labels and the log do not agree on, without a contradiction."""
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the log and of the run's position in it."""
-        state = _hashed(self.path).copy()
-        state.update(str(self.index).encode())
-        return state.hexdigest()
 
     def get(self, column: str) -> Any:
         """Return the value of a column: from the log, else from its label, else None."""
         return self.stated.get(column, self.labels.get(column))
 
 
-@lru_cache(maxsize=1)
-def _hashed(path: Path) -> hashlib.blake2s:
-    """State of a digest that has read a file; the runs of a log come one after another."""
-    return hashlib.blake2s(path.read_bytes(), digest_size=6)
+LabelRows = list[tuple[str, dict[str, Any]]]
+"""Rows of a table of labels, each with where it stands."""
 
 
-class Labels:
-    """A table of labels: a row for a log or for a pattern of logs.
+def _read_labels(labels: pd.DataFrame | Location) -> tuple[str, LabelRows]:
+    """Name and rows of a table of labels: CSV as spreadsheets write it, the first sheet of an xlsx, or a DataFrame."""
+    import pandas as pd
 
-    It has a column ``file``, optionally ``run``, and a column for each label; `source` is its name in messages.
-    UsageError if a column is missing, misspelled or given twice.
-    """
+    if isinstance(labels, pd.DataFrame):
+        return "labels", _label_rows(labels, "labels")
+    path, source = Path(labels), os.fspath(labels)
+    try:
+        if path.suffix.lower() == ".xlsx":
+            return source, _label_rows(pd.read_excel(path, dtype=str), source)
+        text = _decoded(path.read_bytes())
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        separator = max(",;\t", key=first.count)
+        table = pd.read_csv(io.StringIO(text), dtype=str, sep=separator, skipinitialspace=True)
+        return source, _label_rows(table, source)
+    except ImportError:
+        raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV") from None
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{source}: cannot be read as a table of labels ({error})") from None
 
-    def __init__(self, table: pd.DataFrame, source: str = "labels") -> None:
-        self.source = source
-        names = [_column(str(c)) for c in table.columns]
-        problems = [f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1]
-        if FILE not in names:
-            problems.append(
-                f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*"
-            )
-        for i, name in enumerate(names):
-            if name in (*COLUMNS, FILE, RUN) or not table.iloc[:, i].notna().any():
-                continue
-            if wrong := _wrong_text(name):
-                problems.append(f"{source}: column {name[:60]!a}: {wrong}")
-            near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
-            if is_reserved(name):
-                problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
-            elif near:
-                problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
-        _refuse(problems)
-        cells = table.astype(object).where(table.notna(), None).to_dict("records")
-        if "started_utc" not in names:
-            clock = next((n for n in names if n not in COLUMNS and _are_times(table.iloc[:, names.index(n)])), None)
-            names = ["started_utc" if n == clock else n for n in names]
-        self.rows: list[tuple[str, dict[str, Any]]] = []
-        for number, cell in enumerate(cells, 2):  # the header is line 1
-            row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
-            row = {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()}
-            self.rows.append((f"{source}:{number}", row))
 
-    def without_log(self, used: set[str]) -> Iterator[str]:
-        """Problems of the rows that were not used."""
-        for where, row in self.rows:
-            if FILE not in row:
-                yield f"{where}: the cell {FILE!r} is empty; name a log or a pattern"
-            elif where not in used:
-                yield f"{where}: {row[FILE]!r} matches no log"
-
-    @classmethod
-    def read(cls, labels: pd.DataFrame | Location) -> Labels:
-        """Read a labels table: CSV as spreadsheets write it, or the first sheet of an xlsx; a DataFrame as it is."""
-        import pandas as pd
-
-        if isinstance(labels, pd.DataFrame):
-            return cls(labels)
-        path = Path(labels)
-        try:
-            if path.suffix.lower() == ".xlsx":
-                return cls(pd.read_excel(path, dtype=str), os.fspath(labels))
-            text = _decoded(path.read_bytes())
-            first = next((line for line in text.splitlines() if line.strip()), "")
-            separator = max(",;\t", key=first.count)
-            return cls(
-                pd.read_csv(io.StringIO(text), dtype=str, sep=separator, skipinitialspace=True), os.fspath(labels)
-            )
-        except ImportError:
-            raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV") from None
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{os.fspath(labels)}: cannot be read as a table of labels ({error})") from None
+def _label_rows(table: pd.DataFrame, source: str) -> LabelRows:
+    """Rows of a table; UsageError if a column is missing, misspelled or given twice."""
+    names = [_column(str(c)) for c in table.columns]
+    problems = [f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1]
+    if FILE not in names:
+        problems.append(f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*")
+    for i, name in enumerate(names):
+        if name in (*COLUMNS, FILE, RUN) or not table.iloc[:, i].notna().any():
+            continue
+        if wrong := _wrong_text(name):
+            problems.append(f"{source}: column {name[:60]!a}: {wrong}")
+        near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
+        if is_reserved(name):
+            problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
+        elif near:
+            problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
+    _refuse(problems)
+    cells = table.astype(object).where(table.notna(), None).to_dict("records")
+    if "started_utc" not in names:
+        clock = next((n for n in names if n not in COLUMNS and _are_times(table.iloc[:, names.index(n)])), None)
+        names = ["started_utc" if n == clock else n for n in names]
+    rows: LabelRows = []
+    for number, cell in enumerate(cells, 2):  # the header is line 1
+        row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
+        rows.append((f"{source}:{number}", {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()}))
+    return rows
 
 
 def _decoded(data: bytes) -> str:
@@ -212,7 +188,7 @@ def understand(
     files : path or iterable of paths
         Logs, folders of logs, or patterns.
     labels : DataFrame or path of a CSV file, optional
-        A row for a log or a pattern; see `Labels`.
+        A row for a log or for a pattern of logs: a column ``file``, optionally ``run``, and one for each label.
     pattern : str, optional
         Structure of the end of a log's path, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
     left_out : list, optional
@@ -224,7 +200,7 @@ def understand(
         All problems found, one line each: a row that matches no log, a log that no row matches, two rows for one log, a
         label that contradicts the log, a value that cannot be read, a log without a run.
     """
-    table = None if labels is None else Labels.read(labels)
+    source, table = ("", None) if labels is None else _read_labels(labels)
     skip = Path(labels).resolve() if isinstance(labels, str | os.PathLike) else None
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
@@ -236,7 +212,7 @@ def understand(
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
             continue
-        rows = [] if table is None else _rows_of(table, name, path)
+        rows = _rows_of(table or [], name, path)
         used |= {where for where, _ in rows}
         try:
             parsed = logs.parse(path)
@@ -244,25 +220,27 @@ def understand(
             unread.append((name, str(error), bool(rows) or path in by_name))
             continue
         if table is not None and not rows:
-            problems.append(f"{name}: no row of {table.source} matches this log; add one (its cells may be empty)")
+            problems.append(f"{name}: no row of {source} matches this log; add one (its cells may be empty)")
         logged += _runs_of(path, name, parsed, pattern, rows, problems)
-    problems += [message for _, message, asked_for in unread if asked_for or not logged]
+    problems += [message for _, message, is_named in unread if is_named or not logged]
     if left_out is not None:
-        left_out += [name for name, _, asked_for in unread if not asked_for and logged]
-    problems += [] if table is None else table.without_log(used)
-    if not named and not problems:
-        problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
-    _refuse(problems)
-    return _with_warnings(logged)
+        left_out += [name for name, _, is_named in unread if not is_named and logged]
+    for where, row in table or ():
+        if FILE not in row:
+            problems.append(f"{where}: the cell {FILE!r} is empty; name a log or a pattern")
+        elif where not in used:
+            problems.append(f"{where}: {row[FILE]!r} matches no log")
+    _refuse(problems if named or problems else [_no_logs(files)])
+    _warn_of_addresses(logged)
+    return logged
+
+
+def _no_logs(files: Location | Iterable[Location]) -> str:
+    return f"no logs in {', '.join(os.fspath(f) for f in _several(files))}"
 
 
 def _runs_of(
-    path: Path,
-    name: str,
-    parsed: Sequence[ParsedRun],
-    pattern: str | None,
-    rows: Sequence[tuple[str, Mapping[str, Any]]],
-    problems: list[str],
+    path: Path, name: str, parsed: Sequence[ParsedRun], pattern: str | None, rows: LabelRows, problems: list[str]
 ) -> Iterator[LoggedRun]:
     """Join the runs of a log and their labels: those of a row go before those of the path."""
     of_path: dict[str, Any] = {}
@@ -272,42 +250,42 @@ def _runs_of(
             of_path = matched.groupdict()
         else:
             problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
-    for index, (run, after) in enumerate(zip(parsed, [*parsed[1:], None], strict=True)):
+    content = hashlib.blake2s(path.read_bytes(), digest_size=6)
+    for index, run in enumerate(parsed):
         matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
         if len(matching) > 1:
             problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
         cells = {k: ("the path", v) for k, v in of_path.items()}
         cells |= {k: (where, v) for where, row in matching[:1] for k, v in row.items() if k not in (FILE, RUN)}
-        end = max(run.line, after.line - 1) if after else None
-        yield _logged(path, name, index, end, run, cells, problems)
-
-
-def _logged(
-    path: Path,
-    name: str,
-    index: int,
-    end: int | None,
-    run: ParsedRun,
-    cells: Mapping[str, tuple[str, Any]],
-    problems: list[str],
-) -> LoggedRun:
-    """Join a run and its labels, each given with where it is from; contradictions are added to `problems`."""
-    labelled, stated = _typed(cells, problems), _stated(run)
-    addresses: dict[str, str] = {
-        side: str(stated.pop(side))
-        for side in ("client", "server")
-        if side in labelled and is_address(stated.get(side)) and not is_address(labelled[side])
-    }
-    for column in labelled.keys() & stated.keys():
-        if not _agree(column, labelled[column], stated[column]):
-            where, value = cells[column]
-            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}")
-    if labelled.get("started_utc") and "started_utc" not in run.parameters:
-        stated.pop("started_utc", None)  # the log's clock has no zone: the label knows better
-    logged = LoggedRun(
-        path=path, name=name, index=index, end=end, parsed=run, labels=labelled, stated=stated, addresses=addresses
-    )
-    return _with_time(logged)
+        labels, stated, warnings = _typed(cells, problems), _stated(run), []
+        addresses: dict[str, str] = {
+            side: str(stated.pop(side))
+            for side in ("client", "server")
+            if side in labels and is_address(stated.get(side)) and not is_address(labels[side])
+        }
+        for column in labels.keys() & stated.keys():
+            if not _agree(column, labels[column], stated[column]):
+                where, value = cells[column]
+                problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}")
+        if labels.get("started_utc") and "started_utc" not in run.parameters:
+            stated.pop("started_utc", None)  # the log's clock has no zone: the label knows better
+        if not (index or stated.get("started_utc") or labels.get("started_utc")) and (at := _time_in(name)):
+            stated["started_utc"] = at
+            warnings.append(TIME_OF_NAME)
+        digest = content.copy()
+        digest.update(str(index).encode())
+        yield LoggedRun(
+            path=path,
+            name=name,
+            index=index,
+            end=max(run.line, parsed[index + 1].line - 1) if index + 1 < len(parsed) else None,
+            digest=digest.hexdigest(),
+            parsed=run,
+            labels=labels,
+            stated=stated,
+            addresses=addresses,
+            warnings=warnings,
+        )
 
 
 def is_address(value: Any) -> bool:
@@ -325,41 +303,27 @@ _TIME_IN_NAME = re.compile(
 )
 
 
-def _with_time(run: LoggedRun) -> LoggedRun:
-    """Take the start from the log's name, such as ``20261103-140500``, where neither log nor label gives it.
-
-    Only a log of one run is dated by its name.
-    """
-    matched = _TIME_IN_NAME.search(run.name)
-    if run.get("started_utc") is not None or run.index or matched is None:
-        return run
-    year, month, day, hour, minute, second = (int(part or 0) for part in matched.groups())
-    try:
-        at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:  # 31 February
-        return run
-    return replace(run, stated={**run.stated, "started_utc": at.isoformat()}, warnings=(*run.warnings, TIME_OF_NAME))
+def _time_in(name: str) -> str | None:
+    """The start in the name of a log of one run, such as ``20261103-140500``."""
+    if matched := _TIME_IN_NAME.search(name):
+        year, month, day, hour, minute, second = (int(part or 0) for part in matched.groups())
+        with suppress(ValueError):  # 31 February
+            return datetime(year, month, day, hour, minute, second, tzinfo=UTC).isoformat()
+    return None
 
 
-def _with_warnings(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+def _warn_of_addresses(runs: Sequence[LoggedRun]) -> None:
     """Add a warning to runs of a host that has several addresses, or shares its address with another name."""
-    names: dict[str, set[str]] = {}
-    addresses: dict[str, set[str]] = {}
-    for run in runs:
-        for side, address in run.addresses.items():
-            names.setdefault(address, set()).add(run.labels[side])
-            addresses.setdefault(run.labels[side], set()).add(address)
-    warned = []
-    for run in runs:
-        messages = list(run.warnings)
-        for side, address in run.addresses.items():
-            name = run.labels[side]
-            if len(addresses[name]) > 1:
-                messages.append(f"{side} {name!r} has several addresses: {', '.join(sorted(addresses[name]))}")
-            if len(names[address]) > 1:
-                messages.append(f"the address {address} has several names: {', '.join(sorted(names[address]))}")
-        warned.append(replace(run, warnings=tuple(dict.fromkeys(messages))))
-    return warned
+    names, addresses = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    hosts = [(run, side, address, run.labels[side]) for run in runs for side, address in run.addresses.items()]
+    for _, _, address, name in hosts:
+        names[address].add(name)
+        addresses[name].add(address)
+    for run, side, address, name in hosts:
+        if len(addresses[name]) > 1:
+            run.warnings.append(f"{side} {name!r} has several addresses: {', '.join(sorted(addresses[name]))}")
+        if len(names[address]) > 1:
+            run.warnings.append(f"the address {address} has several names: {', '.join(sorted(names[address]))}")
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -394,13 +358,11 @@ def _named(files: Location | Iterable[Location], problems: list[str]) -> list[tu
     return [(name, path) for path, name in names.items()]
 
 
-def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, Any]]]:
+def _rows_of(table: LabelRows, name: str, path: Path) -> LabelRows:
     """Rows about a log: those that name it, else those whose pattern matches it."""
     spellings = (name, PurePosixPath(name).name, path.as_posix())
-    exact = [(w, r) for w, r in table.rows if str(r.get(FILE)) in spellings]
-    if exact:
-        return exact
-    return [(w, r) for w, r in table.rows if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
+    exact = [(w, r) for w, r in table if str(r.get(FILE)) in spellings]
+    return exact or [(w, r) for w, r in table if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
 
 
 @lru_cache(maxsize=8)
@@ -536,7 +498,7 @@ def usable(runs: pd.DataFrame) -> str:
     if bad.empty:
         return f"{words}, all usable"
     each = zip(bad["error"], bad["status"], strict=True)
-    reasons = Counter(str(error or status).partition("; missing: ")[0] for error, status in each)
+    reasons = Counter(str(error or status) for error, status in each)
     frequent = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
     rarer = len(reasons) - len(frequent)
     return "; ".join(
@@ -557,8 +519,7 @@ def labels_template(files: Location | Iterable[Location]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     named = _named(files, [])
-    if not named:
-        raise UsageError(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
+    _refuse([] if named else [_no_logs(files)])
     for name, path in named:
         try:
             parsed = logs.parse(path)
@@ -707,14 +668,14 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
     metric(contrast.metric)
     problems = []
     if not any(contrast.metric in r.parsed.metrics for r in runs):
-        have = ", ".join(dict.fromkeys(name for r in runs for name in r.parsed.metrics))
-        problems.append(f"contrasts: no log gives {contrast.metric} (the logs give {have})")
+        measured = ", ".join(dict.fromkeys(name for r in runs for name in r.parsed.metrics))
+        problems.append(f"contrasts: no log gives {contrast.metric} (the logs give {measured})")
     for side in filter(None, (contrast.a, contrast.b)):
         for factor, level in side.items():
             levels = {r.get(factor) for r in runs}
             if level not in levels:
-                have = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
-                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {have})")
+                labelled = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
+                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {labelled})")
     return problems
 
 
@@ -725,7 +686,7 @@ def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[t
     they count as one, and the other one is left out.
     """
     there = set(store.run_ids())
-    names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
+    names = {(str(i["file"]), i["log"]): run_id for run_id, r in store.runs() if "log" in (i := r["imported"])}
     new: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:
@@ -775,7 +736,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int, notice: st
         hosts=hosts,
         notice=notice,
         started_utc=run.get("started_utc"),
-        warnings=[*run.warnings, *([LOCAL_TIME] if local else [])],
+        warnings=[*dict.fromkeys(run.warnings), *([LOCAL_TIME] if local else [])],
         log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
         | ({"lines": [run.parsed.line, run.end]} if run.index or run.end else {}),
         imported={"file": run.name, "log": run.digest},

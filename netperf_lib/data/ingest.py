@@ -14,7 +14,7 @@ import hashlib
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
@@ -27,7 +27,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ..errors import ParseError, StoreError
-from ..metrics import METRICS, plural
+from ..metrics import plural
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
@@ -60,13 +60,6 @@ def reader_version() -> str:
         sources += [Path(module.__file__)] if module.__file__ else []
     digests = "".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in sources)
     return hashlib.sha256(digests.encode()).hexdigest()[:12]
-
-
-def generation_of(store: Store, places: Mapping[str, str], digests: Mapping[str, set[str]]) -> str:
-    """Digest of all that the parts of a block are made from; the runs are given with their folders."""
-    runs = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(places.items())]
-    source = orjson.dumps([reader_version(), SCHEMA_VERSION, store.experiment, runs])
-    return hashlib.sha256(source).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -132,8 +125,7 @@ class Tables:
         """Parts of a table by the name of their block."""
         files = self.at.files
         names = [n for n in files.names(f"tables/{table}") if n.endswith(_SUFFIX)]
-        system, base = files.arrow(f"tables/{table}")
-        parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in names}
+        parts = {n.removesuffix(_SUFFIX): Part(files.at(f"tables/{table}/{n}"), files.system) for n in names}
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
         list(files.each(lambda part: part.schema, parts.values()))  # read and kept
@@ -152,8 +144,16 @@ class Tables:
         others = {table: self.parts(table) for table in details}
         for block, places in self.blocks.items():
             footer = runs[block].footer if block in runs else {}
-            generation = generation_of(self.store, places, digests)
-            fresh = footer.get("generation") == generation and not self._repaired(footer.get("refused", {}), places)
+            # digest of all that the parts of the block are made from
+            source = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(places.items())]
+            content = orjson.dumps([reader_version(), SCHEMA_VERSION, self.store.experiment, source])
+            generation = hashlib.sha256(content).hexdigest()[:16]
+            fresh = footer.get("generation") == generation
+            for run_id, digest in footer.get("refused", {}).items() if fresh else ():
+                data = b""  # a record that was refused may have been repaired
+                with suppress(OSError):
+                    data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
+                fresh &= hashlib.sha256(data).hexdigest() == digest
             if not fresh or any(
                 block not in parts or parts[block].footer.get("generation") != generation
                 for table, parts in others.items()
@@ -161,16 +161,6 @@ class Tables:
             ):
                 self.behind[block] = generation
         return self
-
-    def _repaired(self, refused: Mapping[str, str], places: Mapping[str, str]) -> bool:
-        """Whether the record of a run that was refused is not the one that was read."""
-        for run_id, digest in refused.items():
-            data = b""
-            with suppress(OSError):
-                data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
-            if hashlib.sha256(data).hexdigest() != digest:
-                return True
-        return False
 
 
 def current(store: Store, table: TableName) -> Tables:
@@ -192,7 +182,7 @@ def current(store: Store, table: TableName) -> Tables:
     warnings.warn(
         f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; a user with write "
         "access can build them for everyone with `npl ingest`",
-        stacklevel=4,
+        stacklevel=5,
     )
     _elsewhere[store.location] = Store(_until_exit.enter_context(scratch()), store.experiment)
     return current(store, table)
@@ -256,8 +246,12 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
     ]
     total, done = sum(len(places) for _, _, _, places, _ in tasks), 0
     for tables in several:
-        if tables.blocks:
-            _remove_others(tables)
+        files = tables.at.files
+        for table in SCHEMAS if tables.blocks else ():
+            files.tidy(f"tables/{table}")
+            for name in files.names(f"tables/{table}"):  # parts without raw runs, such as those of version 0.1
+                if name.removesuffix(_SUFFIX) not in tables.blocks:
+                    files.remove(f"tables/{table}/{name}")
     for (_, _, _, places, _), _ in run_all(make_part, tasks, workers):
         done += len(places)
         if progress:
@@ -267,75 +261,45 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
     return done
 
 
-def _remove_others(tables: Tables) -> None:
-    """Remove parts of blocks that have no raw runs, such as those written by version 0.1, and half-written files."""
-    files = tables.at.files
-    for table in SCHEMAS:
-        files.tidy(f"tables/{table}")
-        for name in files.names(f"tables/{table}"):
-            if name.removesuffix(_SUFFIX) not in tables.blocks:
-                files.remove(f"tables/{table}/{name}")
-
-
 def make_part(store: Store, into: Store, block: str, places: Mapping[str, str], generation: str) -> None:
-    """Read the runs of a block, given with their folders, and write its part of every table."""
+    """Read the runs of a block, given with their folders, and write its part of every table.
+
+    Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
+    were damaged or changed gets a row that says so, without figures.
+    """
     files, name = into.files, f"{block}{_SUFFIX}"
     rows: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
     content: dict[str, Any] = {"generation": generation}
-    footer = {"netperf_part": orjson.dumps(content).decode()}
     with ExitStack() as stack:
         writers = {
             table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
             for table in DETAIL
         }
-        for row, parsed, is_refused in read_runs(store, places):
-            if is_refused:
-                refused[row["run_id"]] = row["raw_sha256"]
-            rows.append(row)
-            for table, some in detail(store.experiment, row["run_id"], parsed):
-                writers[table].add(some)
-        _name_missing(rows)
-        tables = [table for table, writer in writers.items() if writer.finish(footer)]
+        for raw, run_ids in store.raw_folders(places):
+            data = b""
+            with suppress(FileNotFoundError, ValueError):
+                data = raw.data
+            same = {"experiment": store.experiment, "reader_version": reader_version(), "raw_path": f"raw/{raw.name}"}
+            same["raw_sha256"] = hashlib.sha256(data).hexdigest()
+            for run_id in run_ids:
+                row, parsed = _read_run(raw, run_id)
+                rows.append(row | same | {"run_id": run_id})
+                if parsed is None:
+                    refused[run_id] = same["raw_sha256"]
+                for table, some in detail(store.experiment, run_id, parsed or ()):
+                    writers[table].add(some)
+        tables = [table for table, writer in writers.items() if writer.finish(content)]
     for table in DETAIL:
         if table not in tables:
             files.remove(f"tables/{table}/{name}")
     with PartWriter("runs", partial(files.new_file, f"tables/runs/{name}")) as writer:
         writer.add(runs_table(rows))
-        content |= {"reader": reader_version(), "tables": tables, "refused": refused}
-        writer.finish({"netperf_part": orjson.dumps(content).decode()})
+        writer.finish(content | {"reader": reader_version(), "tables": tables, "refused": refused})
 
 
-def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
-    """Add to the error of every partial run the metrics that it lacks: those of the good runs of its test."""
-    measured_by: dict[tuple[Any, ...], dict[str, None]] = {}
-    for row in rows:
-        if row["status"] == "ok":
-            measured = [name for name in METRICS if row.get(name) is not None]
-            measured_by.setdefault((row.get("tool"), row.get("test")), {}).update(dict.fromkeys(measured))
-    for row in rows:
-        if row["status"] == "partial" and (lacking := measured_by.get((row.get("tool"), row.get("test")))):
-            row["error"] = f"{row['error']}; missing: {', '.join(m for m in lacking if row.get(m) is None)}"
-
-
-def read_runs(store: Store, places: Mapping[str, str]) -> Iterator[tuple[dict[str, Any], list[ParsedRun], bool]]:
-    """Read raw runs, given with their folders: the row of each, what its logs say, and whether it was refused.
-
-    Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
-    were damaged or changed gets a row that says so, without figures.
-    """
-    for raw, run_ids in store.raw_folders(places):
-        data = b""
-        with suppress(FileNotFoundError, ValueError):
-            data = raw.data
-        same = {"experiment": store.experiment, "reader_version": reader_version(), "raw_path": f"raw/{raw.name}"}
-        same["raw_sha256"] = hashlib.sha256(data).hexdigest()
-        for run_id in run_ids:
-            row, parsed, refused = _read_run(raw, run_id)
-            yield row | same | {"run_id": run_id}, parsed, refused
-
-
-def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedRun], bool]:
+def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedRun] | None]:
+    """The row of a run, and what its logs say; None for a run that is refused."""
     parsed: list[ParsedRun] = []
     try:
         if raw.change:
@@ -361,19 +325,16 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             raise
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        return _refused(run_id, f"raw/{raw.name}: the record or a log is damaged ({why})"), [], True
-    return row, parsed, False
+        # the facts in its name
+        patterns = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
+        matches = {name: re.search(pattern, run_id) for name, pattern in patterns.items()}
+        numbers = {name: int(match[1]) if match else None for name, match in matches.items()}
+        text = f"raw/{raw.name}: the record or a log is damaged ({why})"
+        return {"status": "failed", "error": text, "warnings": [], **numbers}, None
+    return row, parsed
 
 
 @lru_cache(maxsize=16)
 def _imported(path: Path, _digest: str) -> list[ParsedRun]:
     """Read a log that several runs share once."""
     return logs.parse_ends(path)
-
-
-def _refused(run_id: str, why: str) -> dict[str, Any]:
-    """Return the row of a run that cannot be read: the facts in its name, and the reason."""
-    patterns = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
-    matches = {name: re.search(pattern, run_id) for name, pattern in patterns.items()}
-    numbers = {name: int(match[1]) if match else None for name, match in matches.items()}
-    return {"status": "failed", "error": why, "warnings": [], **numbers}

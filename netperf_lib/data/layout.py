@@ -32,7 +32,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -77,19 +76,6 @@ _MOST_RECORDS = 1 << 28
 _DEPLOYMENTS = TypeAdapter(Deployment)
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True, slots=True)
-class RunState:
-    """The state of a run, known without reading its logs."""
-
-    run_id: str
-    attempt: int
-    status: str
-    trial: str
-    """Run id of the trial, without the attempt."""
-    record: Mapping[str, Any]
-    """Its run.json."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,26 +241,20 @@ class Store:
     @property
     def hosts_dir(self) -> Path:
         """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
-        return _made(self.path / "hosts")
-
-    @property
-    def log_file(self) -> Path:
-        """Log file of the collector."""
-        return _made(self.path) / "collect.log"
+        (self.path / "hosts").mkdir(parents=True, exist_ok=True)
+        return self.path / "hosts"
 
     @property
     def token(self) -> str:
         """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
-        file, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
+        location = f"{socket.gethostname()}:{self.path.resolve()}"
         with suppress(OSError, ValueError):
-            drawn, _, where = file.read_text("utf-8").partition(" ")
-            if where in ("", here):
-                return drawn
-        drawn = secrets.token_hex(8)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(f"{drawn} {here}", "utf-8")
-        draft.replace(file)
-        return drawn
+            token, _, written_at = self.files.read("token").decode().partition(" ")
+            if written_at in ("", location):
+                return token
+        token = secrets.token_hex(8)
+        self.files.write("token", f"{token} {location}".encode())
+        return token
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
@@ -319,7 +299,7 @@ class Store:
         """Return what was declared before the first run and what was added later."""
         with explained(f"{self.url}/experiment.yaml"):
             text = self.files.read("experiment.yaml")
-            written = Experiment.model_validate(_shown(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
+            written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         document = self.read_plan() or {}
         plan = _Plan.model_validate(document)
         added = [(a.utc, a.contrast) for a in plan.added]
@@ -355,7 +335,7 @@ class Store:
         if not self.files.exists("experiment.yaml") or not self.run_ids():
             return None
         plan = self.read_plan() or {"trials": []}
-        measured = {s.trial for s in self.runs()}
+        measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declaration().experiment
         same = _fixed(declared) == _fixed(experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
@@ -367,13 +347,12 @@ class Store:
         with self.lock():
             self.files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
             self.path.rename(aside)
-            self._claim = None
-        self.frozen = None
+            self._claim = self.frozen = None
         return aside
 
     def dated(self) -> Path:
         """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""
-        started = [str(t) for s in self.runs() if (t := s.record.get("started_utc"))]
+        started = [str(t) for _, record in self.runs() if (t := record.get("started_utc"))]
         stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
         return self.path.with_name(f"{self.experiment}-{stamp}")
 
@@ -386,8 +365,8 @@ class Store:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
-        frozen = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
-        self._write_json("plan.json", {**plan, **frozen})
+        before = self.read_plan() or {}
+        self._write_json("plan.json", {**plan, **{k: before[k] for k in ("frozen", "added") if k in before}})
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -430,7 +409,7 @@ class Store:
             except FileNotFoundError:
                 return None
         if b"\\" in text or CONTROL.search(text.decode()):  # nowhere else can a control character be
-            document = _shown(document)
+            document = _without_controls(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
         return document
@@ -446,9 +425,8 @@ class Store:
         what was excluded. The files in ``digests`` fix every record, and a record every log.
         """
         digests = self.digests()
-        placed = {n: match[1] for n in self.files.names("hosts") if (match := _DEPLOYMENT.fullmatch(n))}
-        blocks = {f"hosts/{n}": f"d{number}" for n, number in placed.items()}
-        blocks |= {f"digests/{n}": n for n in self.files.names("digests")}
+        blocks = {f"digests/{n}": n for n in self.files.names("digests")}
+        blocks |= {f"hosts/{n}": f"d{m[1]}" for n in self.files.names("hosts") if (m := _DEPLOYMENT.fullmatch(n))}
         names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
         names += sorted(blocks, key=lambda name: blocks[name])
         names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]  # as version 0.1 kept them
@@ -478,15 +456,8 @@ class Store:
         if self._claim is not None:
             yield
             return
-        claim = orjson.dumps(
-            {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "since_utc": _now(),
-                "started": status_of(os.getpid(), _START),
-            }
-            | {"id": uuid4().hex}
-        )
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now()}
+        claim = orjson.dumps(holder | {"started": status_of(os.getpid(), _START), "id": uuid4().hex})
         for _ in range(3):
             try:
                 self._disk.create(_CLAIM, claim)
@@ -508,11 +479,11 @@ class Store:
 
     def _replace_dead_claim(self) -> None:
         try:
-            there = self.files.read(_CLAIM)
+            claim = self.files.read(_CLAIM)
         except FileNotFoundError:
             return  # it has just ended
         try:
-            holder = orjson.loads(there)
+            holder = orjson.loads(claim)
             host, pid, since, started = (holder[k] for k in ("host", "pid", "since_utc", "started"))
         except (ValueError, KeyError, TypeError):
             raise StoreError(
@@ -526,17 +497,13 @@ class Store:
                 f"{self.url}: another collector is at work here (process {pid} on {host}, since {since}); wait for it "
                 f"or stop it; if that machine is gone, remove {self.url}/{_CLAIM}"
             )
-        if self.files.read(_CLAIM) == there:
+        if self.files.read(_CLAIM) == claim:
             self.files.remove(_CLAIM)
 
     def _check_claim(self) -> None:
-        if self._claim is None:
-            return
-        try:
-            if self.files.read(_CLAIM) == self._claim:
+        with suppress(FileNotFoundError):
+            if self._claim is None or self.files.read(_CLAIM) == self._claim:
                 return
-        except FileNotFoundError:
-            pass
         raise StoreError(
             f"{self.url}: the claim of this collector ({_CLAIM}) was removed; another one may be at work, "
             "so nothing more is written here"
@@ -615,42 +582,30 @@ class Store:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
         places: dict[str, str] = {}
         for name in self.folders(warn=warn):
-            places |= dict.fromkeys(self.imported(name), name) if name.startswith(IMPORT) else {name: name}
+            places |= dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
         return dict(sorted(places.items()))
 
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""
         return list(self.places())
 
-    def imported(self, name: str) -> Mapping[str, dict[str, Any]]:
-        """Return the records of the runs in a folder of imported logs, by their ids."""
+    def records(self, name: str) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
+        file = f"raw/{name}/{RECORDS if name.startswith(IMPORT) else RECORD}"
         try:
-            return imported_records(self.files.read(f"raw/{name}/{RECORDS}"))
+            data = self.files.read(file)
+            records = imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
+            for record in records.values():
+                _ = int(record["attempt"]), record["status"]
         except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
-            raise self._damaged(f"{name}/{RECORDS}", error) from None
+            why = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise StoreError(f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy") from None
+        return records
 
-    def run(self, run_id: str) -> dict[str, Any]:
-        """Return the record of a run that has a folder of its own; StoreError if it is missing or damaged."""
-        try:
-            return read_record(self.files.read(f"raw/{run_id}/{RECORD}"))
-        except (OSError, ValueError) as error:
-            raise self._damaged(f"{run_id}/{RECORD}", error) from None
-
-    def _damaged(self, name: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.url}/raw/{name}: cannot be read ({error}); restore the folder from a copy")
-
-    def runs(self) -> Iterator[RunState]:
-        """Every complete run, without reading its logs."""
-        places = self.places()
-        own = [run_id for run_id, folder in places.items() if folder == run_id]
-        several = (self.imported(name).items() for name in sorted(set(places.values()) - set(places)))
-        for run_id, record in chain(zip(own, self.files.each(self.run, own), strict=True), *several):
-            try:
-                attempt, status = int(record["attempt"]), str(record["status"])
-            except (KeyError, TypeError, ValueError) as error:
-                wrong = ValueError(f"attempt or status: {error!r}")
-                raise self._damaged(f"{places[run_id]}/{RECORD}", wrong) from None
-            yield RunState(run_id, attempt, status, trial_of(run_id), record)
+    def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every complete run with its record, without reading its logs."""
+        for records in self.files.each(self.records, self.folders()):
+            yield from records.items()
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
@@ -667,18 +622,13 @@ class Store:
         return causes
 
 
-def _shown(document: Any) -> Any:
+def _without_controls(document: Any) -> Any:
     """A document without control characters: it may come from anybody, and what it says is shown."""
     if isinstance(document, dict):
-        return {_shown(key): _shown(value) for key, value in document.items()}
+        return {_without_controls(key): _without_controls(value) for key, value in document.items()}
     if isinstance(document, list):
-        return [_shown(value) for value in document]
+        return [_without_controls(value) for value in document]
     return visible(document) if isinstance(document, str) else document
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _now() -> str:
@@ -761,8 +711,8 @@ def experiments(root: Location) -> list[str]:
     with explained(root):
         files = folder(opened(root))
         names = files.names()
-        there = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
-        return [f"{files.url}/{n}" for n, is_one in zip(names, there, strict=True) if is_one]
+        complete = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
+        return [f"{files.url}/{n}" for n, is_complete in zip(names, complete, strict=True) if is_complete]
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:

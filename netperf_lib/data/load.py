@@ -20,10 +20,10 @@ from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..metrics import METRICS, PAGES
 from .files import Location, explained
-from .ingest import Part, Tables, current
+from .ingest import Part, current
 from .layout import Declaration, Store, is_experiment, stores
 from .shipped import located
-from .tables import SCHEMAS, TableName, conformed, unified
+from .tables import SCHEMAS, TableName, unified
 
 Places = Location | Iterable[Location]
 
@@ -60,7 +60,7 @@ class Results:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The table of runs, one row each, sorted by round; a missing value is null."""
-        return _noticed(_frame(self.store, "runs"), self.instead)
+        return _frame(self.store, "runs", self.instead)
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -219,13 +219,6 @@ def read(location: Location) -> Results | Fleet:
     return Fleet(str(location), tuple(Results(store) for store in stores(location)))
 
 
-def _noticed(frame: pd.DataFrame, notice: str | None) -> pd.DataFrame:
-    """Put a notice behind the one that belongs to the data, whose beginning stands in every figure."""
-    if notice:
-        attach(frame, notice=" ".join(filter(None, (attached(frame).notice, notice))))
-    return frame
-
-
 def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several combined.
 
@@ -255,55 +248,48 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     """
     if isinstance(path, str | os.PathLike):
         location, notice = located(path)
-        return _noticed(_frame(Store.at(location), table), notice)
+        return _frame(Store.at(location), table, notice)
     frames = [_frame(store, table) for store in stores(path)]
     return joined(frames)
 
 
-def _frame(store: Store, table: TableName) -> pd.DataFrame:
-    """Return a table of an experiment as a data frame."""
-    _known(table)
+def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.DataFrame:
+    """Return a table of an experiment as a data frame; a further notice comes behind those of the data."""
     with explained(store.url):
-        tables = current(store, table)
-        parts = _parts(tables, table)
+        parts = _parts(store, table)
         schema = unified((part.schema for part in parts), table)
-        rows = store.files.each(lambda part: conformed(part.read(), schema), parts)
-        data = pa.concat_tables([schema.empty_table(), *rows])
+        # what a part lacks is null
+        rows = store.files.each(Part.read, parts)
+        data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(schema.names)
         if table == "runs":
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
             data = data.append_column("excluded", excluded)
-        frame = data_frame(data)
+        frame, declared = data_frame(data), store.declaration()
         if table == "runs":
             frame = frame.sort_values(_ORDER, ignore_index=True)
-            notices = sorted(frame["notice"].dropna().unique())
             attach(
                 frame,
-                notice=" ".join(notices) or None,
+                notice=" ".join(sorted(frame["notice"].dropna().unique())) or None,
                 looked=bool((store.read_plan() or {}).get("looked")),
                 failed_claims=tuple(c for c in store.claims() if c["holds"] is False),
             )
-        declared = store.declaration()
-        if table == "runs":
             declared = _untouched(declared, frame)
-        attach(frame, declared=declared.experiment.model_dump(mode="json"), added=len(declared.added), path=store.url)
+        declaration = declared.experiment.model_dump(mode="json")
+        every = " ".join(filter(None, (attached(frame).notice, notice))) or None
+        attach(frame, declared=declaration, added=len(declared.added), path=store.url, notice=every)
     return frame
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
-    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = _visible(table).to_pandas(types_mapper=types.get)
-    return frame
-
-
-def _visible(table: pa.Table) -> pa.Table:
-    """Show the control characters of labels, which a folder of others may hold, wherever the table is shown."""
-    for i, column in enumerate(table.schema):
+    for i, column in enumerate(table.schema):  # labels of others may hold control characters
         if pa.types.is_string(column.type) and CONTROL.search("\n".join(table[i].unique().drop_null().to_pylist())):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
-    return table
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
+    return frame
 
 
 def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
@@ -315,16 +301,15 @@ def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
     return replace(declared, experiment=experiment, added=(*later, *declared.added))
 
 
-def _known(table: str) -> None:
+def _parts(store: Store, table: TableName, *, may_be_empty: bool = False) -> list[Part]:
+    """Return the parts of a table with all runs in them; StoreError if nothing was measured."""
     if table not in SCHEMAS:
         raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
-
-
-def _parts(tables: Tables, table: TableName) -> list[Part]:
+    tables = current(store, table)
     runs = tables.parts("runs")
-    if not runs:
-        raise StoreError(f"{tables.store.url}: nothing was measured here yet; run `npl collect` first")
-    return [part for block, part in tables.parts(table).items() if block in runs]
+    if not runs and not may_be_empty:
+        raise StoreError(f"{store.url}: nothing was measured here yet; run `npl collect` first")
+    return list(runs.values()) if table == "runs" else [p for block, p in tables.parts(table).items() if block in runs]
 
 
 def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
@@ -355,7 +340,6 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
     >>> npl.scan("data/recorded/lab-full").count_rows()
     264
     """
-    _known(table)
     chosen = stores(path)
     layout = ds.ParquetFileFormat(
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -364,15 +348,12 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
     left_out: ds.Expression | None = None
     for store in chosen:
         with explained(store.url):
-            tables = current(store, table)
-            here = ds.field("experiment") == store.experiment
-            if not tables.blocks and not tables.parts("runs") and len(chosen) > 1:
-                continue
-            for part in _parts(tables, table):
-                fragments.append(layout.make_fragment(part.path, part.system, partition_expression=here))
+            rows = ds.field("experiment") == store.experiment
+            for part in _parts(store, table, may_be_empty=len(chosen) > 1):
+                fragments.append(layout.make_fragment(part.path, part.system, partition_expression=rows))
                 schemas.append(part.schema)
             if not excluded and (causes := store.exclusions()):
-                these = here & ds.field("run_id").isin(list(causes))
+                these = rows & ds.field("run_id").isin(list(causes))
                 left_out = these if left_out is None else left_out | these
     dataset = ds.FileSystemDataset(fragments, unified(schemas, table), layout)
     return dataset if left_out is None else dataset.filter(~left_out)

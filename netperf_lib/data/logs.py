@@ -59,7 +59,7 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
         # not `Path.open`: thousands of small files, and every microsecond counts
-        with open(name, "rb", buffering=0, opener=_open_at_once) as f:
+        with open(name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)) as f:
             status = os.fstat(f.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ParseError("not a regular file; to read a pipe, pass it as standard input", file=name)
@@ -105,11 +105,8 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
     return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
 
 
-def _open_at_once(name: str, flags: int) -> int:
-    """Open a file without waiting for the other end of a pipe."""
-    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-
-
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""Flag that opens a file without waiting for the other end of a pipe."""
 _TOO_LARGE = f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
 _GZIP = b"\x1f\x8b"
 _PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
@@ -128,24 +125,20 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
             raise ParseError(_TOO_LARGE, file=name)
     else:
         try:
-            data = _gunzipped(file, name)
+            data = b""
+            with gzip.open(file) as unpacked:
+                size = 0  # it may unpack to a thousandfold: nothing is held before that is known
+                while piece := unpacked.read(1 << 20):
+                    size += len(piece)
+                    if size > MOST:
+                        raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+                unpacked.seek(0)
+                data = unpacked.read()
         except (OSError, EOFError, zlib.error) as e:
             raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
     if data[257:262] == b"ustar":
         raise ParseError("packed by tar; unpack it first", file=name)
     return data
-
-
-def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
-    """Unpack gzip; of more than `MOST` nothing is held before that is known, as it unpacks to a thousandfold."""
-    with gzip.open(file) as unpacked:
-        size = 0
-        while piece := unpacked.read(1 << 20):
-            size += len(piece)
-            if size > MOST:
-                raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
-        unpacked.seek(0)
-        return unpacked.read()
 
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")
@@ -162,15 +155,15 @@ def parse_ends(client: Path, server: Path | None = None, *, tool: str | None = N
     without this information does not fail the client's run, but adds a warning.
     """
     runs = parse(client, tool=tool)
-    lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
+    lacking = [
+        i
+        for i, run in enumerate(runs)
+        if run.status == "ok" and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
+        if "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
+    ]
     if len(lacking) == 1 and server is not None:
         runs[lacking[0]] = _with_received(runs[lacking[0]], server, tool=tool)
     return runs
-
-
-def _knows_only_sent(run: ParsedRun) -> bool:
-    only = "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
-    return only and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
 
 
 def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedRun:
@@ -184,7 +177,9 @@ def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedR
     else:
         problems += (f"{server.name}: {w}" for r in heard for w in r.warnings)
         one = heard[0]
-        if len(heard) > 1 or (one.status == "ok" and not _same_test(run, one)):
+        a, b = ({"protocol": None, "direction": None, **r.parameters, "tool": r.tool} for r in (run, one))
+        same = all(None in (a[k], b[k]) or a[k] == b[k] for k in ("tool", "protocol", "direction"))
+        if len(heard) > 1 or (one.status == "ok" and not same):
             problems.append(f"{unknown}: it holds another test than the client's, or several")
         elif one.status != "ok":
             problems.append(f"{unknown}: {one.error}")
@@ -192,11 +187,6 @@ def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedR
             metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
     warnings = dict.fromkeys((*run.warnings, *problems))
     return replace(run, metrics=metrics | dict(run.metrics), warnings=tuple(warnings))
-
-
-def _same_test(run: ParsedRun, other: ParsedRun) -> bool:
-    keys = [k for k in ("protocol", "direction") if k in run.parameters and k in other.parameters]
-    return run.tool == other.tool and all(run.parameters[k] == other.parameters[k] for k in keys)
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")

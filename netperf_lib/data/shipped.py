@@ -20,8 +20,8 @@ def shipped(*parts: str) -> Path:
 
     A checkout has it next to the package; a wheel contains a copy.
     """
-    beside = PACKAGE_FOLDER.parent.joinpath(*parts)
-    return beside if beside.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
+    in_checkout = PACKAGE_FOLDER.parent.joinpath(*parts)
+    return in_checkout if in_checkout.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
 
 
 def recorded() -> Path:
@@ -47,13 +47,14 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     text = os.fspath(path)
     if "://" in text or Path(text).is_absolute():
         return path, None
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    working = Path.cwd()
+    for folder in (working, *working.parents):
         if (folder / text / "experiment.yaml").is_file():
-            return (path if folder == here else folder / text), None
+            return (path if folder == working else folder / text), None
     if Path(text).parts[:2] == ("data", "recorded") and (packaged := shipped(*Path(text).parts)).exists():
         return packaged, None  # a notebook of a wheel, which has no checkout around it
-    if Path(text) != DEFAULT or not _in_notebook():
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    if Path(text) != DEFAULT or kernel is None or not kernel.IPKernelApp.initialized():  # not in a notebook
         return path, None
     if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
         return PACKAGE_FOLDER.parent / DEFAULT, None
@@ -68,9 +69,3 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
 @cache
 def _print_once(notice: str) -> None:
     print(notice)
-
-
-def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
-    kernel = sys.modules.get("ipykernel.kernelapp")
-    return kernel is not None and kernel.IPKernelApp.initialized()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -96,7 +97,18 @@ class PartWriter(ExitStack):
 
     def _flush(self, rows: int) -> None:
         if self._rows:
-            self._waiting.append(_joined(self._table, self._rows))
+            arrays, several = [], self._rows
+            runs = pa.array(np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several]))
+            for f in SCHEMAS[self._table]:
+                if f.name in ("run_id", "experiment"):  # held once for each run
+                    names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
+                    arrays.append(names.take(runs))
+                    continue
+                parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
+                alike = all(isinstance(values, np.ndarray) for values in parts)
+                values = np.concatenate(parts) if alike else [v for values in parts for v in values]
+                arrays.append(pa.array(values, f.type, from_pandas=True))
+            self._waiting.append(pa.Table.from_arrays(arrays, names=SCHEMAS[self._table].names))
             self._rows = []
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
@@ -123,13 +135,14 @@ class PartWriter(ExitStack):
         remaining = waiting.slice(rows)
         self._waiting, self._count = [remaining], remaining.num_rows
 
-    def finish(self, metadata: Mapping[str, str]) -> bool:
+    def finish(self, footer: Mapping[str, Any]) -> bool:
         """Write the remaining rows and the footer; return whether there were rows, and so a file."""
         if self._count:
             self._flush(self._count)
         if self._writer is None:
             return False
-        self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION), **metadata})
+        content = {"netperf_schema": str(SCHEMA_VERSION), "netperf_part": orjson.dumps(footer).decode()}
+        self._writer.add_key_value_metadata(content)
         self.close()
         return True
 
@@ -159,48 +172,21 @@ def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterato
         if run.samples_count:
             for batch in run.samples():
                 for start in range(0, len(batch["t_s"]), GROUP_ROWS):
-                    some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
-                    yield "samples", RunRows(experiment, run_id, _rounded(some))
-
-
-def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    t = np.round(np.asarray(batch["t_s"], np.float64) * _T_GRID) / _T_GRID
-    bits = np.asarray(batch["latency_us"], np.float32).view(np.uint32)
-    half = np.uint32(1 << (_LATENCY_BITS - 1))
-    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-    return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)}
-
-
-def _joined(table: TableName, several: Sequence[RunRows]) -> pa.Table:
-    """Rows of several runs as one table."""
-    runs = np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
-    arrays = []
-    for f in SCHEMAS[table]:
-        if f.name in ("run_id", "experiment"):  # held once for each run
-            names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
-            arrays.append(names.take(pa.array(runs)))
-            continue
-        parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
-        alike = all(isinstance(values, np.ndarray) for values in parts)
-        values = np.concatenate(parts) if alike else [v for values in parts for v in values]
-        arrays.append(pa.array(values, f.type, from_pandas=True))
-    return pa.Table.from_arrays(arrays, names=SCHEMAS[table].names)
+                    t, latency = (batch[name][start : start + GROUP_ROWS] for name in ("t_s", "latency_us"))
+                    bits = np.asarray(latency, np.float32).view(np.uint32)
+                    half = np.uint32(1 << (_LATENCY_BITS - 1))
+                    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
+                    rounded = np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)
+                    at = np.round(np.asarray(t, np.float64) * _T_GRID) / _T_GRID
+                    columns = {"t_s": at, "latency_us": rounded}
+                    yield "samples", RunRows(experiment, run_id, columns)
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
     """Return the union of the columns of parts: the known ones first, then labels, which are text."""
-    schema_of_table, labels = SCHEMAS[table], set()
-    for schema in schemas:
-        if table == "runs":
-            labels |= set(dimensions(schema.names)) - set(schema_of_table.names)
-    return pa.schema([*schema_of_table, *(pa.field(name, pa.string()) for name in sorted(labels))])
-
-
-def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert a part to the columns of `schema`; those that it lacks are null."""
-    present = set(table.column_names)
-    columns = [table[f.name].cast(f.type) if f.name in present else pa.nulls(table.num_rows, f.type) for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    names = {name for schema in schemas for name in schema.names} if table == "runs" else ()
+    labels = sorted(set(dimensions(names)) - set(SCHEMAS[table].names))
+    return pa.schema([*SCHEMAS[table], *((name, pa.string()) for name in labels)])
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
@@ -249,7 +235,9 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["command"] = " ".join(map(str, record["commands"]["client"]))
-    row["started_utc"] = _utc(record.get("started_utc"))
+    started = record.get("started_utc")
+    at = datetime.fromisoformat(str(started)) if started else None
+    row["started_utc"] = at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
     row["tool_version"] = (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
@@ -283,8 +271,3 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     triples = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in limits]
     sizes = [int(f[2]) for f in triples if len(f) == 3 and f[2].isdecimal()]
     return min(sizes) if len(sizes) == 2 else None
-
-
-def _utc(text: Any) -> datetime | None:
-    at = datetime.fromisoformat(str(text)) if text else None
-    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import Any
 
 from ..errors import StoreError, UsageError
-from .files import Folder, Location, RemoteFolder, explained, is_url, store_errors
+from .files import Location, RemoteFolder, explained, is_url, store_errors
 from .layout import RECORD, Store, stores
 
 _COPIED = re.compile(
@@ -97,15 +97,9 @@ def _missing(source: Store, target: Store) -> list[str]:
 
 def _transfer(source: Store, target: Store, names: Sequence[str]) -> None:
     """Copy files between this machine and a store, many at a time."""
-    remote, disk = source.files, target.files
-    upload = isinstance(disk, RemoteFolder)
-    if upload:
-        remote, disk = disk, remote
-    assert isinstance(remote, RemoteFolder)
-    assert isinstance(disk, Folder)
-    theirs, ours = [remote.at(n) for n in names], [str(Path(disk.path, n)) for n in names]
+    upload = isinstance(target.files, RemoteFolder)
+    remote: Any = target.files if upload else source.files
     with store_errors(remote.url):
-        if names and upload:
-            remote.fs.put(ours, theirs)
-        elif names:
-            remote.fs.get(theirs, ours)
+        if names:
+            copy = remote.fs.put if upload else remote.fs.get
+            copy([source.files.at(n) for n in names], [target.files.at(n) for n in names])

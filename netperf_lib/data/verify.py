@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
@@ -89,24 +89,24 @@ def _root(store: Store, root: str | None) -> Iterator[str]:
 def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list[str]:
     """Problems of an experiment."""
     problems: list[str] = []
+    content: dict[str, Any] = {}
+    parts: dict[str, Callable[[], Any]] = {"hosts": store.deployments, "raw": store.places}
+    for part, read in {**parts, "digests": store.digests, "exclusions.json": store.exclusions}.items():
+        with _collecting(problems), explained(f"{store.url}/{part}"):
+            content[part] = read()
     plan, frozen = _documents(store, problems)
-    placed: Mapping[int, Mapping[str, Any]] = {}
-    with _collecting(problems), explained(f"{store.url}/hosts"):
-        placed = store.deployments()
-    try:
-        with explained(store.url):
-            places = store.places()
-    except NetperfError as error:  # the records of an import
-        return [*problems, str(error)]
-    digests: dict[str, set[str]] = {}
-    with _collecting(problems), explained(f"{store.url}/digests"):
-        digests = store.digests()
+    if "raw" not in content:  # the records of an import
+        return problems
+    places, digests, placed = content["raw"], content.get("digests", {}), content.get("hosts", {})
     problems += _folders(store, set(places.values()), digests)
-    imports = _imports(store, sorted({name for name in places.values() if name.startswith(IMPORT)}), digests)
-    problems += [problem for wrong in imports.values() for problem in wrong]
-    with _collecting(problems), explained(f"{store.url}/exclusions.json"):
-        gone = sorted(set(store.exclusions()) - set(places))
-        problems += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
+    damaged = set()
+    for name in sorted({name for name in places.values() if name.startswith(IMPORT)}):
+        with store.raw(name, digests.get(name)) as raw:
+            wrong = [f"{store.url}/raw/{name}: {problem}" for problem in _raw(raw)]
+        damaged |= {name} if wrong else set()
+        problems += wrong
+    gone = sorted(set(content.get("exclusions.json", ())) - set(places))
+    problems += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
     tables = Tables(store, store)
     with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
@@ -114,7 +114,7 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     tasks = []
     for block, runs in tables.blocks.items():
         rows = {trial: trials[trial] for trial in map(trial_of, runs) if trial in trials}
-        ingested = block not in tables.behind and imports.keys().isdisjoint(runs.values())
+        ingested = block not in tables.behind and damaged.isdisjoint(runs.values())
         tasks.append((store, block, runs, ingested, rows, frozen, placed, plan.get("seed")))
     problems += _foreign(tables, digests)
     done = 0
@@ -128,25 +128,15 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
 
 def _folders(store: Store, complete: set[str], digests: Mapping[str, set[str]]) -> Iterator[str]:
     """Folders that are missing or incomplete, and what is no folder of runs."""
-    there = set(store.files.names("raw"))
-    for name in digests:
-        if name not in complete:
-            what = f"has no {RECORD}" if name in there else "is missing"
-            yield (
-                f"{store.url}/raw/{name}: {what}, but its digest exists: it was removed, or the collector was "
-                "killed while writing it (then collect again)"
-            )
-    for name in sorted(there - complete - set(digests)):
+    names = set(store.files.names("raw"))
+    for name in sorted(digests.keys() - complete):
+        what = f"has no {RECORD}" if name in names else "is missing"
+        yield (
+            f"{store.url}/raw/{name}: {what}, but its digest exists: it was removed, or the collector was "
+            "killed while writing it (then collect again)"
+        )
+    for name in sorted(names - complete - set(digests)):
         yield f"{store.url}/raw/{name}: neither a run nor part of one (it has no {RECORD})"
-
-
-def _imports(store: Store, names: Sequence[str], digests: Mapping[str, set[str]]) -> dict[str, list[str]]:
-    """Folders of imported logs whose files have problems, and these."""
-    problems: dict[str, list[str]] = {}
-    for name in names:
-        with store.raw(name, digests.get(name)) as raw:
-            problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in _raw(raw)]
-    return {name: wrong for name, wrong in problems.items() if wrong}
 
 
 @contextmanager
@@ -331,22 +321,20 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
     runs = tables.parts("runs")
     details = {block for table in DETAIL for block in tables.parts(table)}
     for block in tables.behind:
-        rows = _runs_of(runs[block]) if block in runs else {}
-        folders = tables.blocks[block]
-        other = [i for i, digest in rows.items() if digest not in digests.get(folders.get(i, ""), ())]
+        rows: list[dict[str, str]] = []
+        if block in runs:
+            with suppress(StoreError):
+                rows = runs[block].read(["run_id", "raw_sha256"]).to_pylist()
+        sources, refused = tables.blocks[block], runs[block].footer.get("refused", ()) if rows else ()
+        other = [
+            row
+            for row in rows
+            if row["run_id"] not in refused
+            and row.get("raw_sha256") not in digests.get(sources.get(row["run_id"], ""), ())
+        ]
         wrong = f"has {len(other)} runs that are not in raw" if other else "is missing"
         if other or (block not in runs and block in details):
             yield f"{tables.store.url}: table runs, {block}: {wrong}; remove the tables; they are rebuilt"
-
-
-def _runs_of(part: Part) -> dict[str, str]:
-    """Ids of the runs in a part of the table of runs, each with the digest of its record; without refused ones."""
-    try:
-        ids, digests = (part.read([name])[name].to_pylist() for name in ("run_id", "raw_sha256"))
-    except (StoreError, KeyError):
-        return {}
-    refused = part.footer.get("refused", ())
-    return {i: digest for i, digest in zip(ids, digests, strict=True) if i not in refused}
 
 
 def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
@@ -354,11 +342,11 @@ def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     with scratch() as folder:
         again = Store(folder, store.experiment)
         make_part(store, again, block, runs, "")
-        here, fresh = Tables(store, store), Tables(again, again)
+        both = Tables(store, store), Tables(again, again)
         return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
-            if (wrong := _unequal(here.parts(table).get(block), fresh.parts(table).get(block)))
+            if (wrong := _unequal(*(tables.parts(table).get(block) for tables in both)))
         ]
 
 
@@ -366,17 +354,17 @@ SHARES = 8
 """The table of packets has so few, each of them long; that of runs has many times as many, and short ones."""
 
 
-def _unequal(here: Part | None, fresh: Part | None) -> str | None:
+def _unequal(part: Part | None, fresh: Part | None) -> str | None:
     """How a part differs from a freshly built one; compared some columns at a time to save memory."""
-    if here is None or fresh is None:
-        return "rows are missing" if fresh is not None else "has rows that are in no log" if here is not None else None
-    if here.schema.names != fresh.schema.names:
-        return f"the columns {', '.join(sorted(set(here.schema.names) ^ set(fresh.schema.names)))} differ"
+    if part is None or fresh is None:
+        return "rows are missing" if fresh is not None else "has rows that are in no log" if part is not None else None
     names = fresh.schema.names
+    if part.schema.names != names:
+        return f"the columns {', '.join(sorted(set(part.schema.names) ^ set(names)))} differ"
     step = max(1, len(names) // SHARES)
     for at in range(0, len(names), step):
         try:
-            one, other = (part.read(names[at : at + step]) for part in (here, fresh))
+            one, other = (p.read(names[at : at + step]) for p in (part, fresh))
         except StoreError:
             return "it is damaged"
         if len(one) != len(other):

@@ -63,8 +63,16 @@ def _executor(workers: Workers) -> Iterator[Executor]:
     if isinstance(workers, Executor):
         yield workers
     elif isinstance(workers, str):
-        with _cluster(workers) as cluster:
-            yield cluster
+        try:
+            from distributed import Client
+
+            client: Any = Client(workers, timeout=5, set_as_default=False)  # type: ignore[no-untyped-call]
+        except ImportError:
+            raise UsageError(f"Dask is not installed; `{pip_install('distributed')}`") from None
+        except (OSError, ValueError) as error:
+            raise UsageError(f"no Dask scheduler answers at {workers} ({error}); give its tcp://host:port") from None
+        with client, client.get_executor(pure=False) as executor:
+            yield executor
     elif workers < 1:
         raise UsageError(f"workers must be at least 1, not {workers}")
     else:
@@ -77,20 +85,6 @@ def _executor(workers: Workers) -> Iterator[Executor]:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()
-
-
-@contextmanager
-def _cluster(address: str) -> Iterator[Executor]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise UsageError(f"Dask is not installed; `{pip_install('distributed')}`") from None
-    try:
-        client: Any = Client(address, timeout=5, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise UsageError(f"no Dask scheduler answers at {address} ({error}); give its tcp://host:port") from None
-    with client, client.get_executor(pure=False) as executor:
-        yield executor
 
 
 def _end_with_parent() -> None:

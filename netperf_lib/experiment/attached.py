@@ -59,8 +59,7 @@ class Attached:
 
 def attached(frame: Any) -> Attached:
     """What is attached to a table; to anything else, and to a table made by hand, nothing."""
-    known: Attached | None = getattr(frame, "attrs", {}).get(_KEY)
-    return known or Attached()
+    return getattr(frame, "attrs", {}).get(_KEY) or Attached()
 
 
 def attach(frame: pd.DataFrame, **changes: Any) -> None:

@@ -53,8 +53,8 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
     for number, compare in enumerate(experiment.compare):
-        family, errors = _family(compare, rows)
-        contrasts += [c for c in family if c not in contrasts]
+        errors: list[tuple[Loc, str]] = []
+        contrasts += [c for c in _family(compare, rows, errors) if c not in contrasts]
         wrong += [(("compare", number, *loc), message) for loc, message in errors]
     read = []
     for number, contrast in enumerate(contrasts):
@@ -69,34 +69,30 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
 
 
 def _family(
-    compare: Compare, rows: Sequence[tuple[Trial, ConditionLevels]]
-) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
+    compare: Compare, rows: Sequence[tuple[Trial, ConditionLevels]], errors: list[tuple[Loc, str]]
+) -> list[Contrast]:
+    """The contrasts of a family; what is wrong is added to `errors`."""
     chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
-    errors = [((("where", *loc)), message) for loc, message in _side([r for _, r in rows], compare.where)]
+    errors += ((("where", *loc), message) for loc, message in _side([r for _, r in rows], compare.where))
     factors = dict.fromkeys(f for _, r in rows for f in r)
     if compare.factor not in factors:
-        return [], [*errors, (("factor",), _unknown(compare.factor, factors))]
+        errors.append((("factor",), _unknown(compare.factor, factors)))
     if errors:
-        return [], errors
-    metrics = compare.metrics or _varying(compare.factor, chosen)
+        return []
     contrasts: list[Contrast] = []
-    for number, metric in enumerate(metrics):
-        where = ("metrics", number)
-        if metric not in METRICS:
-            errors.append((where, unknown_metric(metric)))
-            continue
+    for number, metric in enumerate(compare.metrics or _varying(compare.factor, chosen)):
         measuring = [r for t, r in chosen if gives(t, metric)]
         levels = sort_levels(compare.factor, (r.get(compare.factor) for r in measuring))
-        if not measuring:
-            errors.append((where, f"no test here measures {metric}"))
+        if metric not in METRICS:
+            errors.append((("metrics", number), unknown_metric(metric)))
+        elif not measuring:
+            errors.append((("metrics", number), f"no test here measures {metric}"))
         elif len(levels) < 2:
-            held = ", ".join(map(_as_yaml, levels))
-            errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {held}"))
+            level = ", ".join(map(_as_yaml, levels))
+            errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {level}"))
         else:
-            family, wrong = _against(compare, metric, measuring, levels)
-            contrasts += family
-            errors += wrong
-    return contrasts, errors
+            contrasts += _against(compare, metric, measuring, levels, errors)
+    return contrasts
 
 
 def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[str]:
@@ -106,15 +102,22 @@ def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[
 
 
 def _against(
-    compare: Compare, metric: str, rows: Sequence[ConditionLevels], levels: Sequence[Level]
-) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
-    compared = factor(compare.factor)
+    compare: Compare,
+    metric: str,
+    rows: Sequence[ConditionLevels],
+    levels: Sequence[Level],
+    errors: list[tuple[Loc, str]],
+) -> list[Contrast]:
+    """The contrasts of a family for one metric: every level against the baseline."""
+    compared, before = factor(compare.factor), len(errors)
     baseline = compared.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
-    if baseline not in levels:
-        return [], [(("baseline",), _not_measured(baseline, levels))]
     others = [compared.cast(v) for v in compare.levels] if compare.levels else [v for v in levels if v != baseline]
-    if strange := [v for v in others if v not in levels or v == baseline]:
-        return [], [(("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))]
+    if baseline not in levels:
+        errors.append((("baseline",), _not_measured(baseline, levels)))
+    elif strange := [v for v in others if v not in levels or v == baseline]:
+        errors.append((("levels",), _not_measured(strange[0], [v for v in levels if v != baseline])))
+    if errors[before:]:
+        return []
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
     others_varying = [f for f in columns if f != compare.factor and f not in _LENGTHS]
     if compare.factor == "placement":  # properties of the pairs vary with the placement
@@ -128,9 +131,8 @@ def _against(
     for row in rows:
         strata.setdefault(tuple(row.get(f) for f in others_varying), set()).add(row.get(compare.factor))
     contrasts: list[Contrast] = []
-    errors: list[tuple[Loc, str]] = []
     for level in others:
-        both = [s for s, here in strata.items() if level in here and baseline in here]
+        both = [s for s, measured in strata.items() if {level, baseline} <= measured]
         for stratum in both:
             shared = dict(compare.where) | dict(zip(others_varying, stratum, strict=True))
             sides = ({**shared, compare.factor: level}, {**shared, compare.factor: baseline})
@@ -142,14 +144,10 @@ def _against(
                 f"give both the same {differ}"
             )
             errors.append((("levels",), message))
-    if not contrasts and not errors:
-        errors.append(
-            (
-                ("factor",),
-                f"no two conditions differ in {compare.factor} alone ({', '.join(others_varying)} also differ)",
-            )
-        )
-    return contrasts, errors
+    if not contrasts and not errors[before:]:
+        message = f"no two conditions differ in {compare.factor} alone ({', '.join(others_varying)} also differ)"
+        errors.append((("factor",), message))
+    return contrasts
 
 
 def _limit(contrast: Contrast) -> tuple[str, str, str, str | None]:
@@ -203,43 +201,36 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
     """Contrasts that no run of the experiment could answer, with their location in the declaration."""
     rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     for number, contrast in enumerate(experiment.contrasts):
-        here: Loc = ("contrasts", number)
+        loc: Loc = ("contrasts", number)
         if contrast.metric not in METRICS:
-            yield (*here, "metric"), unknown_metric(contrast.metric)
+            yield (*loc, "metric"), unknown_metric(contrast.metric)
             continue
         measuring = [r for t, r in rows if gives(t, contrast.metric)]
         if not measuring:
             measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
-            yield (
-                (*here, "metric"),
-                f"no test here measures {contrast.metric}; measured are {measured} and related metrics",
-            )
+            message = f"no test here measures {contrast.metric}; measured are {measured} and related metrics"
+            yield (*loc, "metric"), message
             continue
-        wrong = False
-        matched = []
-        for side in ("a", "b"):
-            levels = getattr(contrast, side)
-            if levels is None:
-                continue
-            errors = list(_side([r for _, r in rows], levels))
-            hits = [i for i, r in enumerate(measuring) if _matches(r, levels)]
-            if not errors and not hits:
-                errors = [((), f"no run that measures {contrast.metric} has all of these levels together")]
-            yield from (((*here, side, *loc), message) for loc, message in errors)
-            wrong |= bool(errors)
-            matched.append(hits)
-        if wrong or contrast.b is None:
+        errors, matched = [], []
+        for side, levels in (("a", contrast.a), ("b", contrast.b)):
+            if levels is not None:
+                wrong = [((*loc, side, *inner), message) for inner, message in _side([r for _, r in rows], levels)]
+                matched.append([i for i, r in enumerate(measuring) if _matches(r, levels)])
+                if not wrong and not matched[-1]:
+                    message = f"no run that measures {contrast.metric} has all of these levels together"
+                    wrong = [((*loc, side), message)]
+                errors += wrong
+        yield from errors
+        if errors or contrast.b is None:
             continue
         if any(contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}):
             continue  # these are known only later, and may distinguish the sides
         if matched[0] == matched[1]:
-            yield (*here, "b"), "is the same as a: both sides have the same runs"
+            yield (*loc, "b"), "is the same as a: both sides have the same runs"
         elif common := set(matched[0]) & set(matched[1]):
-            shared = name(contrast.model_copy(update={"question": None}))
-            yield (
-                (*here, "b"),
-                f"shares {len(common)} of its conditions with a ({shared}): name the factor that differs",
-            )
+            sides = name(contrast.model_copy(update={"question": None}))
+            message = f"shares {len(common)} of its conditions with a ({sides}): name the factor that differs"
+            yield (*loc, "b"), message
 
 
 def _matches(row: ConditionLevels, levels: Mapping[str, Level]) -> bool:

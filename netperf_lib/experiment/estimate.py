@@ -55,13 +55,6 @@ def sending_bps(trial: Trial) -> float:
     return min(rate, 2 * cap if trial.options.get("bidir") else cap)
 
 
-def likely_bps(trial: Trial) -> float:
-    """The same, where a window in a round trip holds back each stream between regions."""
-    if not is_far(trial.pair.placement) or "udp" in trial.test.test:
-        return sending_bps(trial)
-    return min(sending_bps(trial), trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
-
-
 def is_far(placement: str) -> bool:
     """Whether a placement leads to another region, where every GB may cost something."""
     return placement in PLACEMENTS and bool(PLACEMENTS[placement].far)
@@ -73,8 +66,10 @@ def traffic(plan: Plan) -> dict[tuple[str, str], Sent]:
     for trial in plan.trials:
         if rate := sending_bps(trial):
             pair, seconds = (trial.pair.client, trial.pair.server), trial.test.duration_s + trial.test.omit_s
-            before = total.get(pair, Sent(0.0, 0.0, 0.0))
-            more = Sent(rate * seconds / 8, seconds, likely_bps(trial) * seconds / 8)
+            before, likely = total.get(pair, Sent(0.0, 0.0, 0.0)), rate
+            if is_far(trial.pair.placement) and "udp" not in trial.test.test:
+                likely = min(rate, trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
+            more = Sent(rate * seconds / 8, seconds, likely * seconds / 8)
             total[pair] = Sent(*(a + b for a, b in zip(before, more, strict=True)))
     return total
 

@@ -296,10 +296,10 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
 
     Those of role ``"condition"`` make up a condition.
     """
-    have = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
+    chosen = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
     position = {name: i for i, name in enumerate(FACTORS)}
     own = position["client"] - 0.5  # labels come before the hosts, which name a condition last
-    return sorted(dict.fromkeys(have), key=lambda c: position.get(c, own))
+    return sorted(dict.fromkeys(chosen), key=lambda c: position.get(c, own))
 
 
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .factors import Level, factor
-from .model import Experiment, OptionValue, TestSpec, Trial
+from .model import Experiment, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
@@ -128,7 +128,9 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
     for number in range(1, rounds + 1):
         drawn = []
         for attempt in range(CANDIDATES):
-            order = sorted(range(len(each)), key=lambda i: _draw(f"{key}/{number}/{attempt}/{names[i]}"))
+            # pseudorandom numbers, a function of the seed and the names alone
+            keys = [hashlib.blake2s(f"{key}/{number}/{attempt}/{n}".encode(), digest_size=16).digest() for n in names]
+            order = sorted(range(len(each)), key=keys.__getitem__)
             drawn.append([*last, *(i for i in order if i not in last)])
         best = min(drawn, key=lambda o: sum(before[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o)))
         before.update(pairwise(best))
@@ -137,30 +139,22 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         yield [each[i] for i in best]
 
 
-def _draw(key: str) -> bytes:
-    """Pseudorandom number, a function of the key alone."""
-    return hashlib.blake2s(key.encode(), digest_size=16).digest()
-
-
-def _crossed(spec: TestSpec) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Levels of the factors that a test is crossed with: streams and TCP buffers, if they apply to it."""
-    streams = spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,)
-    buffers = spec.tcp_buffer_bytes if factor("tcp_buffer_bytes").applies(spec.tool, spec.test) else (None,)
-    return streams, buffers
-
-
-def _option_levels(spec: TestSpec) -> list[tuple[OptionValue | None, ...]]:
-    return [value if isinstance(value, tuple) else (value,) for value in spec.options.values()]
+def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
+    """Levels that a test is crossed with: streams and TCP buffers, if they apply to it, message sizes, options."""
+    return [
+        spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,),
+        spec.tcp_buffer_bytes if factor("tcp_buffer_bytes").applies(spec.tool, spec.test) else (None,),
+        spec.message_bytes,
+        *(value if isinstance(value, tuple) else (value,) for value in spec.options.values()),
+    ]
 
 
 def conditions_count(experiment: Experiment) -> int:
     """How many conditions a round measures, without building them."""
-    total = 0
-    for spec in experiment.tests:
-        streams, buffers = _crossed(spec)
-        pairs = sum(spec.placements is None or p.placement in spec.placements for p in experiment.pairs)
-        total += pairs * math.prod(map(len, (streams, buffers, spec.message_bytes, *_option_levels(spec))))
-    return total
+    return sum(
+        (spec.placements is None or pair.placement in spec.placements) * math.prod(map(len, _crossed(spec)))
+        for spec, pair in product(experiment.tests, experiment.pairs)
+    )
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
@@ -168,12 +162,7 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
     for spec, pair in product(experiment.tests, experiment.pairs):
         if spec.placements is not None and pair.placement not in spec.placements:
             continue
-        streams, buffers = _crossed(spec)
-        chosen = [
-            {name: value for name, value in zip(spec.options, values, strict=True) if value is not None}
-            for values in product(*_option_levels(spec))
-        ]
-        for number, buffer, size, options in product(streams, buffers, spec.message_bytes, chosen):
+        for number, buffer, size, *values in product(*_crossed(spec)):
             yield Trial(
                 deployment=0,
                 round=0,
@@ -183,7 +172,7 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
                 streams=number,
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
-                options=options,
+                options={name: v for name, v in zip(spec.options, values, strict=True) if v is not None},
                 advertised_bps=experiment.advertised_bps(pair),
             )
 

@@ -16,7 +16,7 @@ from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
 from .contrasts import expand_compare, problems
 from .factors import FACTORS, is_reserved
-from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
+from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 
@@ -97,7 +97,11 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
         if not errors:
             return experiment
     ordered = sorted(errors, key=lambda error: (error[0], str(error)))
-    lines = list(dict.fromkeys(f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in ordered))
+    lines = []
+    for line, loc, message in ordered:
+        dotted = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+        lines.append(f"{file}:{line}: {dotted}{': ' if dotted else ''}{message}")
+    lines = list(dict.fromkeys(lines))
     more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
     raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
 
@@ -188,11 +192,6 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
 
 
 _Loc = tuple[str | int, ...]
-
-
-def _dotted(loc: _Loc) -> str:
-    text = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-    return f"{text}: " if text else ""
 
 
 def _line(node: yaml.Node, loc: _Loc) -> int:
@@ -287,7 +286,16 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     for trial in conditions(experiment):
         pair, spec, condition = trial.pair, trial.test, trial.condition
         loc: _Loc = ("tests", number_of[id(spec)])
-        yield from ((loc, message) for message in _unrunnable(trial, _address(experiment, pair.server)))
+        for one in filter(None, (trial, load_trial(trial))):  # errors that the tools themselves find
+            module = tools.tool(one.test.tool)
+            if one.test.test not in module.TESTS:
+                legal = ", ".join(module.TESTS)
+                yield loc, f"{one.test.test!r} is not a test of {one.test.tool}; legal are {legal}"
+                continue
+            try:
+                module.commands(one.request, _address(experiment, pair.server), 20_000)
+            except UsageError as error:
+                yield loc, str(error)
         if condition in seen:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
             yield loc, f"{what} is declared twice with equal factors; remove one"
@@ -300,16 +308,3 @@ def _address(experiment: Experiment, host: str) -> str:
     options = declared.get(host) if isinstance(declared, Mapping) else None
     address = (options.get("data_address") or options.get("address")) if isinstance(options, Mapping) else None
     return str(address or "192.0.2.1")
-
-
-def _unrunnable(trial: Trial, server_address: str) -> Iterator[str]:
-    """Errors that the tools themselves find in a trial and in its load."""
-    for one in filter(None, (trial, load_trial(trial))):
-        module = tools.tool(one.test.tool)
-        if one.test.test not in module.TESTS:
-            yield f"{one.test.test!r} is not a test of {one.test.tool}; legal are {', '.join(module.TESTS)}"
-        else:
-            try:
-                module.commands(one.request, server_address, 20_000)
-            except UsageError as error:
-                yield str(error)

@@ -12,7 +12,6 @@ import hashlib
 import logging
 import platform
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..data.layout import Store, new_record
+from ..data.layout import Store, new_record, trial_of
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
@@ -70,7 +69,7 @@ def collect(
     progress: Progress | None = None,
     install: bool = False,
     enough: Callable[[], str | None] | None = None,
-    spent: Callable[[float], str | None] | None = None,
+    spent: Callable[[], str | None] | None = None,
     patience_s: float = PATIENCE_S,
 ) -> Tally:
     """Measure the trials of one deployment that have not been measured yet.
@@ -92,7 +91,7 @@ def collect(
     enough : callable, optional
         Called between rounds; returns why no further round is needed, or None.
     spent : callable, optional
-        Called between trials with the seconds since the call of `collect`; returns why to stop there, or None.
+        Called between trials; returns why to stop there, or None.
     patience_s : float
         How long to wait for an unreachable host.
 
@@ -106,8 +105,8 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
     with report_disk_full(store), store.lock(), _log_file(store) as log:
-        shown = progress or make_progress()
-        collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
+        display = progress or make_progress()
+        collector = _Collector(plan, deployment, store, number, display, install, log, enough, spent, patience_s)
         try:
             message = "terminated by a signal; run the same command again to resume"
             return finish(collector.collect(), stopped=CollectError(message))
@@ -134,7 +133,7 @@ def report_disk_full(store: Store) -> Iterator[None]:
 @contextmanager
 def _log_file(store: Store) -> Iterator[logging.Logger]:
     """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
-    handler = logging.FileHandler(store.log_file, encoding="utf-8")
+    handler = logging.FileHandler(store.path / "collect.log", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)
@@ -171,12 +170,12 @@ class _Past:
 
 def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
-    for state in store.runs():
-        if known := past.get(state.trial):
-            if state.attempt > known.attempts:
-                known.attempts, known.why = state.attempt, _reason(state.record) or ""
-            known.used += state.record.get("started_utc") is not None
-            known.done |= _good(state.record)
+    for run_id, record in store.runs():
+        if trial := past.get(trial_of(run_id)):
+            if (attempt := int(record["attempt"])) > trial.attempts:
+                trial.attempts, trial.why = attempt, _reason(record) or ""
+            trial.used += record.get("started_utc") is not None
+            trial.done |= _good(record)
     return past
 
 
@@ -213,7 +212,7 @@ class _Collector:
     install: bool
     log: logging.Logger
     enough: Callable[[], str | None] | None
-    spent: Callable[[float], str | None] | None
+    spent: Callable[[], str | None] | None
     patience_s: float
 
     def __post_init__(self) -> None:
@@ -235,7 +234,6 @@ class _Collector:
         self.past = _past(self.trials, self.store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
-        self.begun = time.monotonic()
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
@@ -317,7 +315,7 @@ class _Collector:
         running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
             while waiting or running:
-                if self.spent and not self.tally.stopped and (why := self.spent(time.monotonic() - self.begun)):
+                if self.spent and not self.tally.stopped and (why := self.spent()):
                     self.tally.stopped_after_round, self.tally.stopped = number, why
                 if self.tally.stopped:
                     waiting.clear()
@@ -350,21 +348,14 @@ class _Collector:
 
     # -- one trial ---------------------------------------------------------------------------------------------------
 
-    async def _reach(self, trial: Trial, patient: bool) -> NetperfError | None:
-        """Meet both hosts, waiting for unreachable ones if `patient`; return why they cannot be used."""
-        patience_s = self.patience_s if patient else 0.0
-        waits = (s.wait(patience_s, self.progress.say) for s in self._of(trial))
-        for outcome in await asyncio.gather(*waits, return_exceptions=True):
-            if isinstance(outcome, NetperfError):
-                return outcome
-            if outcome is not None:
-                raise outcome
-        return None
-
     async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
         """Measure a trial, and return the record; None if it should wait for an unreachable host."""
         self.progress.started(trial)
-        failed = await self._reach(trial, patient)
+        waits = (s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial))
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        failed = next(filter(None, outcomes), None)
+        if failed is not None and not isinstance(failed, NetperfError):
+            raise failed
         outage = isinstance(failed, UnreachableError)
         if isinstance(failed, UnreachableError) and not (patient or failed.lasting):
             return None
@@ -402,7 +393,7 @@ class _Collector:
         return record | {"reached": not outage}
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
-        ends = {"client": trial.pair.client, "server": trial.pair.server}
+        hosts = {"client": trial.pair.client, "server": trial.pair.server}
         return new_record(
             run_id=run_id,
             attempt=attempt,
@@ -413,10 +404,10 @@ class _Collector:
             order=trial.order,
             seed=self.plan.seed,
             trial=trial_levels(trial),
-            hosts={side: asdict(self.sessions[name].host) for side, name in ends.items()},
+            hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
             notice=self.deployment.notice,
             # hops, MTU and route: claims about the path name both ends
-            path=[asdict(p) for p in self.deployment.proofs if {*ends.values()} <= set(p.claim.split())],
+            path=[asdict(p) for p in self.deployment.proofs if {*hosts.values()} <= set(p.claim.split())],
         )
 
 

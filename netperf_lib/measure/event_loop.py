@@ -27,7 +27,7 @@ def finish(work: Coroutine[Any, Any, Result], *, stopped: BaseException | None =
     except RuntimeError:
         main = threading.current_thread() is threading.main_thread()
         return asyncio.run(_watched(work, stopped) if stopped and main else work)
-    return _beside(work)
+    return _in_thread(work)
 
 
 async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) -> Result:
@@ -55,7 +55,7 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) ->
             signal.signal(number, before[number])
 
 
-def _beside(work: Coroutine[Any, Any, Result]) -> Result:
+def _in_thread(work: Coroutine[Any, Any, Result]) -> Result:
     """Run it in a separate thread; interrupting this thread cancels it."""
     begun: Future[Callable[[], object]] = Future()
     ended: Future[Result] = Future()

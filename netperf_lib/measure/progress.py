@@ -150,10 +150,10 @@ class LiveProgress(Progress):
             metric, values = self.values.get(name, ("", []))
             failed = str(self.failed.get(name, "")) or ""
             if values:
-                shown = (values[-1], statistics.median(values), min(values), max(values))
-                last, middle, low, high = (format_value(v, METRICS[metric].unit) for v in shown)
-                between = f"{middle}  ({low} to {high})" if len(values) > 1 else middle
-                table.add_row(Text(visible(name)), last, between, str(len(values)), failed)
+                figures = (values[-1], statistics.median(values), min(values), max(values))
+                last, median, low, high = (format_value(v, METRICS[metric].unit) for v in figures)
+                level = f"{median}  ({low} to {high})" if len(values) > 1 else median
+                table.add_row(Text(visible(name)), last, level, str(len(values)), failed)
             else:
                 table.add_row(Text(visible(name)), "–", "–", "0", failed)
         return Group(table, self.progress)

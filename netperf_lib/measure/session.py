@@ -177,33 +177,24 @@ class HostSession:
             self.log.warning("%s: put back the TCP buffers that a killed collector had changed", self)
         if not self.facts:
             await self._read_facts()
+            for tool in self.missing if self.install else ():  # one that is unavailable must not prevent the others
+                package = tools.tool(tool).PACKAGE
+                self.log.info("%s: installing %s", self, package)
+                try:
+                    await self._root(INSTALL, f"{package} cannot be installed", package, limit_s=600)
+                except CollectError as error:
+                    self.log.error("%s", error)  # noqa: TRY400 (users get sentences)
+                    self.refused[tool] = str(error)
             if self.missing and self.install:
-                await self._install()
                 await self._read_facts()
         self._met = True
-
-    async def _install(self) -> None:
-        """Install each missing tool separately: one that is unavailable must not prevent the others."""
-        for tool in self.missing:
-            package = tools.tool(tool).PACKAGE
-            self.log.info("%s: installing %s", self, package)
-            try:
-                await self._root(INSTALL, f"{package} cannot be installed", package, limit_s=600)
-            except CollectError as error:
-                self.log.error("%s", error)  # noqa: TRY400 (users get sentences)
-                self.refused[tool] = str(error)
 
     async def _read_facts(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
         address = self.host.own_address or self.host.data_address
         done = await self.remote.script(facts.FACTS, address, *versions, limit_s=60)
-        offset, uncertainty = await self.remote.clock_offset() or (None, None)
-        self.facts = facts.read_facts(done.out) | {
-            "clock_offset_s": None if offset is None else round(offset, 6),
-            "clock_uncertainty_s": None if uncertainty is None else round(uncertainty, 6),
-        }
-        clock = "not known" if offset is None else f"{offset:+.3f} s (±{uncertainty:.3f} s)"
-        self.log.info("%s: %s, clock %s", self, self.facts.get("kernel"), clock)
+        self.facts = facts.read_facts(done.out)
+        self.log.info("%s: %s", self, self.facts.get("kernel"))
 
     async def _root(self, script: str, failure: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)

@@ -15,7 +15,6 @@ import io
 import secrets
 import shlex
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,11 @@ ALIVE_S, ALIVE_COUNT = 5.0, 3
 """Interval between probes of a silent connection, and the number of unanswered probes after which it is dropped."""
 GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
+
+_LASTING = (
+    asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError,
+    FileNotFoundError, PermissionError, ValueError,
+)  # fmt: skip
 
 MISSING, BUSY, HUNG, STOPPED = 127, 98, 124, 143
 """Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended;
@@ -132,9 +136,12 @@ class Remote:
                 async with asyncio.timeout(2 * self._patience_s()):
                     self._connection = await asyncssh.connect(self.host.address, **self._options())
             except (OSError, asyncssh.Error, ValueError) as error:
-                raise UnreachableError(
-                    f"{self}: {_reason(error, self.host, self._patience_s())}", lasting=_lasting(error)
-                ) from None
+                # whether a later connection would fail in the same way
+                lasting = isinstance(error, _LASTING)
+                if isinstance(error, socket.gaierror):
+                    lasting = error.errno != socket.EAI_AGAIN
+                reason = _reason(error, self.host, self._patience_s())
+                raise UnreachableError(f"{self}: {reason}", lasting=lasting) from None
             self._idle = []
             return True
 
@@ -206,22 +213,6 @@ class Remote:
         if code == HUNG:
             raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
-
-    async def clock_offset(self) -> tuple[float, float] | None:
-        """Return how far the host's clock is ahead of this machine's, and the uncertainty; both in seconds.
-
-        None if the host cannot tell. The quickest of several exchanges is the most precise: the host read its clock
-        between the request and the answer.
-        """
-        best = (0.0, float("inf"))
-        for _ in range(5):
-            sent_at, begun = time.time(), time.monotonic()
-            answer = await self.script("date +%s.%N")
-            took = time.monotonic() - begun
-            with contextlib.suppress(ValueError):  # a host whose `date` knows no fractions
-                if took / 2 < best[1]:
-                    best = (float(answer.out) - sent_at - took / 2, took / 2)
-        return best if best[1] < float("inf") else None
 
     async def end_leftovers(self) -> int:
         """End processes that an earlier collector of this measurement left running here; return how many.
@@ -323,7 +314,7 @@ class Process:
     ) -> None:
         self.remote, self.command, self.limit_s = remote, tuple(command), limit_s
         self._worker = worker
-        self.ends = True
+        self.ends_itself = True
         """It ends by itself, so waiting a little for it is worthwhile."""
         self._code: int | None = None
         self._listening = asyncio.Event()
@@ -331,11 +322,9 @@ class Process:
             _pump(worker.process.stdout, out, worker.word, self._heard),
             _pump(worker.process.stderr, err, worker.word, self._heard),
         )
-        self._done.add_done_callback(self._release)
-
-    def _release(self, done: asyncio.Future[tuple[None, None]]) -> None:
-        if not done.cancelled() and done.exception() is None:
-            self.remote._idle.append(self._worker)
+        self._done.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else remote._idle.append(worker)
+        )
 
     def _heard(self, line: str) -> bool:
         if line == "listening":
@@ -380,14 +369,6 @@ class Process:
             async with asyncio.timeout(limit_s):
                 return await self.wait()
         return None
-
-
-def _lasting(error: BaseException) -> bool:
-    """Whether a later connection would fail in the same way."""
-    if isinstance(error, socket.gaierror):
-        return error.errno != socket.EAI_AGAIN
-    refused = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError)
-    return isinstance(error, (*refused, FileNotFoundError, PermissionError, ValueError))
 
 
 def _reason(error: BaseException, host: Host, waited_s: float) -> str:

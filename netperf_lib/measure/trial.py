@@ -68,11 +68,6 @@ class TrialRun:
         """Open an unbuffered file in the run folder."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
-    def _packed(self, name: str) -> BinaryIO:
-        """Open a compressed file in the run folder."""
-        packed = gzip.GzipFile(self.folder / name, "wb", mtime=0)
-        return cast(BinaryIO, self.files.enter_context(packed))
-
     def message(self, side: str) -> str:
         """The last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
@@ -81,9 +76,9 @@ class TrialRun:
         return words[-1][:300] if words else "no message"
 
     def _log(self, side: str) -> list[ParsedRun]:
-        place = self.folder / f"{side}.out"
+        log = self.folder / f"{side}.out"
         try:
-            return tools.parse(place.read_bytes(), file=place.name) if place.exists() else []
+            return tools.parse(log.read_bytes(), file=log.name) if log.exists() else []
         except ParseError as error:
             return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
@@ -116,7 +111,7 @@ class TrialRun:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
             stopped, _ = await asyncio.gather(
-                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends) for p in self.processes.values())),
+                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values())),
                 asyncio.gather(*(p.stop() for p in self.samplers)),
             )
             record["exit"] |= dict(zip(self.processes, stopped, strict=True))
@@ -225,7 +220,12 @@ class TrialRun:
 
         Behind a load balancer, where the server is not known yet, only the client is sampled.
         """
-        filling = [(side, sampled[1]) for side, sampled in sides.items() if sampled and _fills_path(*sampled)]
+        filling = []
+        for side, sampled in sides.items():
+            if sampled and (commands := sampled[1]).listens:
+                trial = sampled[0]
+                tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
+                filling += [(side, commands)] * (tcp and tools.tool(trial.test.tool).rate_bps(trial.request) > 0)
         if not filling:
             return
         self.record["sampled"], commands = filling[0]
@@ -236,7 +236,10 @@ class TrialRun:
             *(
                 session.remote.start(
                     ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every:g}"],
-                    out=self._packed(f"{host}{SAMPLES}"),
+                    out=cast(
+                        BinaryIO,
+                        self.files.enter_context(gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)),
+                    ),
                     err=io.BytesIO(),
                     limit_s=commands.timeout_s + 20,
                 )
@@ -253,7 +256,7 @@ class TrialRun:
             limit_s=commands.timeout_s + (20 if serves else 0),
             listens=commands.listens if serves else (),
         )
-        process.ends = not serves or commands.server_ends
+        process.ends_itself = not serves or commands.server_ends
         self.processes[side] = process
         return process
 
@@ -307,12 +310,6 @@ class TrialRun:
         self.record["log"] = read
 
 
-def _fills_path(trial: Trial, commands: tools.Commands) -> bool:
-    test = trial.test
-    tcp = "udp" not in test.test and trial.options.get("protocol") != "udp" and bool(commands.listens)
-    return tcp and tools.tool(test.tool).rate_bps(trial.request) > 0
-
-
 async def _all(work: Iterable[Awaitable[None]]) -> None:
     """Await all, even if one fails; then raise the first failure."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
@@ -334,8 +331,8 @@ _BLOCKED = re.compile(
 )
 
 
-def _lines(place: Path) -> list[str]:
-    text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
+def _lines(file: Path) -> list[str]:
+    text = tools.clean(tools.decode(file.read_bytes())) if file.exists() else ""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

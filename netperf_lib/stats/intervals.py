@@ -276,13 +276,9 @@ def autocorrelation(d: Floats) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _inflations(n: int) -> Floats:
-    return inflation(np.concatenate([[0.0], _RHO]), n)
-
-
-def inflation(rho: Floats, n: int) -> Floats:
     """Variance of the mean of n values of a first-order autoregression over what their own spread suggests."""
     lag = np.arange(1, n)
-    more = 2 * ((1 - lag / n) * np.power.outer(rho, lag)).sum(axis=-1)
+    more = 2 * ((1 - lag / n) * np.power.outer(np.concatenate([[0.0], _RHO]), lag)).sum(axis=-1)
     return np.asarray((1 + more) / np.maximum(1 - more / (n - 1), 0.15))
 
 

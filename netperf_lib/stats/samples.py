@@ -51,6 +51,7 @@ ZERO, RANKED = 100.0, 25.0
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
+_NO_UNITS = np.zeros(0, dtype=np.intp)
 HOURS = "about the hours measured: another hour may differ"
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
@@ -181,37 +182,17 @@ def judge_samples(
     check_share(alpha, "alpha", below=0.5)
     if design not in ("fixed", "sequential"):
         raise StatsError(f"design must be 'fixed' or 'sequential'; got {design!r}")
-    prepared = [_Data.of(s) for s in samples]
+    prepared = [_Data(s) for s in samples]
     declared = [data for data in prepared if data.sample.declared]
     together = iter(_judged(declared, alpha, design))
     comparisons = (next(together) if d.sample.declared else _judged([d], alpha, design)[0] for d in prepared)
     return Family(comparisons=tuple(comparisons), alpha=alpha, **{"declared": len(declared), **family})
 
 
-@dataclass(slots=True, kw_only=True)
 class _Data:
     """The log ratios of a sample, and what is not known of its rounds."""
 
-    sample: Sample
-    d: Floats
-    unit: npt.NDArray[np.intp]
-    units: int = 1
-    excess: tuple[int, npt.NDArray[np.intp]] = (0, np.zeros(0, dtype=np.intp))
-    """Direction (1: A) and units of the failures of one side beyond those of the other and of chance."""
-    unknown: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    """Units of the rounds missing on both sides, beyond chance."""
-    failed: tuple[int, int]
-    absent: int = 0
-    scheduled: int
-    medians: tuple[float, float]
-    slow: tuple[int, int]
-    runs: tuple[int, int]
-    unblocked: tuple[Floats, Floats] | None = None
-    refusal: str
-    hourly: bool = False
-
-    @classmethod
-    def of(cls, s: Sample) -> _Data:
+    def __init__(self, s: Sample) -> None:
         a, b = np.asarray(s.a, dtype=float), None if s.b is None else np.asarray(s.b, dtype=float)
         if b is None and not s.threshold:
             raise StatsError("a sample needs b, or a threshold above zero")
@@ -229,23 +210,20 @@ class _Data:
         values = [v[np.isfinite(v)] for v in usable] + [np.zeros(0)] * (b is None)
         below = sum(int((v < 0).sum()) for v in sides)
         logs = [np.log(np.maximum(v, TINY)) for v in usable]
-        data = cls(
-            sample=s,
-            d=np.zeros(0),
-            unit=np.zeros(0, dtype=np.intp),
-            failed=(0, 0),
-            scheduled=max(v.size for v in sides),
-            medians=(median(values[0]), median(values[1])),
-            slow=(_slow(values[0], s.good), _slow(values[1], s.good)),
-            runs=(values[0].size, values[1].size),
-            refusal=s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else ""),
-        )
+        self.sample, self.scheduled = s, max(v.size for v in sides)
+        self.medians = median(values[0]), median(values[1])
+        self.slow = _slow(values[0], s.good), _slow(values[1], s.good)
+        self.runs = values[0].size, values[1].size
+        self.refusal = s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else "")
+        self.d, self.unit, self.units, self.hourly = np.zeros(0), _NO_UNITS, 1, False
+        self.unblocked: tuple[Floats, Floats] | None = None
+        self.excess, self.unknown, self.absent = (0, _NO_UNITS), _NO_UNITS, 0
+        """Which side failed beyond the other and chance (1: A), the units of these failures; of missing rounds."""
         if s.paired or b is None:
-            data._pair(logs, flags)
+            self._pair(logs, flags)
         else:
-            data.unblocked = logs[0][np.isfinite(logs[0])], logs[1][np.isfinite(logs[1])]
-            data.failed = int(flags[0].sum()), int(flags[1].sum())
-        return data
+            self.unblocked = logs[0][np.isfinite(logs[0])], logs[1][np.isfinite(logs[1])]
+            self.failed = int(flags[0].sum()), int(flags[1].sum())
 
     def _pair(self, logs: Sequence[Floats], flags: Sequence[Mask]) -> None:
         """Take the log ratio of each round, and count the rounds without one."""
@@ -406,19 +384,13 @@ def _doubts(
             e if v.all() else _of_rounds(data, data.d[v]) for e, data, v in zip(estimates, family, near, strict=True)
         ]
         for i, (data, decision, v) in enumerate(zip(family, rules.decide(core, family), near, strict=True)):
-            if not v.all() and decision.code != decisions[i].code != _beyond_doubt(data):
+            # every round is farther from no difference than they are from each other
+            spread = float(np.ptp(data.d)) if data.d.size >= 6 else math.inf
+            beyond = int((data.d > spread).all()) - int((data.d < -spread).all())
+            if not v.all() and decision.code != decisions[i].code != beyond:
                 count = plural(int((~v).sum()), f"outlying {data.name}")
                 doubts[i] = doubts[i] or f"the verdict would change without {count} of {v.size}"
     return doubts
-
-
-def _beyond_doubt(data: _Data) -> int:
-    """1 or -1 if every round is on one side of no difference, by more than the rounds differ from each other."""
-    d = data.d
-    if d.size < 6:
-        return 0
-    spread = float(d.max() - d.min())
-    return 1 if d.min() > spread else -1 if d.max() < -spread else 0
 
 
 def _comparison(

@@ -129,7 +129,7 @@ def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_
     assert set(runs["server_backends"].dropna()) == {"3"}
     assert npl.verify(tmp_path / "data") == []
     for run_id in store.run_ids():
-        record = store.run(run_id)
+        record = store.records(run_id)[run_id]
         server, asked = record["hosts"]["server"], record["trial"]["server"]
         assert record["facts"]["server"]["nic"] == "eth0"
         assert record["counters"]["server"]["delta"]["Ip.InReceives"]

@@ -266,7 +266,7 @@ def test_a_log_of_many_runs_is_packed_once(tmp_path: Path) -> None:
     assert len([*copy.path.glob("raw/*/client-*.out")]) == 1
     assert npl.verify(copy.location) == []
     assert sorted(npl.load(copy.path)["latency_oneway_us"]) == sorted(npl.load(mine)["latency_oneway_us"])
-    assert {s.record["imported"]["file"] for s in copy.runs()}.isdisjoint({"all.txt"})
+    assert {record["imported"]["file"] for _, record in copy.runs()}.isdisjoint({"all.txt"})
 
 
 @pytest.mark.parametrize("name", ["client.out", "server.err", "run.json"])

@@ -130,10 +130,10 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
     labels = pd.DataFrame({"file": ["a.txt", "b.txt", "c.txt"], "server": ["near", "far", "far"]})
     runs = {r.name: r for r in understand(tmp_path, labels=labels)}
     assert {n: r.get("server") for n, r in runs.items()} == {"a.txt": "near", "b.txt": "far", "c.txt": "far"}
-    assert runs["c.txt"].warnings == (
+    assert runs["c.txt"].warnings == [
         f"server 'far' has several addresses: {', '.join(sorted((address, '10.9.9.9')))}",
-    )
-    assert runs["a.txt"].warnings == (f"the address {address} has several names: far, near",)
+    ]
+    assert runs["a.txt"].warnings == [f"the address {address} has several names: far, near"]
     mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine").runs
     assert set(mine["server"]) == {"near", "far"}
     assert all("several" in w[0] for w in mine["warnings"])
@@ -563,7 +563,7 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> Non
     for name in ("one", "two"):
         (tmp_path / f"{name}.txt").write_text(f"tcp_lat:\n    latency  =  {len(name)}0 us\n# {name}\n")
     mine = Path(npl.import_logs(tmp_path / "one.txt", into=tmp_path / "mine").path)
-    left = mine / "raw" / f".staging-{files._host()}-{dead.pid}-abcdefgh"
+    left = mine / "raw" / f".staging-{files._HOST}-{dead.pid}-abcdefgh"
     left.mkdir()
     npl.import_logs(tmp_path / "two.txt", into=mine, labels=pd.DataFrame({"file": ["two.txt"], "round": [2]}))
     assert not left.exists()

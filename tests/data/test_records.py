@@ -138,7 +138,7 @@ def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Pa
 def test_every_run_says_under_which_contrasts_it_was_measured(place: Path) -> None:
     store = Store.at(place)
     frozen = (store.read_plan() or {})["frozen"]
-    said = {json.dumps(s.record["declaration"], sort_keys=True) for s in store.runs()}
+    said = {json.dumps(record["declaration"], sort_keys=True) for _, record in store.runs()}
     assert said == {json.dumps({"sha256": frozen["sha256"], "utc": frozen["utc"]}, sort_keys=True)}
     assert frozen["utc"]
 

@@ -146,7 +146,6 @@ def test_a_damaged_packet_makes_the_run_partial(store: Store) -> None:
     runs = npl.load(store.path)
     assert list(runs["status"]) == ["ok", "partial"]
     assert "100 of 164 packets are readable" in runs.loc[1, "error"]
-    assert "latency_oneway_us" in runs.loc[1, "error"].partition("missing: ")[2].split(", ")
     assert runs["latency_oneway_us"].notna().tolist() == [True, False]
     assert npl.load(store.path, table="samples").groupby("run_id").size().tolist()[0] == 164
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.data.layout import Store
+from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
 from netperf_lib.errors import CollectError, HostError, StoreError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment
@@ -85,7 +85,7 @@ def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
 
 
 def records(store: Store) -> list[dict[str, Any]]:
-    return sorted((store.run(i) for i in store.run_ids()), key=lambda r: r["started_utc"] or r["ended_utc"])
+    return sorted((r for _, r in store.runs()), key=lambda r: r["started_utc"] or r["ended_utc"])
 
 
 def on_host(deployment: Deployment, name: str, command: str) -> str:
@@ -183,7 +183,6 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
             assert facts["mtu"] == 1500
             assert facts["congestion_control"]
             assert facts["sysctl"]["net.ipv4.tcp_rmem"].count(" ") == 2
-            assert abs(facts["clock_offset_s"]) <= facts["clock_uncertainty_s"] + 0.05
             assert record["counters"][side]["delta"]["Tcp.OutSegs"] > 10
         samples = ["client-connections.gz", "server-connections.gz"] * (record["trial"]["tool"] == "iperf3")
         assert sorted(record["files"]) == sorted(["client.err", "client.out", "server.err", "server.out", *samples])
@@ -410,7 +409,7 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deplo
             measure(declared, deployment, store)
         kept = store.run_ids()
         assert 0 < len(kept) < 8
-        assert all(store.run(i)["status"] == "ok" for i in kept)
+        assert all(store.records(i)[i]["status"] == "ok" for i in kept)
         subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
         tally = measure(declared, deployment, store)
         assert (tally.before, tally.ok) == (len(kept), 8 - len(kept))
@@ -516,8 +515,8 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     finally:
         _, errors = first.communicate(timeout=180)
     assert first.returncode == 0, errors
-    (run,) = store.runs()
-    assert run.status == "ok"
+    ((_, run),) = store.runs()
+    assert run["status"] == "ok"
 
 
 def test_two_measurements_in_one_process_have_a_log_each(deployment: Deployment, store: Store, tmp_path: Path) -> None:
@@ -526,13 +525,12 @@ def test_two_measurements_in_one_process_have_a_log_each(deployment: Deployment,
     with meanwhile(lambda: measure(apart, deployment, other)):
         measure(experiment(pairs=[NEAR | {"server": "far"}], rounds=2), deployment, store)
     for one in (store, other):
-        names = {line.split()[3] for line in one.log_file.read_text().splitlines() if "-qperf-" in line}
+        names = {line.split()[3] for line in (one.path / "collect.log").read_text().splitlines() if "-qperf-" in line}
         assert names == set(one.run_ids())
 
 
 def test_measuring_ends_where_the_budget_is_spent(deployment: Deployment, store: Store) -> None:
-    def spent(seconds: float) -> str | None:
-        assert seconds >= 0
+    def spent() -> str | None:
         return "it is spent" if len(store.run_ids()) == 3 else None
 
     tally = measure(experiment(rounds=2), deployment, store, spent=spent)
@@ -597,20 +595,20 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
         time.sleep(rng.uniform(0.2, 4))
         process.kill()
         process.communicate()
-        for run in store.runs():  # whatever is there is whole
-            assert run.status == "ok"
+        for run_id, run in store.runs():  # whatever is there is whole
+            assert run["status"] == "ok"
             for name, size in (
-                (f, (store.path / "raw" / run.run_id / f).stat().st_size) for f in ("client.out", "run.json")
+                (f, (store.path / "raw" / run_id / f).stat().st_size) for f in ("client.out", "run.json")
             ):
                 assert size, name
         assert wait_until(lambda: not tools_running(deployment), 30), tools_running(deployment)
     process = start(store, lab_folder)
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
-    runs = list(store.runs())
-    assert {r.trial for r in runs} == wanted
+    runs = store.run_ids()
+    assert set(map(trial_of, runs)) == wanted
     assert len(runs) == len(wanted)
-    assert not [p for p in (store.path / "raw").iterdir() if p.name not in {r.run_id for r in runs}]
+    assert not [p for p in (store.path / "raw").iterdir() if p.name not in runs]
     assert (load(store.location)["status"] == "ok").all()
     assert not tools_running(deployment)
     assert buffers(deployment) == before

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from netperf_lib.data.layout import Store
+from netperf_lib.data.layout import Store, trial_of
 
 from ..sshd import wait_until
 
@@ -76,14 +76,14 @@ def test_every_verb_killed_at_any_moment(tmp_path: Path) -> None:
             process.wait()
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
             if (tmp_path / "results" / "soak" / "raw").exists():
-                assert all(r.status == "ok" for r in Store(tmp_path / "results", "soak").runs()), verb
+                assert all(r["status"] == "ok" for _, r in Store(tmp_path / "results", "soak").runs()), verb
         if verb != "lab up":
             process = npl(verb)
             assert process.wait(300) == 0, (tmp_path / "log").read_text("utf-8")[-3000:]
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
     store = Store(tmp_path / "results", "soak")
-    runs = [r.run_id for r in store.runs()]
-    assert len({r.trial for r in store.runs()}) == len(runs) == DECLARED["rounds"]
+    runs = store.run_ids()
+    assert len(set(map(trial_of, runs))) == len(runs) == DECLARED["rounds"]
     assert {p.name for p in (store.path / "raw").iterdir()} == set(runs)
     assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
     assert not left(), left()

@@ -416,24 +416,6 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
         own.stop()
 
 
-async def test_a_host_whose_clock_tells_no_fractions(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    remote = Remote(sshd.host(), "t")
-    await remote.connect()
-    plain = remote.script
-    monkeypatch.setattr(remote, "script", lambda text: plain(text.replace("%N", "%%N")))  # what small systems print
-    try:
-        assert await remote.clock_offset() is None
-    finally:
-        await remote.close()
-
-
 async def test_a_script_that_takes_too_long_is_an_error(remote: Remote) -> None:
     with pytest.raises(SSHError, match="not done in time"):
         await remote.script("sleep 987.7", limit_s=0.3)
-
-
-async def test_the_clock_of_this_machine_is_not_off_from_itself(remote: Remote) -> None:
-    told = await remote.clock_offset()
-    assert told is not None
-    offset, uncertainty = told
-    assert abs(offset) <= uncertainty + 0.05

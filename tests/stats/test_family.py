@@ -233,12 +233,6 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     assert npl.compare(runs)[0].low == looked.low
 
 
-def test_unblocked_runs_are_labelled():
-    c = npl.compare(table(rounds=14).drop(columns="round"))[0]
-    assert c.method.startswith("unblocked")
-    assert any("unblocked" in w for w in c.warnings)
-
-
 @pytest.mark.parametrize(
     ("call", "text"),
     [
