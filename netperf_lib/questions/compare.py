@@ -7,8 +7,9 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ..data.imports import are_logs
@@ -27,13 +28,9 @@ from .judging import Pair, as_contrast, judge, judge_pairs, side_words
 from .limits import with_causes
 from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
+from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import factor_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 _TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
 
@@ -404,10 +401,6 @@ def compared_table(family: Family) -> Table:
     >>> npl.questions.compared_table(change).columns.to_list()[2:4]
     ['before', 'after']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows = []
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)

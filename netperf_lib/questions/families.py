@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..experiment.factors import factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
+from ..stats import Family
 from .judging import Pair, judge_pairs
 from .observe import Observations, levels, observe
 from .runs import ENDS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Family
 
 PAIR = "pair"
 """The factors that describe the two ends of a path are one."""

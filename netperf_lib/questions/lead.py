@@ -11,7 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from ..data.files import Location
 from ..data.load import Results, read
@@ -21,7 +24,7 @@ from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, MARGIN, format_span, format_value, in_words, plural
-from ..stats import Family, rounds_required
+from ..stats import Comparison, Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
@@ -30,11 +33,6 @@ from .limits import Held, of_conditions
 from .observe import Data, is_label, levels
 from .runs import headline_metrics, read_data, runs_of, table_of
 from .words import contrasts, span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Comparison
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
@@ -767,9 +765,6 @@ def _incident(m: Measure) -> str:
 
     Olshen et al. 2004, Biostatistics 5(4), against 99 permutations of the blocks.
     """
-    import numpy as np
-    import pandas as pd
-
     t = m.obs.table[m.obs.table["state"] == "ok"].sort_values(["unit", "round"])
     if len(t) < LONG or t["started_utc"].isna().any():
         return ""

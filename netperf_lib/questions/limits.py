@@ -7,22 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..experiment.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
+from ..stats import Family
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .observe import Data, Observations, observe
 from .runs import runs_of
+from .tables import Table
 from .words import Headline, Words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Family
-    from .tables import Table
 
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
 MOST = 0.6
@@ -222,10 +220,6 @@ def limits_table(held: Sequence[Held]) -> Table:
     >>> npl.questions.limits_table(npl.limits(exp)).columns.to_list()[:3]
     ['condition', 'throughput', 'held back by']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
     rows = [
         (

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..errors import NothingToReport
 from ..experiment.estimate import Outlook
+from ..experiment.model import Contrast, Experiment
 from ..stats import rounds_needed
 from .judging import Blocks
 from .observe import observe
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..experiment.model import Contrast, Experiment
 
 ASSUMED_CV = 0.03
 """Variation between runs of a condition where no pilot shows it."""

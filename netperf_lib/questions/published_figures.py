@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..data.imports import understand
 from ..data.shipped import shipped
@@ -17,12 +19,8 @@ from .details import totals
 from .families import Measure
 from .observe import Data, levels
 from .runs import table_of
+from .tables import Table
 from .words import Headline, Words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 METRICS = {
     "one-way latency": "latency_oneway_us",
@@ -52,8 +50,6 @@ def load_published() -> pd.DataFrame:
     Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
     (where it was published; relative to ``.attrs["path"]``, the folder with the raw logs), `note`.
     """
-    import pandas as pd
-
     folder = shipped("data", "published")
     figures = pd.read_csv(folder / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
     figures = figures.replace("", None).astype({"streams": "Int64"})
@@ -105,10 +101,6 @@ def published_beside(data: Data, metric: str | None = None) -> Table:
     >>> len(npl.questions.published_beside(exp.runs))
     0
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows: list[tuple[str, ...]] = []
     runs = table_of(data)
     if (attached(runs).declared.get("hosts") or {}).get("source") == "lab":
@@ -140,8 +132,6 @@ def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str,
 
 def _matches(m: Measure, condition: str, figure: Any) -> bool:
     """Whether a published figure was measured under this condition, as far as the source says."""
-    import pandas as pd
-
     region = m.fact(condition, "client_region")
     if region is not None and str(figure.source).split("-")[1] not in str(region):
         return False
@@ -199,8 +189,6 @@ def published_table(figures: pd.DataFrame) -> Table:
     >>> npl.questions.published_table(npl.questions.published("azure-eastasia-d8sv3"))["Printed"].iloc[0]
     '3.65 Gbit/s'
     """
-    from .tables import Table
-
     listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
     names = [c for c in HEADS if listed[c].notna().any()]
     sources = " and ".join(dict.fromkeys(figures["source"]))
@@ -216,8 +204,6 @@ def published_logs_words(figures: pd.DataFrame) -> Words:
     >>> npl.questions.published_logs_words(npl.questions.published("azure-westeurope-d16v3"))[:30]
     'The logs show more than the fi'
     """
-    import pandas as pd
-
     folder, lines = shipped("data", "published"), []
     runs = understand(folder / "*" / "*.txt", labels=folder / "labels.csv")
     for run in sorted(runs, key=lambda r: factor("placement").key(r.get("placement"))):
@@ -267,8 +253,6 @@ def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = Non
     >>> float(npl.questions.published_levels(figures, "latency_oneway_us")["median"].min())
     40.0
     """
-    import pandas as pd
-
     names = [name for name, ours in METRICS.items() if ours == metric]
     if not names:
         raise UsageError(f"no figure was published of {metric!r} (published: {', '.join(METRICS.values())})")

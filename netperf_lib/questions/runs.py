@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..errors import UsageError
 from ..experiment.factors import dimensions, plain
 from ..metrics import PAGES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
@@ -36,8 +35,6 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
 
 def table_of(data: Any) -> pd.DataFrame:
     """The table of runs of an experiment or its folder, or the table that is given; UsageError for anything else."""
-    import pandas as pd
-
     data = read_data(data)
     runs = getattr(data, "runs", data)
     if not isinstance(runs, pd.DataFrame):
@@ -48,8 +45,6 @@ def table_of(data: Any) -> pd.DataFrame:
 
 def is_details(data: Any) -> bool:
     """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
-    import pandas as pd
-
     return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
 
 
@@ -68,8 +63,6 @@ def status_counts(data: Any) -> tuple[int, int, int]:
 
 def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
     """Which runs are complete and count, and which are excluded."""
-    import pandas as pd
-
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
     return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
@@ -83,8 +76,6 @@ def ok_runs(data: Any) -> pd.DataFrame:
 
 def present(value: Any) -> bool:
     """Whether a cell of a table holds something."""
-    import pandas as pd
-
     return not pd.isna(value)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..errors import NothingToReport
 from ..experiment.attached import attach, attached
@@ -11,12 +13,8 @@ from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from .observe import Data, Observations, level_names, observe
 from .runs import runs_of
+from .tables import Table
 from .words import Headline
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
@@ -50,8 +48,6 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     >>> float(npl.questions.datagrams("data/recorded/datagrams")["lost_ratio"].round(2).max())
     0.62
     """
-    import pandas as pd
-
     runs = runs_of(data)
     if "lost_ratio" not in runs or not runs["lost_ratio"].notna().any():
         raise NothingToReport("no run counted lost datagrams")
@@ -141,10 +137,6 @@ def datagrams_table(table: pd.DataFrame) -> Table:
     >>> npl.questions.datagrams_table(rates)["lost"].iloc[-1]
     '0 %'
     """
-    import pandas as pd
-
-    from .tables import Table
-
     words = {"asked_bps": "rate asked for", "sent_bps": "sent", "received_bps": "received"}
     shown = pd.DataFrame({"condition": table["path"]})
     for column, head in words.items():
