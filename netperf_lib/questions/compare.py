@@ -24,7 +24,7 @@ from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
-from .judging import Pair, as_contrast, judge, judge_pairs, side_words
+from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
 from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
@@ -47,13 +47,12 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     if baseline is not None and level not in set(conditions[name]):
         levels = ", ".join(map(str, dict.fromkeys(conditions[name])))
         raise UsageError(f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}")
-    alike = obs.alike({*obs.asked, name})
     if baseline is None:
         candidates = [(a, b) for b, a in combinations(conditions.index, 2)]
     else:
         base = [c for c in conditions.index if conditions.loc[c, name] == level]
         candidates = [(a, b) for a in conditions.index if a not in base for b in base]
-    return [(a, b) for a, b in candidates if alike(a, b)]
+    return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
 
 
 def compare(
@@ -285,27 +284,29 @@ def _by(
     if metric is None and not isinstance(results, Observations):
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
     obs = observe(results, metric or "", by, where=where, pool=pool)
-    chosen = [Pair(obs, a, b, MARGIN if margin is None else margin) for a, b in pairs(obs, baseline)]
+    size = MARGIN if margin is None else margin
+    chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
-    family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
+    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
     known: dict[tuple[str, str], Contrast] = {}
     for c in [] if isinstance(results, Observations) else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             known[one, two] = c
             known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
-    declared = {key: known[key] for key in {(p.a, p.b) for p in chosen} & known.keys()}
+    keys = [p.conditions[1:] for p in chosen]
+    declared = {key: known[key] for key in {*keys} & known.keys()}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
         every = [
-            replace(verdicts[p.a, p.b], **side_words(p)) if (p.a, p.b) in verdicts else c
-            for p, c in zip(chosen, family, strict=True)
+            replace(verdict, names=c.names, context=c.context) if (verdict := verdicts.get(key)) else c
+            for key, c in zip(keys, family, strict=True)
         ]
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
-    family = with_causes(family, ((obs, p.a, p.b) for p in chosen))
+    family = with_causes(family, (p.conditions for p in chosen))
     return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
 
 
@@ -334,17 +335,17 @@ def between(
     every = [observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)]
     every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
     size = MARGIN if margin is None else margin
-    chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
-    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
+    chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
+    family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
-    compared = {_words(p.obs)[p.a] for p in chosen}
+    compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:
         named = ((obs, obs.conditions[MEASUREMENT] == name) for obs in every)
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    family = with_causes(family, ((p.obs, p.a, p.b) for p in chosen))
+    family = with_causes(family, chosen)
     return replace(
         family,
         comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family),

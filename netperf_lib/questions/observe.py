@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -49,6 +49,8 @@ class HasRuns(Protocol):
 Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
 """What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
 
+PAIR = "pair"
+"""The factors that describe the two ends of a path are one."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
 MEASUREMENT = "measurement"
@@ -69,9 +71,9 @@ _MOST_LEVELS = 12
 _CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Observations:
-    """What each condition gave in each round.
+    """What each condition gave in each round, and how the conditions lie to each other.
 
     Attributes
     ----------
@@ -94,6 +96,8 @@ class Observations:
         The experiment as declared; empty where there is none.
     blocked : bool
         Whether rounds are known, so that conditions can be compared within them.
+    where : mapping
+        Factors that were held, and their levels.
     """
 
     metric: str
@@ -105,11 +109,11 @@ class Observations:
     facts: pd.DataFrame
     declaration: Mapping[str, Any]
     blocked: bool
+    where: Mapping[str, Any]
     _source: Observed = field(repr=False)
     _rows: Codes = field(repr=False)
     _names: npt.NDArray[np.object_] = field(repr=False)
-    _words: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
-    """What `level_names` made, for each of a thousand comparisons asks it for the same."""
+    _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -117,8 +121,18 @@ class Observations:
         runs = self._source.runs.iloc[self._rows].reset_index(drop=True)
         return runs.assign(condition=self._ordered(self._names))
 
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once: a thousand comparisons ask for the same."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
     def matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
         """The conditions that a side of a contrast names."""
+        names: tuple[str, ...] = self.once(("matching", frozenset(side.items())), lambda: self._matching(side))
+        return names
+
+    def _matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
         rows = np.ones(len(self.facts), bool)
         for name, wish in side.items():
             level = factor(name).cast(wish)
@@ -130,22 +144,74 @@ class Observations:
         names = () if side is None else self.matching(side)
         return names[0] if len(names) == 1 else ""
 
-    def alike(self, factors: Collection[str]) -> Callable[[str, str], bool]:
-        """Return what tells whether a condition differs from another one in nothing but these factors.
+    @property
+    def unit(self) -> str:
+        """Unit of the metric's stored numbers."""
+        return METRICS[self.metric].unit
 
-        The two ends of a pair are one factor. A label that only the first one has is no difference, for null means that
-        there is none; but two measurements have the same labels, or other conditions.
+    @property
+    def names(self) -> list[str]:
+        """Names of the conditions."""
+        return list(map(str, self.conditions.index))
+
+    @cached_property
+    def _levels(self) -> dict[str, dict[str, Any]]:
+        return _by_name(self.conditions)
+
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, Any]]:
+        return _by_name(self.facts)
+
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        return _by_name(levels(self))
+
+    def value(self, condition: str, column: str = "median") -> float:
+        """A figure of a condition's level, as `levels` calls it."""
+        return float(self._figures[condition][column])
+
+    def fact(self, condition: str, name: str) -> Any:
+        """Level of any factor in a condition; None if it is not known."""
+        return plain(self._facts[condition].get(name))
+
+    def at(self, condition: str, name: str) -> Any:
+        """Level of a factor that splits; of the factor ``pair`` that is the condition."""
+        return condition if name == PAIR else self._levels[condition][name]
+
+    @property
+    def factors(self) -> list[str]:
+        """What splits the conditions; the columns that describe the two ends of a path are one factor, ``pair``."""
+        ends = [f for f in self.by if any(f in pair for pair in ENDS)]
+        return [f for f in self.by if f not in ends] + ([PAIR] if ends else [])
+
+    def other_factors(self, name: str) -> list[str]:
+        """The factors that split besides this one."""
+        return [f for f in self.factors if f not in (name, PAIR)]
+
+    def varying(self, name: str) -> list[str]:
+        """The other factors that vary among the conditions in which this one varies."""
+
+        def others() -> list[str]:
+            wide = [c for c in self.names if any(c != d and self.same(c, d, name, PAIR) for d in self.names)]
+            return [f for f in self.other_factors(name) if len({self.at(c, f) for c in wide}) > 1]
+
+        factors: list[str] = self.once(("varying", name), others)
+        return factors
+
+    def same(self, one: str, two: str, *factors: str) -> bool:
+        """Whether a condition differs from another one in nothing but these factors.
+
+        The two ends of a path are one factor, and all of them are ``pair``. A label that only the first one has is no
+        difference, for null means that there is none; but two measurements have the same labels, or other conditions.
         """
-        named = {*factors, *(f for ends in ENDS if {*ends} & {*factors} for f in ends)}
-        others = [f for f in self.by if f not in named]
-        labels = [] if MEASUREMENT in named else [f for f in others if is_label(f)]
-        levels = self.conditions.to_dict("index")
+        others, labels = self.once(factors, lambda: self._others(factors))
+        a, b = self._levels[one], self._levels[two]
+        return all(a[f] == b[f] or (f in labels and b[f] is None) for f in others)
 
-        def same(one: str, two: str) -> bool:
-            a, b = levels[one], levels[two]
-            return all(a[f] == b[f] or (f in labels and b[f] is None) for f in others)
-
-        return same
+    def _others(self, factors: tuple[str, ...]) -> tuple[list[str], list[str]]:
+        ends = {f for pair in ENDS for f in pair if PAIR in factors or {*pair} & {*factors}}
+        others = [f for f in self.by if f not in ends and f not in factors]
+        return others, [] if MEASUREMENT in factors else [f for f in others if is_label(f)]
 
     def column(self, name: str, conditions: Collection[str]) -> pd.Series:
         """A column of the complete runs of these conditions; empty if there is no such column."""
@@ -208,6 +274,10 @@ class Observations:
         names = ", ".join(map(str, self.conditions.index[:3])) + (" …" if len(self.conditions) > 3 else "")
         notes = "".join(f"\n  {note}" for note in self.notes)
         return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
+
+
+def _by_name(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    return {str(name): dict(row) for name, row in table.astype(object).to_dict("index").items()}  # type: ignore[arg-type]
 
 
 def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
@@ -523,7 +593,7 @@ class _Projection:
             raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
         check_levels(where)
         metric_of(metric)  # an unknown one is an error with the nearest names
-        self.metric, self.asked, self.notes = metric, asked, list[str]()
+        self.metric, self.asked, self.where, self.notes = metric, asked, where, list[str]()
         source = Observed.of(data)
         self.every, self.declared, self.planned = source.runs, source.declared, source.planned
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
@@ -726,7 +796,7 @@ class _Projection:
         complete = self.rows[self.ok], names.to_numpy(object)[condition[self.ok]]
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
-            self.blocked, self.source, *complete,
+            self.blocked, self.where, self.source, *complete,
         )  # fmt: skip
 
     def _sort_key(self, column: pd.Series) -> pd.Series:
@@ -852,9 +922,12 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     if not names:
         places = set(map(plain, obs.facts["placement"])) if "placement" in obs.facts else {None}
         place = places.pop() if len(places) == 1 else None
-        return dict.fromkeys(map(str, obs.conditions.index), "all runs" if place in (None, SEVERAL) else str(place))
-    if (known := obs._words.get(tuple(names))) is not None:
-        return known
+        return dict.fromkeys(obs.names, "all runs" if place in (None, SEVERAL) else str(place))
+    by_condition: dict[str, str] = obs.once(("names", *names), lambda: _level_names(obs, names))
+    return by_condition
+
+
+def _level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     unique = obs.conditions[list(names)].drop_duplicates()
     held = {str(c): [*map(plain, column)] for c, column in obs.facts.loc[unique.index].items()}
     held |= {c: [*map(plain, unique[c])] for c in names}
@@ -862,8 +935,7 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     varying = [c for c, levels in facts.items() if len(levels) > 1 or repr(SEVERAL) in levels]
     words = dict(zip(zip(*(held[c] for c in names), strict=True), condition_names(names, held, varying), strict=True))
     keys = zip(*(map(plain, obs.conditions[c]) for c in names), strict=True)
-    obs._words[tuple(names)] = dict(zip(map(str, obs.conditions.index), map(words.__getitem__, keys), strict=True))
-    return obs._words[tuple(names)]
+    return dict(zip(obs.names, map(words.__getitem__, keys), strict=True))
 
 
 def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]) -> list[str]:

@@ -16,8 +16,8 @@ from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from ..stats.result import percent
 from .details import totals
-from .families import Measure
-from .observe import Data, levels
+from .families import of_main_tool
+from .observe import Data, Observations, levels
 from .runs import table_of
 from .tables import Table
 from .words import Headline, Words
@@ -110,49 +110,49 @@ def published_beside(data: Data, metric: str | None = None) -> Table:
         wanted = metric in (None, ours) or {metric, ours} == ENDS
         if not wanted or ours not in runs or not runs[ours].notna().any():
             continue
-        measure = Measure(runs, ours)
+        obs = of_main_tool(runs, ours)
         listed: Any = figures[figures["metric"] == name].itertuples()
         for figure in listed:
             value = _number(str(figure.value), str(figure.unit))
-            matches = [c for c in measure.names if _matches(measure, c, figure)] if value else []
-            rows += [_beside(measure, c, figure, sum(value or ()) / 2) for c in matches]
+            matches = [c for c in obs.names if _matches(obs, c, figure)] if value else []
+            rows += [_beside(obs, c, figure, sum(value or ()) / 2) for c in matches]
     heads = ["condition", "metric", "source", "published", "here", "here / published"]
     caption = "Published figures of the same conditions, and what was measured here."
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
-def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str, ...]:
-    median, low, high = (m.value(condition, c) for c in ("median", "low", "high"))
-    here = format_value(median, m.unit)
-    if m.value(condition, "n") > 1:
-        here += f" ({format_span(low, high, m.unit)})"
+def _beside(obs: Observations, condition: str, figure: Any, value: float) -> tuple[str, ...]:
+    median, low, high = (obs.value(condition, c) for c in ("median", "low", "high"))
+    here = format_value(median, obs.unit)
+    if obs.value(condition, "n") > 1:
+        here += f" ({format_span(low, high, obs.unit)})"
     printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
     return condition, figure.metric, figure.source, printed, here, f"{median / value:#.3g}"
 
 
-def _matches(m: Measure, condition: str, figure: Any) -> bool:
+def _matches(obs: Observations, condition: str, figure: Any) -> bool:
     """Whether a published figure was measured under this condition, as far as the source says."""
-    region = m.fact(condition, "client_region")
+    region = obs.fact(condition, "client_region")
     if region is not None and str(figure.source).split("-")[1] not in str(region):
         return False
     note = None if pd.isna(figure.condition) else str(figure.condition)
-    ends = tuple(m.fact(condition, side) for side in ("client", "server"))
+    ends = tuple(obs.fact(condition, side) for side in ("client", "server"))
     path = _PATHS.get(str(figure.path), str(figure.path))
-    if "-".join(map(str, ends)) != path and m.fact(condition, "placement") != path:
+    if "-".join(map(str, ends)) != path and obs.fact(condition, "placement") != path:
         return False
     if note is not None and note not in _BUFFERS and note.lower() not in str(region):
         return False  # a gateway or circuit that has no name here
     wish = {
         "accelerated": None if pd.isna(figure.accelerated) else bool(figure.accelerated),
-        "streams": None if pd.isna(figure.streams) or m.unit == "us" else int(figure.streams),
+        "streams": None if pd.isna(figure.streams) or obs.unit == "us" else int(figure.streams),
         "tcp_buffer_bytes": _BUFFERS.get(note or ""),
     }
     for factor_name in ("accelerated", "streams"):
-        level = m.fact(condition, factor_name)
+        level = obs.fact(condition, factor_name)
         if wish[factor_name] is not None and level is not None and level != wish[factor_name]:
             return False
-    buffer = m.fact(condition, "tcp_buffer_bytes")
-    return m.unit == "us" or buffer == wish["tcp_buffer_bytes"]
+    buffer = obs.fact(condition, "tcp_buffer_bytes")
+    return obs.unit == "us" or buffer == wish["tcp_buffer_bytes"]
 
 
 def published_words(figures: pd.DataFrame) -> Headline:

@@ -246,7 +246,7 @@ def _judged(
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
         return with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)), tuple(asked)
     lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
-    if not isinstance(lead.family, Family) or not lead.judged:
+    if not lead.judged:
         return Family(()), ()
     asked = asked_about(obs, lead.contrasts, where)
     chosen = tuple(c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked)
