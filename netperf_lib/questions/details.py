@@ -569,8 +569,9 @@ def stability(data: Data, intervals: pd.DataFrame) -> Table:
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
     obs = observe(data, "throughput_bps")
-    joined = measured_intervals(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
-    if joined.empty:
+    try:
+        joined = details(obs, measured_intervals(intervals))
+    except NothingToReport:
         return Table.of(pd.DataFrame(columns=heads), caption)
     single = joined[joined["stream"] != -1]
     sums = totals(joined).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..data.files import Location
@@ -29,6 +28,7 @@ from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
 from .families import by_rule, of_main_tool, usual
+from .history import ask_history
 from .judging import judge_pairs
 from .limits import Held, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, levels, observe
@@ -757,35 +757,12 @@ def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
 
 
 def _incident(obs: Observations) -> str:
-    """The clearest stretch of time at another level, of a long series: the best arc over blocks of ten rounds.
-
-    Olshen et al. 2004, Biostatistics 5(4), against 99 permutations of the blocks.
-    """
-    t = obs.table[obs.table["state"] == "ok"].sort_values(["unit", "round"])
-    if len(t) < LONG or t["started_utc"].isna().any():
+    """The clearest change of level in a long series, as the page over time has it."""
+    if len(obs.complete) < LONG or obs.complete["started_utc"].isna().any():
         return ""
-    blocks = np.array_split(np.arange(len(t)), len(t) // 10)
-    level = np.log([np.median(t["value"].to_numpy(float)[b]) for b in blocks])
-    n, random = len(level), np.random.default_rng(0)
-
-    def best(x: Any) -> tuple[float, int, int]:
-        total, top = np.concatenate([[0], np.cumsum(x - x.mean())]), (0.0, 0, 0)
-        for size in range(4, n - 3):
-            score = (total[size:] - total[:-size]) ** 2 * n / (size * (n - size))
-            top = max(top, (float(score.max()), int(score.argmax()), size))
-        return top
-
-    score, start, size = best(level)
-    if any(best(random.permutation(level))[0] >= score for _ in range(99)):
-        return ""
-    inside = np.isin(np.arange(n), np.arange(start, start + size))
-    if size > n / 2:  # the shorter part is the exception
-        inside, start, size = ~inside, (start + size) % n, n - size
-    ratio = math.exp(np.median(level[inside]) - np.median(level[~inside]))
-    begin, end = (pd.Timestamp(t["started_utc"].iloc[blocks[i % n][0]]) for i in (start, start + size))
-    day = "" if begin.date() == pd.Timestamp(t["started_utc"].iloc[0]).date() else f" on {begin:%-d %B}"
-    higher = "higher" if ratio > 1 else "lower"
-    return f"; from {begin:%H:%M} to {end:%H:%M} UTC{day} {100 * abs(ratio - 1):.0f} % {higher} than before and after"
+    points = [p for some in ask_history(obs).changes.values() for p in some]
+    clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
+    return f"; {clear.words(obs.metric)}" if clear else ""
 
 
 def _held_back(p: Paragraph, obs: Observations) -> str:

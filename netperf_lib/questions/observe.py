@@ -27,7 +27,7 @@ from ..metrics import METRICS, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .runs import ENDS, check_levels, is_details, nearest, read_data, table_of
+from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -555,17 +555,21 @@ def _codes(column: pd.Series) -> Codes | None:
     return None if fractions else codes.astype(np.int64)
 
 
+def _factorized(values: Any) -> Codes:
+    codes: Codes = pd.factorize(values)[0].astype(np.int64)
+    return codes
+
+
 def _joined(size: int, *codes: Codes) -> Codes:
     """Codes of the combinations of several columns."""
     total, levels = np.zeros(size, np.int64), 1
     for more in codes:
         width = int(more.max(initial=0)) + 2
         if levels * width >= 2**62:
-            total = pd.factorize(total)[0].astype(np.int64)
+            total = _factorized(total)
             levels = int(total.max(initial=0)) + 1
         total, levels = total * width + more + 1, levels * width
-    joined: Codes = pd.factorize(total)[0].astype(np.int64)
-    return joined
+    return _factorized(total)
 
 
 def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
@@ -605,12 +609,11 @@ class _Projection:
         self.blocked = bool(np.isfinite(number).all())
         self.factors = list(every)
         use = self._where(self._comparable(every), where)
-        self.excluded = np.flatnonzero(self._excluded() & ~use)
         rows = self.rows = np.flatnonzero(use)
-        units = [self._every_codes(c) for c in ("experiment", "deployment") if c in self.every]
+        units = [_factorized(self.every[c]) for c in ("experiment", "deployment") if c in self.every]
         self.every_unit = _joined(len(self.every), *units)
         self.unit, self.round = self.every_unit[rows], (number if self.blocked else np.arange(len(number)) * 1.0)[rows]
-        self.block = _joined(len(rows), self.unit, self._codes_of(self.round))
+        self.block = _joined(len(rows), self.unit, _factorized(self.round))
         self.value = self._numbers(metric)[rows]
         self.ok = self.ran[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
@@ -638,33 +641,14 @@ class _Projection:
             return np.full(len(self.every), np.nan)
         return pd.to_numeric(self.every[name], errors="coerce").to_numpy(float, na_value=np.nan)
 
-    @staticmethod
-    def _codes_of(values: Any) -> Codes:
-        codes: Codes = pd.factorize(values)[0].astype(np.int64)
-        return codes
-
-    def _every_codes(self, name: str) -> Codes:
-        return self._codes_of(self.every[name])
-
-    def _complete(self) -> npt.NDArray[np.bool_]:
-        if "status" not in self.every:
-            return np.ones(len(self.every), bool)
-        return (self.every["status"] == "ok").to_numpy(bool)
-
-    def _excluded(self) -> npt.NDArray[np.bool_]:
-        """Runs that were excluded for a recorded cause: they are neither failed nor missing."""
-        if "excluded" not in self.every:
-            return np.zeros(len(self.every), bool)
-        return self.every["excluded"].notna().to_numpy(bool)
-
     # -- which runs ------------------------------------------------------------------------------------------------
 
     def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
         """Runs of the tests that give the metric: only these can fail at giving it. Repeated attempts count once."""
         n = len(self.every)
-        ran = self.ran = self._complete()
+        ran, excluded = (rows.to_numpy(bool) for rows in states(self.every))
+        self.ran = ran
         ok = ran & np.isfinite(self._numbers(self.metric))
-        excluded = self._excluded()
         fine, coarse = (
             _joined(n, *(codes[c] for c in names if c in codes))
             for names in (("tool", "test", "during", "full_rtt"), ("tool", "test"))
@@ -675,6 +659,7 @@ class _Projection:
             raise NothingToReport(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
+        self.excluded = np.flatnonzero(excluded)
         use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
         self.repeated = np.zeros(n, bool)
         if (self._numbers("attempt") > 1).any():
@@ -689,7 +674,7 @@ class _Projection:
             ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
             return ids
         names = [c for c in codes if factor(c).role == "condition"]
-        place = [self._every_codes(c) for c in ("experiment", "deployment", "round") if c in self.every]
+        place = [_factorized(self.every[c]) for c in ("experiment", "deployment", "round") if c in self.every]
         return pd.Series(_joined(len(self.every), *place, *(codes[c] for c in names)))
 
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
@@ -878,7 +863,7 @@ class _Projection:
 
     def _conditions_of(self, rows: Codes, condition: Codes) -> Codes:
         """The conditions that other runs belong to; -1: none that was measured."""
-        key = _joined(len(self.every), *(self._every_codes(c) for c in self.chosen))
+        key = _joined(len(self.every), *(_factorized(self.every[c]) for c in self.chosen))
         number = np.full(int(key.max(initial=0)) + 1, -1)
         number[key[self.rows]] = condition
         return number[key[rows]]

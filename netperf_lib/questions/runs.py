@@ -57,12 +57,12 @@ def check_levels(where: Any) -> None:
 def status_counts(data: Any) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
     runs = table_of(data)
-    ok, excluded = _state(runs)
+    ok, excluded = states(runs)
     return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
 
 
-def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
-    """Which runs are complete and count, and which are excluded."""
+def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Which runs are complete and count, and which are excluded for a recorded cause: neither failed nor missing."""
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
     return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
@@ -71,7 +71,7 @@ def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 def ok_runs(data: Any) -> pd.DataFrame:
     """Runs that count, of an experiment or its table: complete, and not excluded."""
     runs = table_of(data)
-    return runs[_state(runs)[0]].copy()
+    return runs[states(runs)[0]].copy()
 
 
 def present(value: Any) -> bool:

@@ -135,7 +135,7 @@ def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
     runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
     slow = runs["started_utc"].dt.hour.between(15, 18)
     runs["latency_oneway_us"] *= np.where(slow, factor, 1.0)
-    told = "from 15:00 to 19:00 UTC 18 % higher than before and after" in str(lead_paragraph(runs))
+    told = "from 02 November 2026, 15:00 to 19:00 UTC 18 % slower than before and after" in str(lead_paragraph(runs))
     assert told == (factor > 1), str(lead_paragraph(runs))
     assert ("UTC" in str(lead_paragraph(runs))) == told
 

@@ -54,7 +54,7 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
     "study-minute": (
         300,
         [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "100 us"}],
-        ["300 of 300 runs are below 100 µs", "18 % higher than before and after"],
+        ["300 of 300 runs are below 100 µs", "18 % slower than before and after"],
     ),
 }
 
