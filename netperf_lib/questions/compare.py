@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..data.imports import are_logs
 from ..data.load import Results
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
@@ -26,7 +26,7 @@ from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
+from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe, wished
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .tables import Table
 from .words import contrasts as declared_contrasts
@@ -121,6 +121,10 @@ def compare(
     if two:
         return between(two, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
     results = read_data(data, pattern)
+    if by is None and isinstance(results, Sequence | Mapping):
+        raise UsageError(
+            f"{len(results)} measurements: compare(before, after) takes two; of several name a factor in by"
+        )
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
     if contrasts is None and isinstance(results, Results) and results.added:
@@ -166,7 +170,9 @@ def _of_contrasts(
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
-        named = [as_contrast(c) for c in contrasts]
+        named = [
+            as_contrast(c if isinstance(c, Contrast) or metric is None else {"metric": metric} | c) for c in contrasts
+        ]
         if not declared and (declared := [c for c, in_family in named if in_family]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
         chosen = [c for c, _ in named]
@@ -202,7 +208,8 @@ def _family(
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
     extra, shown, taken = list[Contrast](), list[Contrast](), set[int]()
     for c in chosen:
-        sides = {side: {**where, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
+        held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
+        sides = {side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
         c = c.model_copy(update=sides)
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
@@ -237,7 +244,7 @@ def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Cont
     """The contrasts neither side of which names another level than `where`."""
 
     def fits(side: Mapping[str, Any]) -> bool:
-        return all(factor(f).cast(side[f]) == factor(f).cast(level) for f, level in where.items() if f in side)
+        return all(factor(f).cast(side[f]) in wished(f, level) for f, level in where.items() if f in side)
 
     return [c for c in contrasts if fits(c.a) and fits(c.b or {})]
 
@@ -283,7 +290,7 @@ def _by(
     """Every level of some factors: as the report judges it where that was declared, else exploratory."""
     if metric is None and not isinstance(results, Observations):
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
-    obs = observe(results, metric or "", by, where=where, pool=pool)
+    obs = observe(results, metric, by, where=where, pool=pool)
     size = MARGIN if margin is None else margin
     chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
     if not chosen:
@@ -336,6 +343,8 @@ def between(
     every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
     size = MARGIN if margin is None else margin
     chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
+    if not every:
+        raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]

@@ -17,11 +17,11 @@ from ..experiment.placements import PLACES
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
-from ..stats.result import quantity
+from ..stats.result import check_share, quantity
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe
-from .runs import HOSTS, headline_metrics, ok_runs, read_data, status_counts, table_of
+from .runs import HOSTS, headline_metrics, nearest, ok_runs, read_data, status_counts, table_of
 from .tables import Table
 from .words import Headline, Words, effect, span
 
@@ -91,6 +91,12 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
     return Words("\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance.")
 
 
+def _observed(data: Data, metric: str, by: str = "") -> Observations:
+    """What was observed already, whatever its metric; else the observations of a metric."""
+    inside = getattr(data, "observations", data)
+    return inside if isinstance(inside, Observations) else observe(data, metric, by or ())
+
+
 def places(data: Any) -> list[str] | None:
     """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all.
 
@@ -104,19 +110,21 @@ def places(data: Any) -> list[str] | None:
 
 
 def saturation(
-    data: Data, metric: str = "throughput_bps", *, share: float = 0.95, advertised_bps: float | None = None
+    data: Data, metric: str | None = None, *, share: float = 0.95, advertised_bps: float | None = None
 ) -> dict[str, Streams]:
     """How many streams are enough, for each condition: the result of `netperf_lib.stats.streams`.
 
-    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out.
+    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out. The metric is by
+    default the throughput at the receiver.
 
     Examples
     --------
     >>> {fit.enough for fit in npl.questions.saturation(exp).values()}
     {4}
     """
+    check_share(share, "share")
     curves = {}
-    obs = observe(data, metric, by="streams")
+    obs = _observed(data, metric or "throughput_bps", by="streams")
     for name, rows in ladders(obs, "streams").items():
         wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
@@ -252,7 +260,9 @@ def tail_shift(
     """
     obs = observe(data, metric)
     names = [str(c) for c in obs.conditions.index]
-    names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
+    if strange := [name for name in sides if name not in names]:
+        raise UsageError(f"no condition {strange[0]!r}; {nearest(strange[0], names)}")
+    names = list(sides) if len(sides) == 2 else names
     if len(names) > 1:
         with contextlib.suppress(NothingToReport):
             rows = details(obs, "percentiles" if percentiles is None else percentiles)
@@ -568,7 +578,7 @@ def stability(data: Data, intervals: pd.DataFrame) -> Table:
     """
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    obs = observe(data, "throughput_bps")
+    obs = _observed(data, "throughput_bps")
     try:
         joined = details(obs, measured_intervals(intervals))
     except NothingToReport:

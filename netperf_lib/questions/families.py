@@ -49,48 +49,32 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
                 main = [c for c in obs.names if obs.at(c, "placement") == placement] if on_hosts else usual(obs, name)
                 for g in obs.other_factors(name):
                     most = name == "gateway_sku" and g == "streams"  # a gateway limits what many streams carry
-                    level = max((obs.at(c, g) for c in main), default=1) if most else ordinary(obs, g)
+                    level = max((obs.at(c, g) for c in main), default=1) if most else _ordinary(obs, g)
                     held = [c for c in main if obs.at(c, g) == level]
                     main = held if len({obs.at(c, name) for c in held}) > 1 else main
                 pairs += [Pair(obs, (a,), (b,), margin) for a, b in _against_the_ordinary(obs, name, main)]
     return pairs
 
 
-def ordinary(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> Any:
-    """The level that others are compared with: by its name, else the default, else the declared one, else the first."""
+def _ordinary(obs: Observations, name: str) -> Any:
+    """The level that others are compared with: by its name, else the default, else the first."""
     present = sort_levels(name, (obs.at(c, name) for c in obs.names))
-    usual = [*USUAL] if name == "placement" else [factor(name).ordinary]
-    sides = [side for c in contrasts if c.metric == obs.metric for side in (c.a, c.b or {}) if name in side]
-    declared = [level for level, _ in Counter(side[name] for side in sides).most_common()]
-    default = [None] if None in present else []
-    candidates = [*(v for v in usual if v is not None), *default, *declared, *present]
-    return next(level for level in candidates if level in present)
+    known = USUAL if name == "placement" else (factor(name).ordinary,)
+    return next((level for level in known if level is not None and level in present), present[0])
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
-    """The conditions at which every other factor is ordinary; a level without such a one keeps those it has."""
-    levels = {g: ordinary(obs, g, contrasts) for g in obs.other_factors(name)}
-    names = obs.names
-    if name == PAIR:  # pairs are compared within a placement, and where nothing else differs
-        names = [c for c in names if "→" in c]
-        for g in levels.keys() - {"placement"}:
-            held = [c for c in names if obs.at(c, g) == levels[g]]
-            names = held if len(held) > 1 else names
-        count = Counter(obs.at(c, "placement") for c in names) if "placement" in obs.by else {}
-        names = [c for c in names if count.get(obs.at(c, "placement")) != 1] if count else names
-    conditions: dict[Any, list[str]] = {}
-    for c in names:
-        conditions.setdefault(obs.at(c, name), []).append(c)
-    for level, some in conditions.items():
-        for g, held in levels.items():
-            some = [c for c in some if obs.at(c, g) == held] or some
-        conditions[level] = some
-    return [c for some in conditions.values() for c in some]
+    """The conditions in which a factor is looked at; pairs are compared within a placement that has several."""
+    if name != PAIR:
+        return obs.usual([name], contrasts)
+    names = [c for c in obs.usual(["placement"] if "placement" in obs.by else [], contrasts) if "→" in c]
+    count = Counter(obs.fact(c, "placement") for c in names)
+    return [c for c in names if count[obs.fact(c, "placement")] > 1]
 
 
 def _against_the_ordinary(obs: Observations, name: str, conditions: Sequence[str]) -> list[tuple[str, str]]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
-    level = None if name == PAIR else ordinary(obs, name)
+    level = None if name == PAIR else _ordinary(obs, name)
     base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), next(iter(conditions), ""))
     direct = next((c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base)
     sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]

@@ -33,7 +33,7 @@ from .judging import judge_pairs
 from .limits import Held, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, levels, observe
 from .runs import headline_metrics, read_data, runs_of, table_of
-from .words import contrasts, span
+from .words import contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
@@ -613,7 +613,7 @@ def _thresholds(p: Paragraph) -> list[str]:
 def _shown_conditions(p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]) -> list[str]:
     """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
     if name in ("placement", PAIR) or "placement" not in obs.factors:
-        return usual(obs, name, p.contrasts)
+        return usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
     decided = [x for x in findings if x.obs is obs and x.kind != "same"]
     if not decided or is_label(name):
         return []

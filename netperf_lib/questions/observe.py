@@ -246,24 +246,33 @@ class Observations:
         return replace(small, table=table.assign(condition=condition))
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
-        """The conditions that a figure shows: every factor that was not asked about is at one level.
+        """The conditions that a figure shows: see `usual`. What all of them share is left out of their names."""
+        small = self.only(self.usual(self.asked, contrasts))
+        varying = [f for f in self.by if f not in small.shared]
+        return small.only(level_names(small, varying)) if varying else small
 
-        That is the level that all `contrasts` name, else one at which most levels of what was asked were measured, the
-        ordinary one first. Hosts and their properties stay. What all conditions share is left out of their names.
+    def usual(self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()) -> list[str]:
+        """The conditions in which some factors are looked at: every other factor is at one level.
+
+        That is the level that all `contrasts` name, else one at which most levels of these factors were measured, the
+        ordinary one first. Hosts and their properties stay, and so does a label where there is no such level: the
+        gateway of a path.
         """
         measured = self.table.loc[self.table["state"] == "ok", "condition"]
         rows = self.conditions[self.conditions.index.isin(measured)]
-        sides = [side for c in contrasts for side in (c.a, c.b or {})]
+        sides = [side for c in contrasts if c.metric == self.metric for side in (c.a, c.b or {})]
         for name in self.by:
-            if name not in self.asked and not name.startswith(("client", "server")):
+            if name not in factors and not name.startswith(("client", "server")):
                 levels = rows[name].map(plain)
                 named = [side.get(name, SEVERAL) for side in sides]
                 if not (named and len(set(map(repr, named))) == 1 and named[0] in list(levels)):
-                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, self.asked, named))]
-                rows = rows[levels.map(repr) == repr(named[0])]
-        small = self.only(rows.index)
-        varying = [f for f in self.by if f not in small.shared]
-        return small.only(level_names(small, varying)) if varying else small
+                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, factors, named))]
+                held = levels.map(repr) == repr(named[0])
+                if is_label(name) and factors:
+                    combinations = rows[list(factors)].map(repr).agg(tuple, axis=1)
+                    held |= ~combinations.isin(set(combinations[held]))
+                rows = rows[held]
+        return list(map(str, rows.index))
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -304,7 +313,7 @@ def observe(
     data : Results, DataFrame, path, or several of these
         An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
         ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. What was observed already, and an
-        answer, are returned as they are.
+        answer, are returned as they are; another metric or factor is then an error.
     metric : str
         The metric; needed unless `data` was observed already.
     by : str or sequence of str
@@ -334,6 +343,10 @@ def observe(
     """
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
+        strange = [metric] if metric not in (None, inside.metric) else [f for f in _names(by) if f not in inside.by]
+        if strange or where or pool:
+            what = strange[0] if strange else "other runs"
+            raise UsageError(f"these are observations of {inside.metric} already: for {what} give the experiment")
         return inside
     if metric is None:
         raise UsageError("name a metric, for example 'throughput_bps'")
@@ -478,7 +491,7 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
 
 
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(map(str, names or ()))
+    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
 
 
 @dataclass(frozen=True)
@@ -536,11 +549,23 @@ class Observed:
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
+def wished(name: str, wish: Any) -> list[Any]:
+    """The levels that a value of ``where`` names: one, or several."""
+    return [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+
+
+def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
     """What to write instead of a name that is no factor."""
     if name == "experiment":
         return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
-    return "it is a metric" if name in METRICS else nearest(name, known)
+    if name in METRICS:
+        return "it is a metric"
+    if name in NOT_FACTORS:
+        return "it tells runs apart, and no conditions"
+    suffix = any(k.endswith(f"_{name}") for k in known)
+    named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
+    of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
+    return f"it is a level of {of}: by={of!r}, or where={{{of!r}: {name!r}}}" if of else nearest(name, known)
 
 
 def _codes(column: pd.Series) -> Codes | None:
@@ -604,7 +629,7 @@ class _Projection:
         self.source, every = source, source.codes
         for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
             if name not in every:
-                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, [*every, *POOLS])}")
+                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, self.every, [*every, *POOLS])}")
         number = self._numbers("round")
         self.blocked = bool(np.isfinite(number).all())
         self.factors = list(every)
@@ -655,7 +680,7 @@ class _Projection:
         )
         gives = np.isin(fine, fine[ok])
         if not gives.any():
-            known = [m for m in METRICS if m in self.every and self.every[m].notna().any()]
+            known = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
             raise NothingToReport(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
@@ -680,7 +705,7 @@ class _Projection:
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         for name, wish in where.items():
             known = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
-            wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+            wishes = wished(name, wish)
             if strange := [w for w in wishes if w not in known]:
                 levels_of = ", ".join(map(str, known))
                 raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
@@ -720,8 +745,8 @@ class _Projection:
         for name in self.asked:
             if name not in self.codes:
                 others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
-                known = ", ".join(others) or "none"
-                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; these do: {known}")
+                known = f"these do: {', '.join(others)}" if others else "and nothing else does"
+                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; {known}")
         chosen = list(self.asked)
         # what follows from a pooled factor is pooled with it; but hosts determine everything, and only they are pooled
         pooled = [c for c in self._spent() if c not in POOLS["pairs"]]

@@ -115,6 +115,9 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
 
 
 def _same(level: Any, other: Any) -> bool:
+    """Whether a level is another one, or one of several, as people write them."""
+    if isinstance(other, list | tuple | set):
+        return any(_same(level, one) for one in other)
     return level == other or str(level).lower() == str(other).lower()
 
 

@@ -155,7 +155,8 @@ class Answer:
 
     def __repr__(self) -> str:
         unit = metric_of(self.metric).unit
-        title = f"{quantity(self.metric)} by {', '.join(self.observations.asked)}"
+        by = ", ".join(self.observations.asked)
+        title = f"{quantity(self.metric)} by {by}" if by else quantity(self.metric)
         rows = []
         for name, row in self.levels.iterrows():
             median, low, high = (format_value(row[c], unit) for c in ("median", "low", "high"))

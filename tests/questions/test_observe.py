@@ -219,7 +219,9 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
         assert levels(main).loc[name, "median"] == pytest.approx(float(expected))
     buffers = observe(recorded, "throughput_bps", by="placement")
     assert set(buffers.main().runs["streams"]) == {1}
-    declared = [SimpleNamespace(a={"streams": 4}, b={"streams": 4})]  # what all contrasts name is the level to show
+    declared = [
+        SimpleNamespace(metric="throughput_bps", a={"streams": 4}, b={"streams": 4})
+    ]  # what all contrasts name is the level to show
     assert set(buffers.main(declared).runs["streams"]) == {4}  # type: ignore[arg-type]
 
 

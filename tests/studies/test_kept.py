@@ -30,7 +30,7 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
         [],
         [
             "same-vnet and vnet-peering 10.9 to 11.",
-            "ErGw3AZ against ErGw1AZ: 7 times the throughput; the gateway is the limit of this path",
+            "ErGw3AZ against ErGw1AZ: 7.0 times the throughput; the gateway is the limit of this path",
             "(7 %), 32 streams 11.",
             "64 streams 9.6",
         ],
