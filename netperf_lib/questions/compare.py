@@ -123,7 +123,7 @@ def compare(
     results = read_data(data, pattern)
     if by is None and isinstance(results, Sequence | Mapping):
         raise UsageError(
-            f"{len(results)} measurements: compare(before, after) takes two; of several name a factor in by"
+            f"expected an experiment; got {len(results)}: compare(before, after) takes two, or name a factor"
         )
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
@@ -170,9 +170,8 @@ def _of_contrasts(
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
-        named = [
-            as_contrast(c if isinstance(c, Contrast) or metric is None else {"metric": metric} | c) for c in contrasts
-        ]
+        filled = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
+        named = [as_contrast(c) for c in filled]
         if not declared and (declared := [c for c, in_family in named if in_family]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
         chosen = [c for c, _ in named]
