@@ -136,29 +136,51 @@ class UsageError(NetperfError):
     exit_code = 2
 
 
-TYPES: Mapping[str, Any] = {
-    "str": str,
-    "TableName": str,
-    "bytes": bytes,
-    "int": Integral,
-    "float": Real,
-    "Mapping": Mapping,
-    "Sequence": Iterable,
-    "Iterable": Iterable,
+ANNOTATIONS: Mapping[str, tuple[Any, str]] = {
+    "str": (str, "text"),
+    "bytes": (bytes, "bytes"),
+    "bool": (None, "True or False"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "TableName": (str, "the name of a table, such as 'intervals'"),
+    "Mapping": (Mapping, "a mapping"),
+    "Sequence": (Iterable, "a list"),
+    "Iterable": (Iterable, "a list"),
+    "PathLike": (str, "a path such as 'results/my'"),
+    "Location": (str, "a path or URL such as 'results/my'"),
+    "Places": (Iterable, "paths or URLs such as 'results/my'"),
+    "Axes": (None, "axes of matplotlib such as plt.gca()"),
+    "Comparison": (None, "a comparison such as npl.compare(exp)[0]"),
+    "Contrast": (None, "a contrast such as exp.contrasts[0]"),
+    "DataFrame": (None, "a table"),
+    "Family": (None, "comparisons, as npl.compare returns them"),
+    "Fleet": (None, "experiments, as npl.read returns them"),
+    "Held": (None, "what npl.limits returns"),
+    "Observations": (None, "observations, as npl.observe returns them"),
+    "Quantiles": (None, "what npl.questions.tail_shift returns"),
+    "Results": (None, "an experiment, as npl.read returns it"),
+    "Streams": (None, "what npl.stats.streams returns"),
 }
-"""What `typed` compares a value with, by the name in an annotation."""
+"""By the name in an annotation what `typed` compares a value with, and what that is; None: the class of that name."""
 SAMPLE_ARGUMENTS = {
+    "advertised_bps": "12.5e9",
+    "alpha": "0.05",
     "by": "'placement'",
+    "confidence": "0.95",
+    "contrasts": "exp.contrasts",
+    "figures": "npl.questions.published()",
+    "fits": "npl.questions.saturation(exp)",
+    "held": "npl.limits(exp)",
+    "intervals": "exp.intervals",
     "margin": "0.05 or '5 %'",
     "metric": "'throughput_bps'",
+    "metrics": "['throughput_bps']",
+    "percentiles": "exp.percentiles",
     "pool": "'pairs'",
     "where": "{'placement': 'ppg'}",
+    "where_after": "{'placement': 'ppg'}",
 }
 """What may be given for a parameter."""
-CLASSES = frozenset(
-    "Axes Comparison Contrast DataFrame Family Fleet Held Observations Quantiles Results Streams bool".split()
-)
-"""Classes that it knows by their names alone, without an import."""
 
 
 @cache
@@ -183,9 +205,8 @@ def typed(function: Any) -> Any:
             if value is None and parameter.default is not Parameter.empty:
                 del bound.arguments[name]  # None stands for the default
                 continue
-            wanted = re.sub(r"Location|Places|(os\.)?PathLike(\[str\])?", "path", ast.unparse(kinds[name]))
-            wanted = wanted.replace(" | ", " or ").replace("pd.", "").replace(", Any]", ", …]")
-            wanted += f", for example {SAMPLE_ARGUMENTS[name]}" if name in SAMPLE_ARGUMENTS else ""
+            example = f", for example {SAMPLE_ARGUMENTS[name]}" if name in SAMPLE_ARGUMENTS else ""
+            wanted = " or ".join(dict.fromkeys(_in_words(kinds[name]))) + example
             words = repr(value) if isinstance(value, str | int | float) else type(value).__name__
             raise UsageError(f"{function.__name__}: {name} takes {wanted}; got {words}")
         return function(*bound.args, **bound.kwargs)
@@ -203,6 +224,22 @@ def _bound(function: str, known: Signature, args: Sequence[Any], options: Mappin
         raise UsageError(f"{function}: {error}{f'; did you mean {near[0]}?' if near else ''}") from None
 
 
+def _in_words(kind: ast.expr) -> list[str]:
+    """What an annotation allows, in words; None is not said, for it stands for the default."""
+    if isinstance(kind, ast.BinOp):
+        return [*_in_words(kind.left), *_in_words(kind.right)]
+    if isinstance(kind, ast.Constant):
+        return []
+    name = _name(kind)
+    return [ANNOTATIONS[name][1] if name in ANNOTATIONS else name]
+
+
+def _name(kind: ast.expr) -> str:
+    """The last name in an annotation: ``DataFrame`` of ``pd.DataFrame``, ``Sequence`` of ``Sequence[str]``."""
+    kind = kind.value if isinstance(kind, ast.Subscript) else kind
+    return kind.attr if isinstance(kind, ast.Attribute) else kind.id if isinstance(kind, ast.Name) else ""
+
+
 def _fits(kind: ast.expr, value: Any) -> bool:
     """Whether a value is of the kind that an annotation names; of a name that is not known anything is."""
     if isinstance(kind, ast.BinOp):
@@ -213,15 +250,14 @@ def _fits(kind: ast.expr, value: Any) -> bool:
         inside = kind.slice.elts[-1] if isinstance(kind.slice, ast.Tuple) else kind.slice
         held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
         return _fits(kind.value, value) and all(_fits(inside, v) for v in held)
-    name = kind.attr if isinstance(kind, ast.Attribute) else kind.id if isinstance(kind, ast.Name) else ""
-    if name in CLASSES:
+    name = _name(kind)
+    if name in ("Sequence", "Iterable") and isinstance(value, str | bytes):
+        return False
+    expected, _ = ANNOTATIONS.get(name, (object, ""))
+    if expected is None:
         return name in {one.__name__.rstrip("_") for one in type(value).__mro__}
-    if name in ("PathLike", "Location", "Places"):
-        return (
-            isinstance(value, str) or hasattr(value, "__fspath__") or (name == "Places" and hasattr(value, "__iter__"))
-        )
-    several = name not in ("Sequence", "Iterable") or not isinstance(value, str | bytes)
-    return several and isinstance(value, TYPES.get(name, object))
+    path = name in ("PathLike", "Location", "Places") and hasattr(value, "__fspath__")
+    return path or isinstance(value, expected)
 
 
 class ExperimentError(UsageError):

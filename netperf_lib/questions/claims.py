@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..data.layout import Store
 from ..errors import StoreError
 from ..experiment.attached import attached
+from .observe import HasRuns
 from .runs import table_of
+from .tables import Table
 from .words import Words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .observe import HasRuns
-    from .tables import Table
 
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
@@ -47,10 +45,6 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     >>> npl.questions.proofs(exp).columns.to_list()
     ['where', 'claim', 'evidence']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows = pd.DataFrame(claims(table_of(data)), columns=["where", "claim", "holds", "evidence"])
     if rows.empty:
         return Words("The source of the hosts recorded no proof of where they were: the placements are as declared.")

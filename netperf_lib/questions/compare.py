@@ -7,13 +7,14 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ..data.imports import are_logs
 from ..data.load import Results
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
@@ -23,17 +24,13 @@ from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
-from .judging import Pair, as_contrast, judge, judge_pairs, side_words
+from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
+from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe, wished
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
+from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import factor_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 _TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
 
@@ -50,13 +47,12 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     if baseline is not None and level not in set(conditions[name]):
         levels = ", ".join(map(str, dict.fromkeys(conditions[name])))
         raise UsageError(f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}")
-    alike = obs.alike({*obs.asked, name})
     if baseline is None:
         candidates = [(a, b) for b, a in combinations(conditions.index, 2)]
     else:
         base = [c for c in conditions.index if conditions.loc[c, name] == level]
         candidates = [(a, b) for a in conditions.index if a not in base for b in base]
-    return [(a, b) for a, b in candidates if alike(a, b)]
+    return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
 
 
 def compare(
@@ -125,6 +121,10 @@ def compare(
     if two:
         return between(two, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
     results = read_data(data, pattern)
+    if by is None and isinstance(results, Sequence | Mapping):
+        raise UsageError(
+            f"expected an experiment; got {len(results)}: compare(before, after) takes two, or name a factor"
+        )
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
     if contrasts is None and isinstance(results, Results) and results.added:
@@ -170,7 +170,8 @@ def _of_contrasts(
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
-        named = [as_contrast(c) for c in contrasts]
+        filled = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
+        named = [as_contrast(c) for c in filled]
         if not declared and (declared := [c for c, in_family in named if in_family]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
         chosen = [c for c, _ in named]
@@ -206,7 +207,8 @@ def _family(
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
     extra, shown, taken = list[Contrast](), list[Contrast](), set[int]()
     for c in chosen:
-        sides = {side: {**where, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
+        held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
+        sides = {side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
         c = c.model_copy(update=sides)
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
@@ -241,7 +243,7 @@ def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Cont
     """The contrasts neither side of which names another level than `where`."""
 
     def fits(side: Mapping[str, Any]) -> bool:
-        return all(factor(f).cast(side[f]) == factor(f).cast(level) for f, level in where.items() if f in side)
+        return all(factor(f).cast(side[f]) in wished(f, level) for f, level in where.items() if f in side)
 
     return [c for c in contrasts if fits(c.a) and fits(c.b or {})]
 
@@ -287,28 +289,30 @@ def _by(
     """Every level of some factors: as the report judges it where that was declared, else exploratory."""
     if metric is None and not isinstance(results, Observations):
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
-    obs = observe(results, metric or "", by, where=where, pool=pool)
-    chosen = [Pair(obs, a, b, MARGIN if margin is None else margin) for a, b in pairs(obs, baseline)]
+    obs = observe(results, metric, by, where=where, pool=pool)
+    size = MARGIN if margin is None else margin
+    chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
-    family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
+    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
     known: dict[tuple[str, str], Contrast] = {}
     for c in [] if isinstance(results, Observations) else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             known[one, two] = c
             known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
-    declared = {key: known[key] for key in {(p.a, p.b) for p in chosen} & known.keys()}
+    keys = [p.conditions[1:] for p in chosen]
+    declared = {key: known[key] for key in {*keys} & known.keys()}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
         every = [
-            replace(verdicts[p.a, p.b], **side_words(p)) if (p.a, p.b) in verdicts else c
-            for p, c in zip(chosen, family, strict=True)
+            replace(verdict, names=c.names, context=c.context) if (verdict := verdicts.get(key)) else c
+            for key, c in zip(keys, family, strict=True)
         ]
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
-    family = with_causes(family, ((obs, p.a, p.b) for p in chosen))
+    family = with_causes(family, (p.conditions for p in chosen))
     return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
 
 
@@ -337,17 +341,19 @@ def between(
     every = [observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)]
     every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
     size = MARGIN if margin is None else margin
-    chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
-    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
+    chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
+    if not every:
+        raise NothingToReport(f"{before} and {after} have no metric in common")
+    family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
-    compared = {_words(p.obs)[p.a] for p in chosen}
+    compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:
         named = ((obs, obs.conditions[MEASUREMENT] == name) for obs in every)
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    family = with_causes(family, ((p.obs, p.a, p.b) for p in chosen))
+    family = with_causes(family, chosen)
     return replace(
         family,
         comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family),
@@ -404,10 +410,6 @@ def compared_table(family: Family) -> Table:
     >>> npl.questions.compared_table(change).columns.to_list()[2:4]
     ['before', 'after']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows = []
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)

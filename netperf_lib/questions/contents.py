@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..data.files import Location
 from ..data.layout import experiments, trial_of
@@ -23,9 +25,6 @@ from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs
 from .udp import has_rates
 from .words import contrasts, factor_of, heading
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LONG_H = 10.0
 """Hours from which on one measurement is shown over time."""

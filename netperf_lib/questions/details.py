@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.attached import attached
@@ -15,17 +17,13 @@ from ..experiment.placements import PLACES
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
-from ..stats.result import quantity
+from ..stats.result import check_share, quantity
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe
-from .runs import HOSTS, headline_metrics, ok_runs, read_data, status_counts, table_of
+from .runs import HOSTS, headline_metrics, nearest, ok_runs, read_data, status_counts, table_of
+from .tables import Table
 from .words import Headline, Words, effect, span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
@@ -39,8 +37,6 @@ def network_cards(data: Data, metric: str | None = None) -> Table:
     >>> npl.questions.network_cards(exp, "latency_oneway_us").columns.to_list()
     ['condition', 'driver', 'virtual_function_up']
     """
-    from .tables import Table
-
     runs = observe(data, metric).runs
     cards = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     cards = cards.dropna(how="all").reset_index()
@@ -95,6 +91,12 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
     return Words("\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance.")
 
 
+def _observed(data: Data, metric: str, by: str = "") -> Observations:
+    """What was observed already, whatever its metric; else the observations of a metric."""
+    inside = getattr(data, "observations", data)
+    return inside if isinstance(inside, Observations) else observe(data, metric, by or ())
+
+
 def places(data: Any) -> list[str] | None:
     """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all.
 
@@ -108,19 +110,21 @@ def places(data: Any) -> list[str] | None:
 
 
 def saturation(
-    data: Data, metric: str = "throughput_bps", *, share: float = 0.95, advertised_bps: float | None = None
+    data: Data, metric: str | None = None, *, share: float = 0.95, advertised_bps: float | None = None
 ) -> dict[str, Streams]:
     """How many streams are enough, for each condition: the result of `netperf_lib.stats.streams`.
 
-    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out.
+    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out. The metric is by
+    default the throughput at the receiver.
 
     Examples
     --------
     >>> {fit.enough for fit in npl.questions.saturation(exp).values()}
     {4}
     """
+    check_share(share, "share")
     curves = {}
-    obs = observe(data, metric, by="streams")
+    obs = _observed(data, metric or "throughput_bps", by="streams")
     for name, rows in ladders(obs, "streams").items():
         wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
@@ -167,8 +171,6 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     >>> npl.questions.interval_rows(exp, exp.intervals)["condition"].nunique()
     13
     """
-    import pandas as pd
-
     tables = []
     for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
@@ -258,7 +260,9 @@ def tail_shift(
     """
     obs = observe(data, metric)
     names = [str(c) for c in obs.conditions.index]
-    names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
+    if strange := [name for name in sides if name not in names]:
+        raise UsageError(f"no condition {strange[0]!r}; {nearest(strange[0], names)}")
+    names = list(sides) if len(sides) == 2 else names
     if len(names) > 1:
         with contextlib.suppress(NothingToReport):
             rows = details(obs, "percentiles" if percentiles is None else percentiles)
@@ -314,10 +318,6 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     >>> npl.questions.ask_windows(exp, 1.0).needs["path"].nunique()
     5
     """
-    import pandas as pd
-
-    from .tables import Table
-
     obs = observe(data, "throughput_bps", where={"streams": 1})
     if "during" in obs.by and None in set(obs.conditions["during"]):
         obs = observe(data, "throughput_bps", where={"streams": 1, "during": None})
@@ -411,8 +411,6 @@ def overview(data: Data) -> pd.DataFrame:
     >>> npl.questions.overview(exp).shape
     (12, 6)
     """
-    import pandas as pd
-
     metrics = headline_metrics(data)
     columns: dict[str, dict[str, str]] = {}
     order: dict[str, Any] = {}
@@ -483,8 +481,6 @@ class Counts:
 
         Where all are complete, the headline counts only the runs.
         """
-        from .tables import Table
-
         t: Any = self.table
         rows = t[(t["failed"] > 0) | (t["missing"] > 0)]
         if rows.empty:
@@ -500,10 +496,6 @@ def counts(data: Data) -> Counts:
     >>> npl.questions.counts(exp).words[:10]
     '264 runs o'
     """
-    import pandas as pd
-
-    from .tables import Table
-
     runs = table_of(data)
     ok, failed, excluded = status_counts(runs)
     tables = [levels(data, m)[["n", "failed", "missing"]].assign(metric=quantity(m)) for m in headline_metrics(runs)]
@@ -529,8 +521,6 @@ def counts(data: Data) -> Counts:
 
 def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantiles:
     """How condition `a` differs from `b` at every percentile in their logs."""
-    import pandas as pd
-
     inner = percentiles[percentiles["percentile"].between(1, 100, inclusive="left")]
     sides = {}
     for name in (a, b):
@@ -564,10 +554,6 @@ def shift_table(quantiles: Quantiles | None) -> Table:
     >>> npl.questions.shift_table(npl.questions.tail_shift(exp, metric="latency_oneway_p99_us"))["effect"].iloc[0]
     '−73 %'
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows = [
         [f"{p:g}", effect(c.ratio), span(c.ratio, c.low, c.high), c.n, "few" if p in q.flagged else "enough"]
         for q in filter(None, [quantiles])
@@ -590,15 +576,12 @@ def stability(data: Data, intervals: pd.DataFrame) -> Table:
     >>> npl.questions.stability(obs, exp.intervals).columns.to_list()[2:4]
     ['variation', 'slowest']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    obs = observe(data, "throughput_bps")
-    joined = measured_intervals(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
-    if joined.empty:
+    obs = _observed(data, "throughput_bps")
+    try:
+        joined = details(obs, measured_intervals(intervals))
+    except NothingToReport:
         return Table.of(pd.DataFrame(columns=heads), caption)
     single = joined[joined["stream"] != -1]
     sums = totals(joined).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()

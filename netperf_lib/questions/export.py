@@ -6,7 +6,9 @@ import io
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from ..data.files import Folder
 from ..data.load import Results
@@ -15,9 +17,6 @@ from ..metrics import COMPARED
 from .compare import compare
 from .observe import Data, levels
 from .runs import read_data, table_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def export(
@@ -75,8 +74,6 @@ def export(
 
 def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     """Median and interval of each condition and metric that is compared."""
-    import pandas as pd
-
     tables = []
     for metric in [m for m in COMPARED if m in runs]:
         with suppress(NothingToReport):
@@ -86,8 +83,6 @@ def _levels(runs: pd.DataFrame) -> pd.DataFrame:
 
 def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """A table for any spreadsheet: lists become text, no text is a formula, times are in UTC without a zone."""
-    import pandas as pd
-
     flat = frame.copy()
     flat.attrs = {}
     flat.columns = [as_cell(str(name)) for name in flat.columns]
@@ -107,8 +102,6 @@ def _text(value: Any) -> str:
 
 
 def _workbook(tables: dict[str, pd.DataFrame]) -> bytes:
-    import pandas as pd
-
     file = io.BytesIO()  # openpyxl fails in its own way on a disk that is full
     try:
         with pd.ExcelWriter(file, engine="openpyxl") as writer:

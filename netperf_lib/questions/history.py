@@ -6,7 +6,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from ..data.files import Location, split
 from ..data.layout import experiments
@@ -18,9 +21,6 @@ from ..stats.result import size_words
 from .observe import Data, observe
 from .runs import headline_metrics
 from .words import Headline, Words, effect, span
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
@@ -213,9 +213,6 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
     >>> npl.questions.ask_history(npl.read("data/recorded/day"), "rtt_us").period
     '10 minutes'
     """
-    import numpy as np
-    import pandas as pd
-
     if metric is None and not hasattr(data, "metric"):
         metric = next(iter(headline_metrics(data)), "latency_oneway_us")
     obs = observe(data, metric, where=where)

@@ -7,9 +7,10 @@ what a condition is; a side that names several conditions pools them in each rou
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW_BEYOND
 from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, unchained
-from .runs import HOSTS, nearest, status_counts
+from .runs import ENDS, HOSTS, nearest, status_counts
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
@@ -40,12 +41,48 @@ Levels = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two conditions of the same observations that are compared: the names of both, and the margin."""
+    """What is compared: conditions of the same observations; a side of several pools them in each round.
 
-    obs: Observations
-    a: str
-    b: str
+    Attributes
+    ----------
+    obs : Observations or None
+        None: no complete run has a value.
+    a, b : tuple of str
+        Names of the conditions; a threshold has no `b`.
+    margin : float
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    declared : bool
+        Whether it belongs to the family; else it is exploratory.
+    contrast : Contrast or None
+        What was declared; None: the conditions are compared as they are, all that splits them being named.
+    """
+
+    obs: Observations | None
+    a: tuple[str, ...]
+    b: tuple[str, ...]
     margin: float = MARGIN
+    declared: bool = True
+    contrast: Contrast | None = None
+
+    @property
+    def sides(self) -> list[Levels]:
+        """The levels that are named of each side."""
+        if self.contrast is not None:
+            return [side for side in (self.contrast.a, self.contrast.b) if side is not None]
+        assert self.obs is not None
+        return [{f: self.obs.at(c, f) for f in self.obs.by} for (c,) in (self.a, self.b)]
+
+    @property
+    def conditions(self) -> tuple[Observations | None, str, str]:
+        """The observations, and the one condition of each side; empty if there are several, or none."""
+        a, b = (names[0] if len(names) == 1 else "" for names in (self.a, self.b))
+        return self.obs, a, b
+
+    def as_contrast(self) -> Contrast:
+        """The contrast that names exactly these conditions."""
+        assert self.obs is not None
+        a, b = ({**side, **self.obs.where} for side in self.sides)
+        return self.contrast or Contrast(metric=self.obs.metric, a=a, b=b, margin=self.margin)
 
 
 def judge(
@@ -96,14 +133,35 @@ def judge(
     >>> npl.questions.judge(exp, exp.contrasts).counts
     '264 runs ok, 0 failed, 0 excluded'
     """
-    pairs = [as_contrast(c) for c in contrasts]
     source, design, warnings = _used(Observed.of(data, rounds), design)
-    every = _Every(source)
-    samples = [_declared(every, c, declared) for c, declared in pairs]
+
+    @cache
+    def observed(metric: str, by: tuple[str, ...]) -> Observations | None:
+        with suppress(NothingToReport):
+            return observe(source, metric, by)
+        return None
+
+    pairs = []
+    for c, declared in map(as_contrast, contrasts):
+        sides = [side for side in (c.a, c.b) if side is not None]
+        if (obs := observed(c.metric, ())) is not None:
+            named = [f for f in {**c.a, **(c.b or {})} if f in obs.facts and f not in obs.by]
+            obs = observed(c.metric, tuple(f for f in named if SEVERAL in set(obs.facts[f])))  # split by all of them
+        a, b = ([_matching(obs, side) if obs else () for side in sides] + [()])[:2]
+        pairs.append(Pair(obs, a, b, c.margin if c.b is not None else MARGIN, declared, c))
     ok, failed, excluded = status_counts(source.runs)
+    samples = list(map(_sample, pairs))
     return judge_samples(
         samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
     )
+
+
+def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
+    """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
+    for name in side:
+        if name not in obs.facts:
+            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)))}")
+    return obs.matching(side)
 
 
 def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tuple[str, ...]]:
@@ -121,39 +179,11 @@ def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tu
     return source, design, (f"{words}: to add rounds until contrasts are settled, use a sequential design",)
 
 
-def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool = True) -> Family:
-    """Judge pairs of conditions together, as one family; `declared` False: each is exploratory.
-
-    Runs of two measurements share no round, and are compared unpaired.
-    """
-    blocks = {key: Blocks(obs) for key, obs in {id(p.obs): p.obs for p in chosen}.items()}
-    samples = []
-    for p in chosen:
-        of = blocks[id(p.obs)]
-        differ = set(differing(p))
-        words = side_words(p)
-        a, b = of.side((p.a,)), of.side((p.b,))
-        warnings = [] if MEASUREMENT in p.obs.by else _confounded(of, (a, b), {*p.obs.by}, differ)
-        about = {"names": words["names"], "context": words["context"]}
-        samples.append(_sample(of, a, b, about, warnings, margin=p.margin, declared=declared, better=_better(of)))
-    states = [of.counts for of in blocks.values()]
-    ok, failed = (sum(counts[i] for counts in states) for i in (0, 1))
-    return replace(judge_samples(samples, alpha=alpha, ok=ok, failed=failed), declared=0)
-
-
-def differing(pair: Pair) -> list[str]:
-    """The factors in which two conditions differ."""
-    held = pair.obs.conditions
-    return [f for f in pair.obs.by if plain(held.at[pair.a, f]) != plain(held.at[pair.b, f])]
-
-
-def side_words(pair: Pair) -> dict[str, Any]:
-    """What the sides are called, and what they share."""
-    obs, differ = pair.obs, differing(pair)
-    names = obs.conditions[MEASUREMENT] if differ == [MEASUREMENT] else level_names(obs, differ)
-    shared = [f for f in obs.by if f not in differ]
-    context = level_names(obs, shared)[pair.a] if shared or MEASUREMENT in differ else ""
-    return {"names": (names[pair.a], names[pair.b]), "context": context}
+def judge_pairs(pairs: Sequence[Pair], alpha: float = ALPHA) -> Family:
+    """Judge pairs of conditions together, as one family; runs of two measurements share no round: unpaired."""
+    counts = [blocks_of(obs).counts for obs in {p.obs for p in pairs} if obs]
+    ok, failed = (sum(both[i] for both in counts) for i in (0, 1))
+    return replace(judge_samples(list(map(_sample, pairs)), alpha=alpha, ok=ok, failed=failed), declared=0)
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
@@ -221,32 +251,15 @@ class Blocks:
         experiments = t["experiment"].astype(object).factorize(use_na_sentinel=False)[0]
         self.experiment = experiments[order][first].astype(np.intp)
         self.placed = not self.two and any(bool(t[c].notna().any()) for c in ("deployment", "experiment", *HOSTS))
-        self.facts: dict[str, dict[str, Any]] = {
-            str(name): {str(f): plain(v) for f, v in row.items()} for name, row in obs.facts.to_dict("index").items()
-        }
-        self.varying = [f for f in map(str, obs.facts) if len({repr(row[f]) for row in self.facts.values()}) > 1]
-        self.varying += [f for f in map(str, obs.facts) if f not in self.varying and self._several(f)]
+        levels = {f: {repr(v) for v in obs.facts[f]} for f in map(str, obs.facts)}
+        self.varying = [f for f, reprs in levels.items() if len(reprs) > 1]
+        self.varying += [f for f, reprs in levels.items() if reprs == {repr(SEVERAL)}]
         self._sides: dict[tuple[str, ...], Side] = {}
-        self._matching: dict[Hashable, tuple[str, ...]] = {}
-
-    def _several(self, name: str) -> bool:
-        return any(row[name] == SEVERAL for row in self.facts.values())
 
     @cached_property
     def unchained(self) -> bool:
         """Whether what one condition leaves behind for the next does not cancel."""
         return unchained(self.obs)
-
-    def matching(self, side: Levels) -> tuple[str, ...]:
-        """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
-        key = frozenset(side.items())
-        if key in self._matching:
-            return self._matching[key]
-        for name in side:
-            if name not in self.obs.facts:
-                raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, self.obs.facts)))}")
-        self._matching[key] = self.obs.matching(side)
-        return self._matching[key]
 
     def side(self, names: tuple[str, ...]) -> Side:
         """What these conditions gave together."""
@@ -277,7 +290,7 @@ class Blocks:
         return Side(value, failed, present, expected, self.value[good], several, with_value, levels, self._hosts(good))
 
     def _levels(self, name: str, conditions: Sequence[str]) -> list[Level]:
-        values = {self.facts[c][name] for c in conditions}
+        values = {self.obs.fact(c, name) for c in conditions}
         if SEVERAL in values:
             values = {plain(v) for v in self.obs.column(name, conditions).unique()}
         return sort_levels(name, values)
@@ -312,82 +325,44 @@ def _without_usual(at: npt.NDArray[np.intp], condition: Any, size: int) -> Mask:
     return np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
 
 
-class _Every:
-    """The observations of each metric that contrasts name, split by all that they name."""
-
-    def __init__(self, source: Observed) -> None:
-        self.source = source
-        self._made: dict[Hashable, Blocks | None] = {}
-
-    def blocks(self, metric: str, named: Iterable[str]) -> Blocks | None:
-        """The observations of a metric; None if no complete run has a value."""
-        if (of := self._of(metric, ())) is None:
-            return None
-        inside = tuple(f for f in named if f in of.obs.facts and f not in of.obs.by and of._several(f))
-        return self._of(metric, inside)
-
-    def _of(self, metric: str, by: tuple[str, ...]) -> Blocks | None:
-        if (metric, by) not in self._made:
-            try:
-                self._made[metric, by] = Blocks(observe(self.source, metric, by))
-            except NothingToReport:
-                self._made[metric, by] = None
-        return self._made[metric, by]
+def blocks_of(obs: Observations) -> Blocks:
+    """The observations as arrays, made once."""
+    blocks: Blocks = obs.once("blocks", lambda: Blocks(obs))
+    return blocks
 
 
 # -- from two sides to a sample ------------------------------------------------------------------------------------
 
 
-def _declared(every: _Every, c: Contrast, declared: bool) -> Sample:
-    """What was observed for a declared contrast."""
-    sides = [c.a] if c.b is None else [c.a, c.b]
-    named = {**c.a, **(c.b or {})}
-    more: dict[str, Any] = {"margin": c.margin, "declared": declared}
-    limit_words = ""
-    if c.b is None:
-        limit = "below" if c.below is not None else "at least"
-        more |= {"margin": MARGIN, "threshold": threshold(c), "limit": limit}
-        limit_words = f"{limit} {value_words(more['threshold'], unit_of(c.metric))}"
-    of = every.blocks(c.metric, named)
-    if of is None:
-        names = tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)
+def _sample(p: Pair) -> Sample:
+    """What was observed for a pair, as the statistics take it."""
+    c, sides = p.contrast, p.sides
+    more: dict[str, Any] = {"margin": p.margin, "declared": p.declared}
+    about: dict[str, Any] = {"question": (c and c.question) or ""}
+    limit = ""
+    if c is not None and c.b is None:
+        word = "below" if c.below is not None else "at least"
+        more |= {"threshold": threshold(c), "limit": word}
+        limit = f"{word} {value_words(more['threshold'], unit_of(c.metric))}"
+    if p.obs is None:
+        assert c is not None
+        names = [", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides]
+        about |= {"names": (names[0], limit or names[-1]), "metric": c.metric}
         none = np.zeros(0)
-        about = {"names": (names[0], limit_words or names[-1]), "metric": c.metric, "question": c.question or ""}
         refusal = f"no complete run has a value of {c.metric}"
-        return Sample(a=none, b=None if c.b is None else none, refusal=refusal, subject=about, **more)
-    a, *others = (of.side(of.matching(side)) for side in sides)
+        return Sample(a=none, b=None if limit else none, refusal=refusal, subject=about, **more)
+    of = blocks_of(p.obs)
+    a, *others = both = [of.side(names) for names in ((p.a,) if limit else (p.a, p.b))]
     b = others[0] if others else None
-    differ = set(named) if b is None else {f for f in named if c.a.get(f) != (c.b or {}).get(f)}
-    both = [a, *others]
-    names_of, context = _names(of, c, both)
-    names = (names_of[0], limit_words or names_of[1])
-    warnings = [w for side, name in zip(both, names_of, strict=False) for w in _mixed(of, side, named, name)]
-    if b is not None and a.conditions and b.conditions:
-        warnings += _confounded(of, (a, b), set(named), differ)
+    named = {f for side in sides for f in side}
+    differ = {f for f in named if b is None or sides[0].get(f) != sides[1].get(f)}
+    names_of, about["context"] = _names(of, p, both)
+    about["names"] = names_of[0], limit or names_of[1]
+    warnings = [] if c is None else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
+    if b is not None and a.conditions and b.conditions and not of.two:
+        warnings += _confounded(of, (a, b), named, differ)
     empty = [name for side, name in zip(both, names_of, strict=False) if not side.conditions]
-    refusal = f"no run of {empty[0]} has a value of {c.metric}" if empty else _few_packets(of, both, names_of)
-    about = {"names": names, "context": context, "question": c.question or ""}
-    moved = b is not None and any(c.a.get(f) != (c.b or {}).get(f) for f in PLACES)
-    return _sample(of, a, b, about, warnings, refusal=refusal, moved=moved, better=_better(of), **more)
-
-
-def _better(of: Blocks) -> Any:
-    return METRICS[of.obs.metric].better
-
-
-def _sample(
-    of: Blocks,
-    a: Side,
-    b: Side | None,
-    about: Mapping[str, Any],
-    warnings: Sequence[str],
-    *,
-    moved: bool = False,
-    **more: Any,
-) -> Sample:
-    """Both sides by block, as the statistics take them."""
-    both = [a] if b is None else [a, b]
-    hosts = dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))
+    refusal = f"no run of {empty[0]} has a value of {of.obs.metric}" if empty else _few_packets(of, both, names_of)
     apart = b is not None and not bool((a.present & b.present).any())  # no common round: not paired
     used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
     several = np.unique(of.experiment[used]).size > 1 and not of.two
@@ -395,25 +370,20 @@ def _sample(
     what = "experiment" if several else "deployment"
     count = np.unique(unit).size
     if b is not None:
+        moved = bool(differ & {*PLACES}) and not of.two
         more["moved"] = moved or any(set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS)
-    common: dict[str, Any] = {
-        "unit_name": what,
-        "step": sum(half_step(side.runs) for side in both),
-        "subject": {
-            "metric": of.obs.metric,
-            "hosts": tuple(hosts),
-            "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
-            **about,
-        },
-        **more,
+    about |= {
+        "metric": of.obs.metric,
+        "hosts": tuple(dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))),
+        "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
     }
+    more |= {"unit_name": what, "step": sum(half_step(side.runs) for side in both), "subject": about}
+    more |= {"refusal": refusal, "better": METRICS[of.obs.metric].better}
     if apart and b is not None:
         (x, y), means = _apart(of, a, b)
         lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]
-        return Sample(
-            a=x, b=y, failed_a=lost[0], failed_b=lost[1], paired=False, unit_means=means, warnings=tuple(warnings),
-            **common
-        )  # fmt: skip
+        more |= {"paired": False, "unit_means": means, "warnings": tuple(warnings)}
+        return Sample(a=x, b=y, failed_a=lost[0], failed_b=lost[1], **more)
     if b is not None and of.unchained:
         warnings = [*warnings, "rounds were not chained: what one condition leaves behind for the next does not cancel"]
     hour = of.hours(a, a.conditions) if b is None else None
@@ -425,7 +395,7 @@ def _sample(
         unit=unit,
         hour=None if hour is None else hour[used],
         warnings=tuple(warnings),
-        **common,
+        **more,
     )
 
 
@@ -447,23 +417,37 @@ def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
 # -- what the reader must know -------------------------------------------------------------------------------------
 
 
-def _names(of: Blocks, c: Contrast, both: Sequence[Side]) -> tuple[tuple[str, str], str]:
+def _names(of: Blocks, p: Pair, both: Sequence[Side]) -> tuple[tuple[str, str], str]:
     """Names of both sides from what differs between them, and the words for what they share."""
-    sides = [dict(c.a), dict(c.a if c.b is None else c.b)]
+    if p.contrast is None:
+        return side_words(p)
+    sides = [dict(p.sides[0]), dict(p.sides[-1])]
     factors = list(dict.fromkeys([*sides[0], *sides[1]]))
     for levels, side in zip(sides, both, strict=False):
         # a factor that only the other side names: the runs themselves show its level here
         for name in factors:
             if name not in levels and side.conditions:
-                here = side.levels.get(name, [of.facts[side.conditions[0]][name]])
+                here = side.levels.get(name, [of.obs.fact(side.conditions[0], name)])
                 if len(here) == 1:
                     levels[name] = here[0]
     one, two = sides
-    differ = [f for f in factors if c.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
+    differ = [f for f in factors if p.contrast.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
     a, b = (", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all" for levels in sides)
     if differ and {*differ} <= {*HOSTS}:
         a, b = (_pair(side) or name for side, name in zip((both[0], both[-1]), (a, b), strict=True))
     return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in differ and f in of.varying)
+
+
+def side_words(p: Pair) -> tuple[tuple[str, str], str]:
+    """What two conditions are called, and what they share."""
+    obs, (a,), (b,) = p.obs, p.a, p.b
+    assert obs is not None
+    differ = [f for f in obs.by if obs.at(a, f) != obs.at(b, f)]
+    ends = {f for pair in ENDS for f in pair if {*pair} & {*differ}}  # a path has one name: "zone 1 → 2"
+    differ = [f for f in obs.by if f in ends or f in differ]
+    names = obs.conditions[MEASUREMENT] if differ == [MEASUREMENT] else level_names(obs, differ)
+    shared = [f for f in obs.by if f not in differ]
+    return (names[a], names[b]), level_names(obs, shared)[a] if shared or MEASUREMENT in differ else ""
 
 
 def _pair(side: Side) -> str:
@@ -475,7 +459,7 @@ def _pair(side: Side) -> str:
     return ""
 
 
-def _mixed(of: Blocks, side: Side, named: Levels, name: str) -> list[str]:
+def _mixed(of: Blocks, side: Side, named: set[str], name: str) -> list[str]:
     """Warn about a factor that varies within a side."""
     inside = {f: side.levels[f] for f in dimensions(of.varying) if f not in named and len(side.levels[f]) > 1}
     how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
@@ -503,7 +487,7 @@ def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: s
     ]
     # the virtual function of accelerated networking must differ with it
     if "accelerated" in differ and "vf_up" in of.obs.facts:
-        up = {of.facts[c]["vf_up"] for side in sides for c in side.conditions}
+        up = {of.obs.fact(c, "vf_up") for side in sides for c in side.conditions}
         if len(up) == 1 and not up & {None, SEVERAL}:
             had = f"both had {'a' if up.pop() else 'no'} virtual function"
             remarks.append(f"the sides differ in accelerated networking, but {had}: it was not switched")

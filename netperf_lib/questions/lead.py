@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..data.files import Location
 from ..data.load import Results, read
@@ -20,21 +22,18 @@ from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
-from ..metrics import ALPHA, MARGIN, format_span, format_value, in_words, plural
-from ..stats import Family, rounds_required
+from ..metrics import ALPHA, MARGIN, METRICS, format_span, format_value, in_words, plural
+from ..stats import Comparison, Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
-from .families import PAIR, Measure, by_rule, judge_conditions
-from .limits import Held, of_conditions
-from .observe import Data, is_label, levels
+from .families import by_rule, of_main_tool, usual
+from .history import ask_history
+from .judging import judge_pairs
+from .limits import Held, of_conditions, with_causes
+from .observe import PAIR, Data, Observations, is_label, levels, observe
 from .runs import headline_metrics, read_data, runs_of, table_of
-from .words import contrasts, span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Comparison
+from .words import contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
@@ -81,7 +80,7 @@ class Lead:
     ----------
     lines : tuple of str
         A line for each factor, then notes on the family.
-    family : Family or tuple
+    family : Family
         The comparisons that it speaks of, with what holds both sides back where they are of throughput.
     contrasts : tuple of Contrast
         One for each comparison.
@@ -92,7 +91,7 @@ class Lead:
     """
 
     lines: tuple[str, ...]
-    family: Family | tuple[()]
+    family: Family
     contrasts: tuple[Contrast, ...]
     declared: bool
     recommendations: tuple[str, ...] = ()
@@ -116,7 +115,7 @@ class Lead:
 class Finding:
     """One comparison of two levels of a factor, in the words of the paragraph."""
 
-    measure: Measure
+    obs: Observations
     condition: str
     base: str
     kind: str
@@ -141,21 +140,25 @@ class Finding:
 
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
-        m, r = self.measure, self.ratio
-        short = NOUNS.get(m.name, m.name)
-        size = f"{100 * abs(r - 1):.0f} %" if r > 0.015 else size_words(r)
-        times = f"{r:.0f}" if r >= 9.95 else f"{r:.2g}"
-        words = f"{times} times the {short}" if r >= 3 else f"{size} {_more(r)} {short}"
-        before, after = (m.value(c) for c in (self.base, self.condition))
+        obs, r = self.obs, self.ratio
+        size, short = size_words(r), _noun(obs.metric)
+        words = f"{size} the {short}" if size.endswith("times") else f"{size} {'more' if r > 1 else 'less'} {short}"
+        before, after = (obs.value(c) for c in (self.base, self.condition))
         if with_figures:
-            return f"{words} ({format_span(before, after, m.unit)})"
-        if m.unit == "us" and max(before, after) < SMALL_US and r > 1:
-            return f"{words} (+{format_value(after - before, m.unit, 2)})"
+            return f"{words} ({format_span(before, after, obs.unit)})"
+        if obs.unit == "us" and max(before, after) < SMALL_US and r > 1:
+            return f"{words} (+{format_value(after - before, obs.unit, 2)})"
         return words
 
 
-def _more(ratio: float) -> str:
-    return "more" if ratio > 1 else "less"
+def _cause(obs: Observations, condition: str) -> str:
+    """What holds a condition back; empty where that is no question."""
+    one = of_conditions(obs).get(condition)
+    return one.cause if one else ""
+
+
+def _noun(metric: str) -> str:
+    return NOUNS.get(metric, metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class Judged:
     """A comparison and the conditions that it is about; `two` is empty for a threshold."""
 
     index: int
-    measure: Measure
+    obs: Observations
     contrast: Contrast
     result: Comparison
     one: str
@@ -174,22 +177,13 @@ class Judged:
 class Paragraph:
     """What the paragraph has said so far, so that it says it once."""
 
-    measures: list[Measure]
+    observed: list[Observations]
     judged: list[Judged]
+    contrasts: Sequence[Contrast]
     lines: list[str] = field(default_factory=list)
     recommendations: dict[int, str] = field(default_factory=dict)
     margin_said: bool = False
     limit_said: bool = False
-    held: dict[str, dict[str, Held]] = field(init=False)
-    """By metric of throughput and condition, what holds it back."""
-
-    def __post_init__(self) -> None:
-        self.held = {m.name: of_conditions(m.obs) for m in self.measures}
-
-    def cause(self, m: Measure, condition: str) -> str:
-        """What holds a condition back; empty where that is no question."""
-        one = self.held.get(m.name, {}).get(condition)
-        return one.cause if one else ""
 
 
 def lead_paragraph(
@@ -229,30 +223,30 @@ def lead_paragraph(
     """
     runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
-    measures = [Measure(_rows_of(runs, n), n, declared) for n in ([metric] if metric else _metrics(runs))]
-    used = declared or by_rule(measures, margin or MARGIN)
+    observed = [of_main_tool(_rows_of(runs, n), n, declared) for n in ([metric] if metric else _metrics(runs))]
+    pairs = [] if declared else by_rule(observed, margin or MARGIN)
+    used = declared or [pair.as_contrast() for pair in pairs]
     if judged is not None:
-        results: Any = judged
+        family_ = Family(tuple(judged))
     elif declared:
-        results = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+        family_ = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
     else:
-        results = judge_conditions(measures, used, alpha or ALPHA) if used else ()
-    p = Paragraph(measures, _placed(measures, used, results))
+        family_ = judge_pairs(pairs, alpha or ALPHA)
+    sides = [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
+    judged_ = [Judged(i, obs, used[i], family_[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
+    p = Paragraph(observed, judged_, declared)
     p.lines += _thresholds(p)
-    for name in sorted({f for m in measures for f in m.factors}, key=_position):
+    for name in sorted({f for obs in observed for f in obs.factors}, key=_position):
         p.lines += _of_factor(p, name)
-    p.lines += [_of_one_condition(m) for m in measures if not m.factors]
-    p.lines += [line for m in measures if not declared and (line := _by_other_tools(p, m))]
+    p.lines += [_of_one_condition(obs) for obs in observed if not obs.factors]
+    p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
     if not p.lines:
-        p.lines += [_plain(p, m) for m in measures]
-    held = filter(None, (_held_back(p, m) for m in measures))
+        p.lines += [_plain(p, obs) for obs in observed]
+    held = filter(None, (_held_back(p, obs) for obs in observed))
     p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    causes = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
-    explained = tuple(replace(c, held_back=causes.get(i, ("", ""))) for i, c in enumerate(results))
-    results = replace(results, comparisons=explained) if isinstance(results, Family) else explained
-    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
+    return Lead(tuple(f"{line}." for line in p.lines), with_causes(family_, sides), tuple(used), bool(declared), advice)
 
 
 def conclude(
@@ -275,7 +269,7 @@ def conclude(
         lead = lead_paragraph(runs, family=shown, judged=family[: len(shown)])
         return replace(family, comparisons=(*lead.family, *family[len(shown) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
-    if not isinstance(lead.family, Family):
+    if not lead.family:
         raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
     return lead.family, lead
 
@@ -307,7 +301,7 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
         share = f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. " if failed else ""
         rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(lead.lines[:2])}"))
     rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
-    return Lead(tuple(line for _, _, line in rows), (), (), declared=False)
+    return Lead(tuple(line for _, _, line in rows), Family(()), (), declared=False)
 
 
 def _position(name: str) -> float:
@@ -332,31 +326,25 @@ def _rows_of(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     return runs[~arrived]
 
 
-def _placed(measures: Sequence[Measure], used: Sequence[Contrast], results: Iterable[Comparison]) -> list[Judged]:
-    """Comparisons with the conditions of their sides; one that names no single condition is left to its page."""
-    by_name = {m.name: m for m in measures}
-    rows = []
-    for index, (contrast, result) in enumerate(zip(used, results, strict=True)):
-        m = by_name.get(contrast.metric)
-        one = m.find(contrast.a) if m else None
-        two = m.find(contrast.b) if m and contrast.b is not None else ""
-        if m and one and two is not None:
-            rows.append(Judged(index, m, contrast, result, one, two))
-    return rows
+def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[Observations | None, str, str]:
+    """The conditions of both sides of a contrast; none if one names no single condition: it is left to its page."""
+    obs = next((obs for obs in observed if obs.metric == contrast.metric), None)
+    one, two = (obs.condition(side) if obs else "" for side in (contrast.a, contrast.b))
+    return (obs, one, two) if one and (two or contrast.b is None) else (None, "", "")
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> str:
+def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
     """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
     if name == PAIR:
         return next((w.removeprefix("zone ") for w in condition.split(", ") if "→" in w), condition)
-    level = m.at(condition, name)
+    level = obs.at(condition, name)
     if isinstance(level, bool):
         text = "on" if level else "off"
     elif level is None and name in FACTORS:
-        planned = (m.obs.declaration.get("hosts") or {}).get("source", "imported") != "imported"
+        planned = (obs.declaration.get("hosts") or {}).get("source", "imported") != "imported"
         text = "default" if planned or factor(name).null == "default" else "not stated"
     elif is_label(name):
         text = str(level)
@@ -364,27 +352,27 @@ def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> 
         text, title = factor(name).level_words(level), factor(name).label
         text = text.replace(f" {title}", "") if title else text
     labels = [
-        str(m.at(condition, g))
-        for g in m.other_factors(name)
-        if is_label(g) and m.at(condition, g) is not None and len({m.at(c, g) for c in among}) > 1
+        str(obs.at(condition, g))
+        for g in obs.other_factors(name)
+        if is_label(g) and obs.at(condition, g) is not None and len({obs.at(c, g) for c in among}) > 1
     ]
     return " ".join([text, *labels])
 
 
-def _slice(m: Measure, condition: str, name: str) -> str:
+def _slice(obs: Observations, condition: str, name: str) -> str:
     """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
-    varying = m.varying(name)
-    shown = [g for g in varying if m.at(condition, g) is not None or len(varying) == 1]
-    return ", ".join(factor(g).level_words(m.at(condition, g)) for g in shown)
+    varying = obs.varying(name)
+    shown = [g for g in varying if obs.at(condition, g) is not None or len(varying) == 1]
+    return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in shown)
 
 
 def _alike(
-    m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool
+    obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool
 ) -> list[tuple[list[str], list[float], str]]:
     """Group (name, condition) by like medians: names, medians, and the first condition; each of a ladder by itself."""
     groups: list[tuple[list[str], list[float], str]] = []
     for name, condition in conditions:
-        value = m.value(condition)
+        value = obs.value(condition)
         near = [g for g in groups if max(value, *g[1]) <= ALIKE * min(value, *g[1])]
         if near and not ladder:
             near[0][0].append(name)
@@ -394,28 +382,28 @@ def _alike(
     return groups
 
 
-def _value(m: Measure, values: Sequence[float], condition: str) -> str:
+def _value(obs: Observations, values: Sequence[float], condition: str) -> str:
     """Write like medians as a span, or as one figure where they are written alike; a single run has two digits."""
-    digits = 2 if m.value(condition, "n") == 1 else 3
+    digits = 2 if obs.value(condition, "n") == 1 else 3
     low, high = min(values), max(values)
-    alike = format_value(low, m.unit, digits) == format_value(high, m.unit, digits)
-    return format_value(low, m.unit, digits) if alike else format_span(low, high, m.unit, digits)
+    alike = format_value(low, obs.unit, digits) == format_value(high, obs.unit, digits)
+    return format_value(low, obs.unit, digits) if alike else format_span(low, high, obs.unit, digits)
 
 
-def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
+def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
     """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
     if len(conditions) > LISTED:
-        ranked = sorted(conditions, key=lambda row: m.value(row[1]))
-        span = _value(m, [m.value(c) for _, c in (ranked[0], ranked[-1])], ranked[0][1])
+        ranked = sorted(conditions, key=lambda row: obs.value(row[1]))
+        span = _value(obs, [obs.value(c) for _, c in (ranked[0], ranked[-1])], ranked[0][1])
         return f"{span} on {len(ranked):,} levels (lowest {ranked[0][0]}, highest {ranked[-1][0]})"
-    groups = _alike(m, conditions, ladder=ladder)
+    groups = _alike(obs, conditions, ladder=ladder)
     parts: list[str] = []
     last_unit = ""
     top = max(value for _, values, _ in groups for value in values)
     for names, values, condition in groups:
-        text = _value(m, values, condition)
+        text = _value(obs, values, condition)
         number, _, unit = text.rpartition(" ")
-        share = _share(p, m, condition) if ladder or (max(values) == top and not p.limit_said) else ""
+        share = _share(p, obs, condition) if ladder or (max(values) == top and not p.limit_said) else ""
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{share}")
         elif all("→" in name or "," in name for name in names):
@@ -427,12 +415,12 @@ def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *,
     return ", ".join(parts)
 
 
-def _share(p: Paragraph, m: Measure, condition: str) -> str:
+def _share(p: Paragraph, obs: Observations, condition: str) -> str:
     """The share of the advertised bandwidth: in full the first time."""
-    limit = m.fact(condition, "advertised_bps")
-    if m.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
+    limit = obs.fact(condition, "advertised_bps")
+    if obs.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
         return ""
-    share = f"{100 * m.value(condition) / limit:.0f} %"
+    share = f"{100 * obs.value(condition) / limit:.0f} %"
     words = share if p.limit_said else f"{share} of the advertised {format_value(limit, 'bps')}"
     p.limit_said = True
     return f" ({words})"
@@ -445,28 +433,33 @@ def _findings(p: Paragraph, name: str) -> list[Finding]:
     """The comparisons between two levels of a factor; of what is switched on or raised, what more of it does."""
     rows = []
     for row in p.judged:
-        m, result, one, two = row.measure, row.result, row.one, row.two
-        if not two or name not in m.factors or m.at(one, name) == m.at(two, name) or not m.same(one, two, name):
+        obs, result, one, two = row.obs, row.result, row.one, row.two
+        if (
+            not two
+            or name not in obs.factors
+            or obs.at(one, name) == obs.at(two, name)
+            or not obs.same(one, two, name, PAIR)
+        ):
             continue
         kind, ratio, low, high = _KIND.get(str(result.verdict), "none"), result.ratio, result.low, result.high
-        less = factor(name).key(m.at(one, name)) < factor(name).key(m.at(two, name))
+        less = factor(name).key(obs.at(one, name)) < factor(name).key(obs.at(two, name))
         if name in ("accelerated", "tcp_buffer_bytes") and less and ratio > 0:
             one, two = two, one
             ratio, low, high = 1 / ratio, 1 / high, 1 / low if low > 0 else math.inf
             kind = {"good": "bad", "bad": "good"}.get(kind, kind)
-        among = m.names if name == "placement" else []
-        level, base_level = (_level_name(m, c, name, among) for c in (one, two))
-        where = "on" if m.other_factors(name)[:1] == ["placement"] else "with"
-        slice_ = _slice(m, one, name)
+        among = obs.names if name == "placement" else []
+        level, base_level = (_level_name(obs, c, name, among) for c in (one, two))
+        where = "on" if obs.other_factors(name)[:1] == ["placement"] else "with"
+        slice_ = _slice(obs, one, name)
         rows.append(
-            Finding(m, one, two, kind, ratio, low, high, result.margin, level, base_level, slice_, row.index, where)
+            Finding(obs, one, two, kind, ratio, low, high, result.margin, level, base_level, slice_, row.index, where)
         )
     return rows
 
 
 def _best_step(name: str, findings: list[Finding]) -> list[Finding]:
     """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
-    steps = [x for x in findings if x.kind == "good" and isinstance(x.measure.at(x.condition, name), int)]
+    steps = [x for x in findings if x.kind == "good" and isinstance(x.obs.at(x.condition, name), int)]
     if name == "accelerated" or len({x.level for x in steps}) < 2:
         return findings
     reach = {level: max(x.size for x in steps if x.level == level) for level in dict.fromkeys(x.level for x in steps)}
@@ -497,7 +490,7 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
         only_same = "same" in kinds and not kinds & {"good", "bad"}
         if not words or (only_same and ("open" in kinds or name != "placement")):
             continue
-        advice = _recommendation(name, some, findings, [p.cause(x.measure, x.base) for x in some if x.kind == "good"])
+        advice = _recommendation(name, some, findings, [_cause(x.obs, x.base) for x in some if x.kind == "good"])
         p.recommendations |= {x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"}
         against = "" if some[0].base_level == base or name == "accelerated" else f" against {some[0].base_level}"
         label = factor(name).label
@@ -519,15 +512,15 @@ def _count(level: str) -> str:
 
 def _open_words(x: Finding) -> str:
     condition = ", ".join(filter(None, [x.level, x.slice]))
-    return f"{NOUNS.get(x.measure.name, x.measure.name)} of {condition} ({span(x.ratio, x.low, x.high, short=True)})"
+    return f"{_noun(x.obs.metric)} of {condition} ({span(x.ratio, x.low, x.high, short=True)})"
 
 
 def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:
     """What a level does to each metric: what is better, what is worse, what is the same."""
     words: list[str] = []
     for kind in ("good", "bad", "same"):
-        for metric in dict.fromkeys(x.measure.name for x in findings if x.kind == kind):
-            every = [x for x in findings if x.measure.name == metric]
+        for metric in dict.fromkeys(x.obs.metric for x in findings if x.kind == kind):
+            every = [x for x in findings if x.obs.metric == metric]
             some = sorted((x for x in every if x.kind == kind), key=lambda x: x.size)
             where = ""
             if len(some) < len(every) and some[0].slice:
@@ -537,7 +530,7 @@ def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -
             if kind == "same":
                 margin = "" if p.margin_said else f" within {100 * some[0].margin:.0f} %"
                 p.margin_said = True
-                size = f"the same {NOUNS.get(metric, metric)}{margin}"
+                size = f"the same {_noun(metric)}{margin}"
             else:
                 size = ("" if len(some) == 1 else "up to ") + some[-1].effect(with_figures=with_figures)
             words.append(size + where)
@@ -551,13 +544,11 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     """
     good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
     if worse := _contradictions(name, [*good, *same], findings):
-        cause = (
-            ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].measure.unit == "bps" else ""
-        )
+        cause = ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps" else ""
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
     if any(x.kind == "open" for x in some) and not good:
         return ""
-    better, worse_metrics = (in_words(NOUNS.get(x.measure.name, x.measure.name) for x in rows) for rows in (good, bad))
+    better, worse_metrics = (in_words(_noun(x.obs.metric) for x in rows) for rows in (good, bad))
     if "throughput" in worse_metrics and some[0].level in GATEWAYS:
         return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
     if good and bad:
@@ -577,16 +568,16 @@ def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Findi
     """Slices outside of the family in which the level is worse by more than twice the margin."""
     rows = []
     for x in some:
-        m = x.measure
-        judged = {y.condition for y in findings if y.measure is m}
-        for c in m.names:
-            for d in m.names:
-                levels_fit = (m.at(c, name), m.at(d, name)) == (m.at(x.condition, name), m.at(x.base, name))
-                if c == d or c in judged or not levels_fit or not m.same(c, d, name):
+        obs = x.obs
+        judged = {y.condition for y in findings if y.obs is obs}
+        for c in obs.names:
+            for d in obs.names:
+                levels_fit = (obs.at(c, name), obs.at(d, name)) == (obs.at(x.condition, name), obs.at(x.base, name))
+                if c == d or c in judged or not levels_fit or not obs.same(c, d, name, PAIR):
                     continue
-                ratio = m.value(c) / m.value(d)
-                if (ratio if m.better == "lower" else 1 / ratio) > 1 + 2 * x.margin:
-                    rows.append(replace(x, condition=c, base=d, ratio=ratio, slice=_slice(m, c, name)))
+                ratio = obs.value(c) / obs.value(d)
+                if (ratio if METRICS[obs.metric].better == "lower" else 1 / ratio) > 1 + 2 * x.margin:
+                    rows.append(replace(x, condition=c, base=d, ratio=ratio, slice=_slice(obs, c, name)))
     return rows
 
 
@@ -601,34 +592,34 @@ def _thresholds(p: Paragraph) -> list[str]:
             groups.setdefault((row.contrast.metric, row.result.names[1]), []).append(row)
     sentences = []
     for (_, limit), members in groups.items():
-        m, contrast, result = members[0].measure, members[0].contrast, members[0].result
+        obs, contrast, result = members[0].obs, members[0].contrast, members[0].result
         conditions = [row.one for row in members]
         below = contrast.below is not None
-        t = m.obs.table
+        t = obs.table
         values = t.loc[t["condition"].isin(conditions) & (t["state"] == "ok"), "value"].to_numpy(float)
         if not values.size:
             continue
         hits = int((values < result.threshold).sum() if below else (values >= result.threshold).sum())
         limit = limit.removeprefix("below ").removeprefix("at least ")
         limit = f"{contrast.at_least} of {contrast.of}" if contrast.of else limit
-        where = "" if len(m.names) == len(members) else f" on {in_words(conditions)}"
-        extreme = format_value(float(values.max() if below else values.min()), m.unit)
+        where = "" if len(obs.names) == len(members) else f" on {in_words(conditions)}"
+        extreme = format_value(float(values.max() if below else values.min()), obs.unit)
         verb = "are below" if below else "reach"
         word = "largest" if below else "smallest"
         sentences.append(f"{hits:,} of {values.size:,} runs{where} {verb} {limit} ({word} {extreme})")
     return sentences
 
 
-def _shown_conditions(p: Paragraph, m: Measure, name: str, findings: Sequence[Finding]) -> list[str]:
+def _shown_conditions(p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]) -> list[str]:
     """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
-    if name in ("placement", PAIR) or "placement" not in m.factors:
-        return m.main(name)
-    decided = [x for x in findings if x.measure is m and x.kind != "same"]
+    if name in ("placement", PAIR) or "placement" not in obs.factors:
+        return usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
+    decided = [x for x in findings if x.obs is obs and x.kind != "same"]
     if not decided or is_label(name):
         return []
     largest = max(x.size for x in decided)
-    clear = max((x for x in decided if x.size > largest - math.log(ALIKE)), key=lambda x: m.value(x.condition))
-    return [c for c in m.names if c == clear.base or m.same(c, clear.base, name)]
+    clear = max((x for x in decided if x.size > largest - math.log(ALIKE)), key=lambda x: obs.value(x.condition))
+    return [c for c in obs.names if c == clear.base or obs.same(c, clear.base, name, PAIR)]
 
 
 def _of_factor(p: Paragraph, name: str) -> list[str]:
@@ -637,21 +628,21 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     clauses: list[str] = []
     others = ""
     with_figures = False
-    for m in (m for m in p.measures if name in m.factors):
-        main = _shown_conditions(p, m, name, findings)
-        if not main or (name != "placement" and len({m.at(c, name) for c in main}) == 1):
+    for obs in (obs for obs in p.observed if name in obs.factors):
+        main = _shown_conditions(p, obs, name, findings)
+        if not main or (name != "placement" and len({obs.at(c, name) for c in main}) == 1):
             continue
-        decided = [x for x in findings if x.measure is m and x.kind in ("good", "bad")]
+        decided = [x for x in findings if x.obs is obs and x.kind in ("good", "bad")]
         if len(main) == 2 and name not in ("placement", PAIR) and decided:
             with_figures = True  # two levels: the figures stand in the conclusion
-            others = _other_slices(p, m, name, decided[0].condition, findings)
+            others = _other_slices(p, obs, name, decided[0].condition, findings)
             continue
-        ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(m, main, name)
-        main = _steps(m, main) if ladder else main
-        clauses.append(f"{_heading(m, name, main)} {_figures(p, m, _named(m, main, name), ladder=ladder)}")
-        if name == "placement" and (full := _at_its_best(m, main)):
-            clauses.append(f"{_heading(m, name, full)} {_figures(p, m, _named(m, full, name))}")
-    zones = any("client_zone" in m.obs.by for m in p.measures)
+        ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(obs, main, name)
+        main = _steps(obs, main) if ladder else main
+        clauses.append(f"{_heading(obs, name, main)} {_figures(p, obs, _named(obs, main, name), ladder=ladder)}")
+        if name == "placement" and (full := _at_its_best(obs, main)):
+            clauses.append(f"{_heading(obs, name, full)} {_figures(p, obs, _named(obs, full, name))}")
+    zones = any("client_zone" in obs.by for obs in p.observed)
     head = ("Zones" if zones else "Pairs") if name == PAIR else factor(name).label or name.replace("_", " ")
     line = [f"{head[:1].upper() + head[1:]}: {'; '.join(clauses)}"] if clauses else []
     conclusions = _conclusions(p, name, findings, with_figures=with_figures)
@@ -660,78 +651,82 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     return [". ".join(line + conclusions)] if line or conclusions else []
 
 
-def _at_its_best(m: Measure, main: Sequence[str]) -> list[str]:
+def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
     """The number of streams that carries most over all placements of `main`, if it carries twice as much as theirs."""
-    if "streams" not in m.factors or m.unit != "bps":
+    if "streams" not in obs.factors or obs.unit != "bps":
         return []
     slices = []
-    for level in {m.at(c, "streams") for c in m.names}:
-        some = [[c for c in m.names if m.at(c, "streams") == level and m.same(c, d, "streams")][:1] for d in main]
+    for level in {obs.at(c, "streams") for c in obs.names}:
+        some = [
+            [c for c in obs.names if obs.at(c, "streams") == level and obs.same(c, d, "streams", PAIR)][:1]
+            for d in main
+        ]
         slices.append([c for found in some for c in found])
     complete = [s for s in slices if len(s) == len(main)]
-    best = max(complete, key=lambda s: sum(map(m.value, s)), default=[])
-    return best if best and median(m.value(b) / m.value(c) for b, c in zip(best, main, strict=True)) > 2 else []
+    best = max(complete, key=lambda s: sum(map(obs.value, s)), default=[])
+    return best if best and median(obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=True)) > 2 else []
 
 
-def _is_numeric(m: Measure, conditions: Sequence[str], name: str) -> bool:
-    return all(isinstance(m.at(c, name), int | None) for c in conditions)
+def _is_numeric(obs: Observations, conditions: Sequence[str], name: str) -> bool:
+    return all(isinstance(obs.at(c, name), int | None) for c in conditions)
 
 
-def _steps(m: Measure, conditions: Sequence[str]) -> list[str]:
+def _steps(obs: Observations, conditions: Sequence[str]) -> list[str]:
     """Of a ladder the first step, the first that gives as much as the best, and the last if it gives less.
 
     If all give the same: the first and the last.
     """
-    top = max(map(m.value, conditions))
-    best = next(c for c in conditions if m.value(c) >= top / ALIKE)
-    less = m.value(conditions[-1]) < 0.99 * top or best == conditions[0]
+    top = max(map(obs.value, conditions))
+    best = next(c for c in conditions if obs.value(c) >= top / ALIKE)
+    less = obs.value(conditions[-1]) < 0.99 * top or best == conditions[0]
     return list(dict.fromkeys([conditions[0], best, *(conditions[-1:] if less else [])]))
 
 
-def _named(m: Measure, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:
-    names = [_level_name(m, c, name, conditions) for c in conditions]
+def _named(obs: Observations, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:
+    names = [_level_name(obs, c, name, conditions) for c in conditions]
     return [(n if names.count(n) == 1 else c, c) for n, c in zip(names, conditions, strict=True)]
 
 
-def _heading(m: Measure, name: str, main: Sequence[str]) -> str:
+def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
     held = [
         g
-        for g in m.other_factors(name)
-        if len({m.at(c, g) for c in m.names}) > 1 and len({m.at(c, g) for c in main}) == 1
+        for g in obs.other_factors(name)
+        if len({obs.at(c, g) for c in obs.names}) > 1 and len({obs.at(c, g) for c in main}) == 1
     ]
-    levels = [(g, m.at(main[0], g)) for g in held]
+    levels = [(g, obs.at(main[0], g)) for g in held]
     words = [
         str(level) if is_label(g) else factor(g).level_words(level)
         for g, level in levels
         if level not in (None, factor(g).ordinary)
     ]
-    words += [str(m.where["test"])] if "test" in m.where else []
-    return NOUNS.get(m.name, m.name) + (f" ({', '.join(words)})" if words else "")
+    words += [str(obs.where["test"])] if "test" in obs.where else []
+    return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
 
 
-def _other_slices(p: Paragraph, m: Measure, name: str, condition: str, findings: Sequence[Finding]) -> str:
+def _other_slices(p: Paragraph, obs: Observations, name: str, condition: str, findings: Sequence[Finding]) -> str:
     """Figures of a level in slices outside of the family: ``125 MiB on cross-region 1.92 Gbit/s``."""
     judged = {x.condition for x in findings}
     others = [
         c
-        for c in m.names
-        if m.at(c, name) == m.at(condition, name)
+        for c in obs.names
+        if obs.at(c, name) == obs.at(condition, name)
         and c not in judged
-        and _slice(m, c, name)
-        and any(d != c and m.same(c, d, name) for d in m.names)
+        and _slice(obs, c, name)
+        and any(d != c and obs.same(c, d, name, PAIR) for d in obs.names)
     ]
     if not others:
         return ""
-    return f"{_level_name(m, condition, name, others)} on {_figures(p, m, [(_slice(m, c, name), c) for c in others])}"
+    figures = _figures(p, obs, [(_slice(obs, c, name), c) for c in others])
+    return f"{_level_name(obs, condition, name, others)} on {figures}"
 
 
-def _plain(p: Paragraph, m: Measure) -> str:
+def _plain(p: Paragraph, obs: Observations) -> str:
     """The figures of the first conditions, where no factor has a sentence."""
-    some = [(c, c) for c in m.names[:FEW]]
-    rest = len(m.names) - len(some)
-    words = NOUNS.get(m.name, m.name)
-    return f"{words[:1].upper()}{words[1:]}: {_figures(p, m, some)}{f' and {rest} more conditions' if rest else ''}"
+    some = [(c, c) for c in obs.names[:FEW]]
+    rest = len(obs.names) - len(some)
+    words = _noun(obs.metric)
+    return f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {rest} more conditions' if rest else ''}"
 
 
 def _for(name: str) -> str:
@@ -739,67 +734,40 @@ def _for(name: str) -> str:
     return name if name.startswith(("to ", "from ")) else f"for {name}"
 
 
-def _of_one_condition(m: Measure) -> str:
-    row = m.levels.iloc[0]
-    span = ""
-    if row["n"] > 1:
-        ends = format_span(float(row["smallest"]), float(row["largest"]), m.unit)
-        span = f" ({ends} in {int(row['n']):,} runs)"
-    name = " ".join(str(v) for v in m.where.values() if v is not None) or m.names[0]
-    name = str(m.fact(name, "tool") or name) if name == "all runs" else name
-    return f"{name}: {NOUNS.get(m.name, m.name)} {format_value(float(row['median']), m.unit)}{span}{_incident(m)}"
+def _of_one_condition(obs: Observations) -> str:
+    (condition,) = obs.names
+    n, median_, smallest, largest = (obs.value(condition, c) for c in ("n", "median", "smallest", "largest"))
+    span = f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
+    name = " ".join(str(v) for v in obs.where.values() if v is not None) or condition
+    name = str(obs.fact(condition, "tool") or name) if name == "all runs" else name
+    return f"{name}: {_noun(obs.metric)} {format_value(median_, obs.unit)}{span}{_incident(obs)}"
 
 
-def _by_other_tools(p: Paragraph, m: Measure) -> str:
+def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
     """``Throughput by other tools or tests: 1.2 Gbit/s for TCP STREAM, netperf``: what nothing is compared with."""
-    means = {name: level for name, level in m.where.items() if name in ("tool", "test")}
-    rows = levels(m.every).drop(list(m.every.matching(means)))
+    means = {name: level for name, level in obs.where.items() if name in ("tool", "test")}
+    every = observe(_rows_of(runs, obs.metric), obs.metric)
+    rows = levels(every).drop(list(every.matching(means)))
     rows = rows[rows["n"] > 0] if means else rows[:0]
     if rows.empty:
         return ""
-    figures = [f"{format_value(float(v), m.unit, 3)} {_for(str(name))}" for name, v in rows["median"][:FEW].items()]
+    figures = [f"{format_value(float(v), obs.unit, 3)} {_for(str(name))}" for name, v in rows["median"][:FEW].items()]
     rest = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
-    return f"{NOUNS.get(m.name, m.name).capitalize()} by other tools or tests: {'; '.join(figures)}{rest}"
+    return f"{_noun(obs.metric).capitalize()} by other tools or tests: {'; '.join(figures)}{rest}"
 
 
-def _incident(m: Measure) -> str:
-    """The clearest stretch of time at another level, of a long series: the best arc over blocks of ten rounds.
-
-    Olshen et al. 2004, Biostatistics 5(4), against 99 permutations of the blocks.
-    """
-    import numpy as np
-    import pandas as pd
-
-    t = m.obs.table[m.obs.table["state"] == "ok"].sort_values(["unit", "round"])
-    if len(t) < LONG or t["started_utc"].isna().any():
+def _incident(obs: Observations) -> str:
+    """The clearest change of level in a long series, as the page over time has it."""
+    if len(obs.complete) < LONG or obs.complete["started_utc"].isna().any():
         return ""
-    blocks = np.array_split(np.arange(len(t)), len(t) // 10)
-    level = np.log([np.median(t["value"].to_numpy(float)[b]) for b in blocks])
-    n, random = len(level), np.random.default_rng(0)
-
-    def best(x: Any) -> tuple[float, int, int]:
-        total, top = np.concatenate([[0], np.cumsum(x - x.mean())]), (0.0, 0, 0)
-        for size in range(4, n - 3):
-            score = (total[size:] - total[:-size]) ** 2 * n / (size * (n - size))
-            top = max(top, (float(score.max()), int(score.argmax()), size))
-        return top
-
-    score, start, size = best(level)
-    if any(best(random.permutation(level))[0] >= score for _ in range(99)):
-        return ""
-    inside = np.isin(np.arange(n), np.arange(start, start + size))
-    if size > n / 2:  # the shorter part is the exception
-        inside, start, size = ~inside, (start + size) % n, n - size
-    ratio = math.exp(np.median(level[inside]) - np.median(level[~inside]))
-    begin, end = (pd.Timestamp(t["started_utc"].iloc[blocks[i % n][0]]) for i in (start, start + size))
-    day = "" if begin.date() == pd.Timestamp(t["started_utc"].iloc[0]).date() else f" on {begin:%-d %B}"
-    higher = "higher" if ratio > 1 else "lower"
-    return f"; from {begin:%H:%M} to {end:%H:%M} UTC{day} {100 * abs(ratio - 1):.0f} % {higher} than before and after"
+    points = [p for some in ask_history(obs).changes.values() for p in some]
+    clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
+    return f"; {clear.words(obs.metric)}" if clear else ""
 
 
-def _held_back(p: Paragraph, m: Measure) -> str:
+def _held_back(p: Paragraph, obs: Observations) -> str:
     """``Held back by: link on ppg; window on 3 conditions (cross-region, 1 stream: 4 MiB over 20 ms)``."""
-    every = p.held.get(m.name, {})
+    every = of_conditions(obs)
     groups: dict[str, list[Held]] = {}
     for one in every.values():
         groups.setdefault(one.cause, []).append(one)
@@ -819,7 +787,7 @@ def _held_back(p: Paragraph, m: Measure) -> str:
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
     """How many rounds would do where there are too few, and which comparisons were made by rule."""
-    counts = [int(n) for m in p.measures for n in m.levels["n"]]
+    counts = [int(n) for obs in p.observed for n in (obs.value(c, "n") for c in obs.names)]
     needed = rounds_required(ALPHA, max(1, size))
     if counts and max(counts) < needed:
         n = plural(max(counts), "run") if min(counts) == max(counts) else f"{min(counts)} to {max(counts)} runs"

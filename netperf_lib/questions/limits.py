@@ -7,22 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..experiment.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
+from ..stats import Family
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .observe import Data, Observations, observe
 from .runs import runs_of
+from .tables import Table
 from .words import Headline, Words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Family
-    from .tables import Table
 
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
 MOST = 0.6
@@ -222,10 +220,6 @@ def limits_table(held: Sequence[Held]) -> Table:
     >>> npl.questions.limits_table(npl.limits(exp)).columns.to_list()[:3]
     ['condition', 'throughput', 'held back by']
     """
-    import pandas as pd
-
-    from .tables import Table
-
     heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
     rows = [
         (
@@ -280,22 +274,24 @@ def note(held: Sequence[Held]) -> Words:
     )
 
 
-def with_causes(family: Family, sides: Iterable[tuple[Observations, str, str]]) -> Family:
+def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, str]]) -> Family:
     """The comparisons, with what holds both sides back where they are of throughput.
 
-    `sides` has the observations of each comparison, and its two conditions.
+    `sides` has the observations of each comparison, and its two conditions, which may be empty.
     """
-    every = list(sides)
-    known = {id(obs): of_conditions(obs) for obs in {id(obs): obs for obs, _, _ in every}.values()}
-    comparisons = []
-    for c, (obs, *both) in zip(family, every, strict=True):
-        a, b = (held.cause if (held := known[id(obs)].get(name)) else "" for name in both)
-        comparisons.append(replace(c, held_back=(a, b)))
-    return replace(family, comparisons=tuple(comparisons))
+    held = [([of_conditions(obs).get(c) for c in both] if obs else [None, None]) for obs, *both in sides]
+    causes = [[one.cause if one else "" for one in both] for both in held]
+    every = (replace(c, held_back=(a, b)) for c, (a, b) in zip(family, causes, strict=True))
+    return replace(family, comparisons=tuple(every))
 
 
 def of_conditions(obs: Observations) -> dict[str, Held]:
     """Return what holds the conditions of `obs` back, by name; empty where it is no throughput."""
+    held: dict[str, Held] = obs.once("held back", lambda: _of_conditions(obs))
+    return held
+
+
+def _of_conditions(obs: Observations) -> dict[str, Held]:
     if not obs.metric.startswith("throughput"):
         return {}
     idle = _idle_rtt(obs._source.runs)

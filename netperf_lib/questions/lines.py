@@ -7,19 +7,16 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ..metrics import METRICS, format_value
+from ..stats import Family
 from ..stats.comparison import UNDECIDED as WORDS
 from ..stats.comparison import verdict_counts
 from ..stats.limits import UNKNOWN
 from ..stats.result import quantity
 from .words import as_markdown, effect, span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..stats import Family
 
 WIDTH = 80
 _ALIKE = 3

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -27,7 +27,7 @@ from ..metrics import METRICS, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .runs import ENDS, check_levels, is_details, nearest, read_data, table_of
+from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class HasRuns(Protocol):
 Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
 """What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
 
+PAIR = "pair"
+"""The factors that describe the two ends of a path are one."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
 MEASUREMENT = "measurement"
@@ -69,9 +71,9 @@ _MOST_LEVELS = 12
 _CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Observations:
-    """What each condition gave in each round.
+    """What each condition gave in each round, and how the conditions lie to each other.
 
     Attributes
     ----------
@@ -94,6 +96,8 @@ class Observations:
         The experiment as declared; empty where there is none.
     blocked : bool
         Whether rounds are known, so that conditions can be compared within them.
+    where : mapping
+        Factors that were held, and their levels.
     """
 
     metric: str
@@ -105,11 +109,11 @@ class Observations:
     facts: pd.DataFrame
     declaration: Mapping[str, Any]
     blocked: bool
+    where: Mapping[str, Any]
     _source: Observed = field(repr=False)
     _rows: Codes = field(repr=False)
     _names: npt.NDArray[np.object_] = field(repr=False)
-    _words: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
-    """What `level_names` made, for each of a thousand comparisons asks it for the same."""
+    _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -117,8 +121,18 @@ class Observations:
         runs = self._source.runs.iloc[self._rows].reset_index(drop=True)
         return runs.assign(condition=self._ordered(self._names))
 
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once: a thousand comparisons ask for the same."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
     def matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
         """The conditions that a side of a contrast names."""
+        names: tuple[str, ...] = self.once(("matching", frozenset(side.items())), lambda: self._matching(side))
+        return names
+
+    def _matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
         rows = np.ones(len(self.facts), bool)
         for name, wish in side.items():
             level = factor(name).cast(wish)
@@ -130,22 +144,74 @@ class Observations:
         names = () if side is None else self.matching(side)
         return names[0] if len(names) == 1 else ""
 
-    def alike(self, factors: Collection[str]) -> Callable[[str, str], bool]:
-        """Return what tells whether a condition differs from another one in nothing but these factors.
+    @property
+    def unit(self) -> str:
+        """Unit of the metric's stored numbers."""
+        return METRICS[self.metric].unit
 
-        The two ends of a pair are one factor. A label that only the first one has is no difference, for null means that
-        there is none; but two measurements have the same labels, or other conditions.
+    @property
+    def names(self) -> list[str]:
+        """Names of the conditions."""
+        return list(map(str, self.conditions.index))
+
+    @cached_property
+    def _levels(self) -> dict[str, dict[str, Any]]:
+        return _by_name(self.conditions)
+
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, Any]]:
+        return _by_name(self.facts)
+
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        return _by_name(levels(self))
+
+    def value(self, condition: str, column: str = "median") -> float:
+        """A figure of a condition's level, as `levels` calls it."""
+        return float(self._figures[condition][column])
+
+    def fact(self, condition: str, name: str) -> Any:
+        """Level of any factor in a condition; None if it is not known."""
+        return plain(self._facts[condition].get(name))
+
+    def at(self, condition: str, name: str) -> Any:
+        """Level of a factor that splits; of the factor ``pair`` that is the condition."""
+        return condition if name == PAIR else self._levels[condition][name]
+
+    @property
+    def factors(self) -> list[str]:
+        """What splits the conditions; the columns that describe the two ends of a path are one factor, ``pair``."""
+        ends = [f for f in self.by if any(f in pair for pair in ENDS)]
+        return [f for f in self.by if f not in ends] + ([PAIR] if ends else [])
+
+    def other_factors(self, name: str) -> list[str]:
+        """The factors that split besides this one."""
+        return [f for f in self.factors if f not in (name, PAIR)]
+
+    def varying(self, name: str) -> list[str]:
+        """The other factors that vary among the conditions in which this one varies."""
+
+        def others() -> list[str]:
+            wide = [c for c in self.names if any(c != d and self.same(c, d, name, PAIR) for d in self.names)]
+            return [f for f in self.other_factors(name) if len({self.at(c, f) for c in wide}) > 1]
+
+        factors: list[str] = self.once(("varying", name), others)
+        return factors
+
+    def same(self, one: str, two: str, *factors: str) -> bool:
+        """Whether a condition differs from another one in nothing but these factors.
+
+        The two ends of a path are one factor, and all of them are ``pair``. A label that only the first one has is no
+        difference, for null means that there is none; but two measurements have the same labels, or other conditions.
         """
-        named = {*factors, *(f for ends in ENDS if {*ends} & {*factors} for f in ends)}
-        others = [f for f in self.by if f not in named]
-        labels = [] if MEASUREMENT in named else [f for f in others if is_label(f)]
-        levels = self.conditions.to_dict("index")
+        others, labels = self.once(factors, lambda: self._others(factors))
+        a, b = self._levels[one], self._levels[two]
+        return all(a[f] == b[f] or (f in labels and b[f] is None) for f in others)
 
-        def same(one: str, two: str) -> bool:
-            a, b = levels[one], levels[two]
-            return all(a[f] == b[f] or (f in labels and b[f] is None) for f in others)
-
-        return same
+    def _others(self, factors: tuple[str, ...]) -> tuple[list[str], list[str]]:
+        ends = {f for pair in ENDS for f in pair if PAIR in factors or {*pair} & {*factors}}
+        others = [f for f in self.by if f not in ends and f not in factors]
+        return others, [] if MEASUREMENT in factors else [f for f in others if is_label(f)]
 
     def column(self, name: str, conditions: Collection[str]) -> pd.Series:
         """A column of the complete runs of these conditions; empty if there is no such column."""
@@ -180,24 +246,33 @@ class Observations:
         return replace(small, table=table.assign(condition=condition))
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
-        """The conditions that a figure shows: every factor that was not asked about is at one level.
+        """The conditions that a figure shows: see `usual`. What all of them share is left out of their names."""
+        small = self.only(self.usual(self.asked, contrasts))
+        varying = [f for f in self.by if f not in small.shared]
+        return small.only(level_names(small, varying)) if varying else small
 
-        That is the level that all `contrasts` name, else one at which most levels of what was asked were measured, the
-        ordinary one first. Hosts and their properties stay. What all conditions share is left out of their names.
+    def usual(self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()) -> list[str]:
+        """The conditions in which some factors are looked at: every other factor is at one level.
+
+        That is the level that all `contrasts` name, else one at which most levels of these factors were measured, the
+        ordinary one first. Hosts and their properties stay, and so does a label where there is no such level: the
+        gateway of a path.
         """
         measured = self.table.loc[self.table["state"] == "ok", "condition"]
         rows = self.conditions[self.conditions.index.isin(measured)]
-        sides = [side for c in contrasts for side in (c.a, c.b or {})]
+        sides = [side for c in contrasts if c.metric == self.metric for side in (c.a, c.b or {})]
         for name in self.by:
-            if name not in self.asked and not name.startswith(("client", "server")):
+            if name not in factors and not name.startswith(("client", "server")):
                 levels = rows[name].map(plain)
                 named = [side.get(name, SEVERAL) for side in sides]
                 if not (named and len(set(map(repr, named))) == 1 and named[0] in list(levels)):
-                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, self.asked, named))]
-                rows = rows[levels.map(repr) == repr(named[0])]
-        small = self.only(rows.index)
-        varying = [f for f in self.by if f not in small.shared]
-        return small.only(level_names(small, varying)) if varying else small
+                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, factors, named))]
+                held = levels.map(repr) == repr(named[0])
+                if is_label(name) and factors:
+                    combinations = rows[list(factors)].map(repr).agg(tuple, axis=1)
+                    held |= ~combinations.isin(set(combinations[held]))
+                rows = rows[held]
+        return list(map(str, rows.index))
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -208,6 +283,10 @@ class Observations:
         names = ", ".join(map(str, self.conditions.index[:3])) + (" …" if len(self.conditions) > 3 else "")
         notes = "".join(f"\n  {note}" for note in self.notes)
         return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
+
+
+def _by_name(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    return {str(name): dict(row) for name, row in table.astype(object).to_dict("index").items()}  # type: ignore[arg-type]
 
 
 def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
@@ -234,7 +313,7 @@ def observe(
     data : Results, DataFrame, path, or several of these
         An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
         ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. What was observed already, and an
-        answer, are returned as they are.
+        answer, are returned as they are; another metric or factor is then an error.
     metric : str
         The metric; needed unless `data` was observed already.
     by : str or sequence of str
@@ -264,6 +343,10 @@ def observe(
     """
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
+        strange = [metric] if metric not in (None, inside.metric) else [f for f in _names(by) if f not in inside.by]
+        if strange or where or pool:
+            what = strange[0] if strange else "other runs"
+            raise UsageError(f"these are observations of {inside.metric} already: for {what} give the experiment")
         return inside
     if metric is None:
         raise UsageError("name a metric, for example 'throughput_bps'")
@@ -408,7 +491,7 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
 
 
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(map(str, names or ()))
+    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
 
 
 @dataclass(frozen=True)
@@ -466,11 +549,23 @@ class Observed:
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
+def wished(name: str, wish: Any) -> list[Any]:
+    """The levels that a value of ``where`` names: one, or several."""
+    return [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+
+
+def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
     """What to write instead of a name that is no factor."""
     if name == "experiment":
         return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
-    return "it is a metric" if name in METRICS else nearest(name, known)
+    if name in METRICS:
+        return "it is a metric"
+    if name in NOT_FACTORS:
+        return "it tells runs apart, and no conditions"
+    suffix = any(k.endswith(f"_{name}") for k in known)
+    named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
+    of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
+    return f"it is a level of {of}: by={of!r}, or where={{{of!r}: {name!r}}}" if of else nearest(name, known)
 
 
 def _codes(column: pd.Series) -> Codes | None:
@@ -485,17 +580,21 @@ def _codes(column: pd.Series) -> Codes | None:
     return None if fractions else codes.astype(np.int64)
 
 
+def _factorized(values: Any) -> Codes:
+    codes: Codes = pd.factorize(values)[0].astype(np.int64)
+    return codes
+
+
 def _joined(size: int, *codes: Codes) -> Codes:
     """Codes of the combinations of several columns."""
     total, levels = np.zeros(size, np.int64), 1
     for more in codes:
         width = int(more.max(initial=0)) + 2
         if levels * width >= 2**62:
-            total = pd.factorize(total)[0].astype(np.int64)
+            total = _factorized(total)
             levels = int(total.max(initial=0)) + 1
         total, levels = total * width + more + 1, levels * width
-    joined: Codes = pd.factorize(total)[0].astype(np.int64)
-    return joined
+    return _factorized(total)
 
 
 def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
@@ -523,24 +622,23 @@ class _Projection:
             raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
         check_levels(where)
         metric_of(metric)  # an unknown one is an error with the nearest names
-        self.metric, self.asked, self.notes = metric, asked, list[str]()
+        self.metric, self.asked, self.where, self.notes = metric, asked, where, list[str]()
         source = Observed.of(data)
         self.every, self.declared, self.planned = source.runs, source.declared, source.planned
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
         self.source, every = source, source.codes
         for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
             if name not in every:
-                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, [*every, *POOLS])}")
+                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, self.every, [*every, *POOLS])}")
         number = self._numbers("round")
         self.blocked = bool(np.isfinite(number).all())
         self.factors = list(every)
         use = self._where(self._comparable(every), where)
-        self.excluded = np.flatnonzero(self._excluded() & ~use)
         rows = self.rows = np.flatnonzero(use)
-        units = [self._every_codes(c) for c in ("experiment", "deployment") if c in self.every]
+        units = [_factorized(self.every[c]) for c in ("experiment", "deployment") if c in self.every]
         self.every_unit = _joined(len(self.every), *units)
         self.unit, self.round = self.every_unit[rows], (number if self.blocked else np.arange(len(number)) * 1.0)[rows]
-        self.block = _joined(len(rows), self.unit, self._codes_of(self.round))
+        self.block = _joined(len(rows), self.unit, _factorized(self.round))
         self.value = self._numbers(metric)[rows]
         self.ok = self.ran[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
@@ -568,43 +666,25 @@ class _Projection:
             return np.full(len(self.every), np.nan)
         return pd.to_numeric(self.every[name], errors="coerce").to_numpy(float, na_value=np.nan)
 
-    @staticmethod
-    def _codes_of(values: Any) -> Codes:
-        codes: Codes = pd.factorize(values)[0].astype(np.int64)
-        return codes
-
-    def _every_codes(self, name: str) -> Codes:
-        return self._codes_of(self.every[name])
-
-    def _complete(self) -> npt.NDArray[np.bool_]:
-        if "status" not in self.every:
-            return np.ones(len(self.every), bool)
-        return (self.every["status"] == "ok").to_numpy(bool)
-
-    def _excluded(self) -> npt.NDArray[np.bool_]:
-        """Runs that were excluded for a recorded cause: they are neither failed nor missing."""
-        if "excluded" not in self.every:
-            return np.zeros(len(self.every), bool)
-        return self.every["excluded"].notna().to_numpy(bool)
-
     # -- which runs ------------------------------------------------------------------------------------------------
 
     def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
         """Runs of the tests that give the metric: only these can fail at giving it. Repeated attempts count once."""
         n = len(self.every)
-        ran = self.ran = self._complete()
+        ran, excluded = (rows.to_numpy(bool) for rows in states(self.every))
+        self.ran = ran
         ok = ran & np.isfinite(self._numbers(self.metric))
-        excluded = self._excluded()
         fine, coarse = (
             _joined(n, *(codes[c] for c in names if c in codes))
             for names in (("tool", "test", "during", "full_rtt"), ("tool", "test"))
         )
         gives = np.isin(fine, fine[ok])
         if not gives.any():
-            known = [m for m in METRICS if m in self.every and self.every[m].notna().any()]
+            known = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
             raise NothingToReport(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
+        self.excluded = np.flatnonzero(excluded)
         use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
         self.repeated = np.zeros(n, bool)
         if (self._numbers("attempt") > 1).any():
@@ -619,13 +699,13 @@ class _Projection:
             ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
             return ids
         names = [c for c in codes if factor(c).role == "condition"]
-        place = [self._every_codes(c) for c in ("experiment", "deployment", "round") if c in self.every]
+        place = [_factorized(self.every[c]) for c in ("experiment", "deployment", "round") if c in self.every]
         return pd.Series(_joined(len(self.every), *place, *(codes[c] for c in names)))
 
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         for name, wish in where.items():
             known = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
-            wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+            wishes = wished(name, wish)
             if strange := [w for w in wishes if w not in known]:
                 levels_of = ", ".join(map(str, known))
                 raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
@@ -665,8 +745,8 @@ class _Projection:
         for name in self.asked:
             if name not in self.codes:
                 others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
-                known = ", ".join(others) or "none"
-                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; these do: {known}")
+                known = f"these do: {', '.join(others)}" if others else "and nothing else does"
+                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; {known}")
         chosen = list(self.asked)
         # what follows from a pooled factor is pooled with it; but hosts determine everything, and only they are pooled
         pooled = [c for c in self._spent() if c not in POOLS["pairs"]]
@@ -726,7 +806,7 @@ class _Projection:
         complete = self.rows[self.ok], names.to_numpy(object)[condition[self.ok]]
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
-            self.blocked, self.source, *complete,
+            self.blocked, self.where, self.source, *complete,
         )  # fmt: skip
 
     def _sort_key(self, column: pd.Series) -> pd.Series:
@@ -808,7 +888,7 @@ class _Projection:
 
     def _conditions_of(self, rows: Codes, condition: Codes) -> Codes:
         """The conditions that other runs belong to; -1: none that was measured."""
-        key = _joined(len(self.every), *(self._every_codes(c) for c in self.chosen))
+        key = _joined(len(self.every), *(_factorized(self.every[c]) for c in self.chosen))
         number = np.full(int(key.max(initial=0)) + 1, -1)
         number[key[self.rows]] = condition
         return number[key[rows]]
@@ -852,9 +932,12 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     if not names:
         places = set(map(plain, obs.facts["placement"])) if "placement" in obs.facts else {None}
         place = places.pop() if len(places) == 1 else None
-        return dict.fromkeys(map(str, obs.conditions.index), "all runs" if place in (None, SEVERAL) else str(place))
-    if (known := obs._words.get(tuple(names))) is not None:
-        return known
+        return dict.fromkeys(obs.names, "all runs" if place in (None, SEVERAL) else str(place))
+    by_condition: dict[str, str] = obs.once(("names", *names), lambda: _level_names(obs, names))
+    return by_condition
+
+
+def _level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     unique = obs.conditions[list(names)].drop_duplicates()
     held = {str(c): [*map(plain, column)] for c, column in obs.facts.loc[unique.index].items()}
     held |= {c: [*map(plain, unique[c])] for c in names}
@@ -862,8 +945,7 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     varying = [c for c, levels in facts.items() if len(levels) > 1 or repr(SEVERAL) in levels]
     words = dict(zip(zip(*(held[c] for c in names), strict=True), condition_names(names, held, varying), strict=True))
     keys = zip(*(map(plain, obs.conditions[c]) for c in names), strict=True)
-    obs._words[tuple(names)] = dict(zip(map(str, obs.conditions.index), map(words.__getitem__, keys), strict=True))
-    return obs._words[tuple(names)]
+    return dict(zip(obs.names, map(words.__getitem__, keys), strict=True))
 
 
 def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]) -> list[str]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..errors import NothingToReport
 from ..experiment.estimate import Outlook
+from ..experiment.model import Contrast, Experiment
 from ..stats import rounds_needed
 from .judging import Blocks
 from .observe import observe
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..experiment.model import Contrast, Experiment
 
 ASSUMED_CV = 0.03
 """Variation between runs of a condition where no pilot shows it."""
@@ -61,10 +57,10 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
 def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     """Coefficient of variation of a condition's runs, beyond what a round's two sides share; None: too few to tell."""
     try:
-        blocks = Blocks(observe(pilot, contrast.metric))
+        obs = observe(pilot, contrast.metric)
     except NothingToReport:
         return None
-    a, b = (blocks.side(blocks.matching(side)).value for side in (contrast.a, contrast.b or {}))
+    a, b = (Blocks(obs).side(obs.matching(side)).value for side in (contrast.a, contrast.b or {}))
     both = np.isfinite(a) & np.isfinite(b)
     a, b = a[both], b[both]
     if len(a) < PILOT_ROUNDS or (a <= 0).any() or (b <= 0).any():

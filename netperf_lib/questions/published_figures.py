@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..data.imports import understand
 from ..data.shipped import shipped
@@ -14,15 +16,11 @@ from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from ..stats.result import percent
 from .details import totals
-from .families import Measure
-from .observe import Data, levels
+from .families import of_main_tool
+from .observe import Data, Observations, levels
 from .runs import table_of
+from .tables import Table
 from .words import Headline, Words
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 METRICS = {
     "one-way latency": "latency_oneway_us",
@@ -52,8 +50,6 @@ def load_published() -> pd.DataFrame:
     Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
     (where it was published; relative to ``.attrs["path"]``, the folder with the raw logs), `note`.
     """
-    import pandas as pd
-
     folder = shipped("data", "published")
     figures = pd.read_csv(folder / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
     figures = figures.replace("", None).astype({"streams": "Int64"})
@@ -105,10 +101,6 @@ def published_beside(data: Data, metric: str | None = None) -> Table:
     >>> len(npl.questions.published_beside(exp.runs))
     0
     """
-    import pandas as pd
-
-    from .tables import Table
-
     rows: list[tuple[str, ...]] = []
     runs = table_of(data)
     if (attached(runs).declared.get("hosts") or {}).get("source") == "lab":
@@ -118,51 +110,49 @@ def published_beside(data: Data, metric: str | None = None) -> Table:
         wanted = metric in (None, ours) or {metric, ours} == ENDS
         if not wanted or ours not in runs or not runs[ours].notna().any():
             continue
-        measure = Measure(runs, ours)
+        obs = of_main_tool(runs, ours)
         listed: Any = figures[figures["metric"] == name].itertuples()
         for figure in listed:
             value = _number(str(figure.value), str(figure.unit))
-            matches = [c for c in measure.names if _matches(measure, c, figure)] if value else []
-            rows += [_beside(measure, c, figure, sum(value or ()) / 2) for c in matches]
+            matches = [c for c in obs.names if _matches(obs, c, figure)] if value else []
+            rows += [_beside(obs, c, figure, sum(value or ()) / 2) for c in matches]
     heads = ["condition", "metric", "source", "published", "here", "here / published"]
     caption = "Published figures of the same conditions, and what was measured here."
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
-def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str, ...]:
-    median, low, high = (m.value(condition, c) for c in ("median", "low", "high"))
-    here = format_value(median, m.unit)
-    if m.value(condition, "n") > 1:
-        here += f" ({format_span(low, high, m.unit)})"
+def _beside(obs: Observations, condition: str, figure: Any, value: float) -> tuple[str, ...]:
+    median, low, high = (obs.value(condition, c) for c in ("median", "low", "high"))
+    here = format_value(median, obs.unit)
+    if obs.value(condition, "n") > 1:
+        here += f" ({format_span(low, high, obs.unit)})"
     printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
     return condition, figure.metric, figure.source, printed, here, f"{median / value:#.3g}"
 
 
-def _matches(m: Measure, condition: str, figure: Any) -> bool:
+def _matches(obs: Observations, condition: str, figure: Any) -> bool:
     """Whether a published figure was measured under this condition, as far as the source says."""
-    import pandas as pd
-
-    region = m.fact(condition, "client_region")
+    region = obs.fact(condition, "client_region")
     if region is not None and str(figure.source).split("-")[1] not in str(region):
         return False
     note = None if pd.isna(figure.condition) else str(figure.condition)
-    ends = tuple(m.fact(condition, side) for side in ("client", "server"))
+    ends = tuple(obs.fact(condition, side) for side in ("client", "server"))
     path = _PATHS.get(str(figure.path), str(figure.path))
-    if "-".join(map(str, ends)) != path and m.fact(condition, "placement") != path:
+    if "-".join(map(str, ends)) != path and obs.fact(condition, "placement") != path:
         return False
     if note is not None and note not in _BUFFERS and note.lower() not in str(region):
         return False  # a gateway or circuit that has no name here
     wish = {
         "accelerated": None if pd.isna(figure.accelerated) else bool(figure.accelerated),
-        "streams": None if pd.isna(figure.streams) or m.unit == "us" else int(figure.streams),
+        "streams": None if pd.isna(figure.streams) or obs.unit == "us" else int(figure.streams),
         "tcp_buffer_bytes": _BUFFERS.get(note or ""),
     }
     for factor_name in ("accelerated", "streams"):
-        level = m.fact(condition, factor_name)
+        level = obs.fact(condition, factor_name)
         if wish[factor_name] is not None and level is not None and level != wish[factor_name]:
             return False
-    buffer = m.fact(condition, "tcp_buffer_bytes")
-    return m.unit == "us" or buffer == wish["tcp_buffer_bytes"]
+    buffer = obs.fact(condition, "tcp_buffer_bytes")
+    return obs.unit == "us" or buffer == wish["tcp_buffer_bytes"]
 
 
 def published_words(figures: pd.DataFrame) -> Headline:
@@ -199,8 +189,6 @@ def published_table(figures: pd.DataFrame) -> Table:
     >>> npl.questions.published_table(npl.questions.published("azure-eastasia-d8sv3"))["Printed"].iloc[0]
     '3.65 Gbit/s'
     """
-    from .tables import Table
-
     listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
     names = [c for c in HEADS if listed[c].notna().any()]
     sources = " and ".join(dict.fromkeys(figures["source"]))
@@ -216,8 +204,6 @@ def published_logs_words(figures: pd.DataFrame) -> Words:
     >>> npl.questions.published_logs_words(npl.questions.published("azure-westeurope-d16v3"))[:30]
     'The logs show more than the fi'
     """
-    import pandas as pd
-
     folder, lines = shipped("data", "published"), []
     runs = understand(folder / "*" / "*.txt", labels=folder / "labels.csv")
     for run in sorted(runs, key=lambda r: factor("placement").key(r.get("placement"))):
@@ -267,8 +253,6 @@ def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = Non
     >>> float(npl.questions.published_levels(figures, "latency_oneway_us")["median"].min())
     40.0
     """
-    import pandas as pd
-
     names = [name for name, ours in METRICS.items() if ours == metric]
     if not names:
         raise UsageError(f"no figure was published of {metric!r} (published: {', '.join(METRICS.values())})")

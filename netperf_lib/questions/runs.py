@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..errors import UsageError
 from ..experiment.factors import dimensions, plain
 from ..metrics import PAGES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
@@ -36,8 +35,6 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
 
 def table_of(data: Any) -> pd.DataFrame:
     """The table of runs of an experiment or its folder, or the table that is given; UsageError for anything else."""
-    import pandas as pd
-
     data = read_data(data)
     runs = getattr(data, "runs", data)
     if not isinstance(runs, pd.DataFrame):
@@ -48,8 +45,6 @@ def table_of(data: Any) -> pd.DataFrame:
 
 def is_details(data: Any) -> bool:
     """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
-    import pandas as pd
-
     return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
 
 
@@ -62,14 +57,12 @@ def check_levels(where: Any) -> None:
 def status_counts(data: Any) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
     runs = table_of(data)
-    ok, excluded = _state(runs)
+    ok, excluded = states(runs)
     return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
 
 
-def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
-    """Which runs are complete and count, and which are excluded."""
-    import pandas as pd
-
+def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Which runs are complete and count, and which are excluded for a recorded cause: neither failed nor missing."""
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
     return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
@@ -78,13 +71,11 @@ def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 def ok_runs(data: Any) -> pd.DataFrame:
     """Runs that count, of an experiment or its table: complete, and not excluded."""
     runs = table_of(data)
-    return runs[_state(runs)[0]].copy()
+    return runs[states(runs)[0]].copy()
 
 
 def present(value: Any) -> bool:
     """Whether a cell of a table holds something."""
-    import pandas as pd
-
     return not pd.isna(value)
 
 
@@ -124,6 +115,9 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
 
 
 def _same(level: Any, other: Any) -> bool:
+    """Whether a level is another one, or one of several, as people write them."""
+    if isinstance(other, list | tuple | set):
+        return any(_same(level, one) for one in other)
     return level == other or str(level).lower() == str(other).lower()
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ..errors import NothingToReport
 from ..experiment.attached import attach, attached
-from ..experiment.factors import plain, read_rate
+from ..experiment.factors import read_rate
 from ..metrics import format_value, plural
 from .observe import Data, Observations, level_names, observe
 from .runs import runs_of
+from .tables import Table
 from .words import Headline
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from .tables import Table
 
 CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
-_BESIDE = {"sent": "throughput_sent_bps", "received": "throughput_bps", "jitter": "jitter_us"}
+_BESIDE = {"sent_bps": "throughput_sent_bps", "received_bps": "throughput_bps", "jitter_us": "jitter_us"}
 
 
 def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str | Sequence[str] = ()) -> pd.DataFrame:
@@ -50,8 +48,6 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     >>> float(npl.questions.datagrams("data/recorded/datagrams")["lost_ratio"].round(2).max())
     0.62
     """
-    import pandas as pd
-
     runs = runs_of(data)
     if "lost_ratio" not in runs or not runs["lost_ratio"].notna().any():
         raise NothingToReport("no run counted lost datagrams")
@@ -59,14 +55,24 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     source = data if isinstance(data, Observations) else runs
     obs = observe(source, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
     paths = level_names(obs, [name for name in obs.by if name != "bitrate"])
-    by_id = runs.set_index("run_id")
-    rows = []
-    groups = dict(iter(obs.table.groupby("condition", sort=False, observed=True)))
-    for name in filter(groups.__contains__, obs.conditions.index):
-        rate = read_rate(obs.conditions.loc[name, "bitrate"]) if rated else None
-        if (groups[name]["state"] == "ok").any():
-            rows.append({"path": paths[str(name)], **_row_of(groups[name], by_id, rate)})
-    table = pd.DataFrame(rows).astype({"asked_bps": float, "lost_ratio": float, "lost_most_ratio": float})
+    own = obs.runs.set_index("condition").reindex(columns=["streams", *_BESIDE.values()]).astype(float)
+    own = own.groupby(level=0, observed=True).median()
+    lost = obs.complete.groupby("condition", observed=True)["lost_ratio"].agg(["size", "median", "max"])
+    failed = (obs.table["state"] == "failed").groupby(obs.table["condition"], observed=True).sum()
+    rates = [read_rate(obs.at(str(c), "bitrate")) if rated else None for c in lost.index]
+    table = pd.DataFrame(
+        {
+            "path": [paths[str(c)] for c in lost.index],
+            "asked_bps": pd.Series(rates, lost.index, dtype=float) * own["streams"].fillna(1),
+            "runs": lost["size"],
+            "failed": failed,
+            **{key: own[column] for key, column in _BESIDE.items()},
+            "lost_ratio": lost["median"],
+            "lost_most_ratio": lost["max"],
+        },
+        index=lost.index,
+    )
+    table["asked_bps"] = table["asked_bps"].where(table["asked_bps"] > 0, table["sent_bps"])  # 0: as fast as it goes
     table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
     attach(table, notice=attached(runs).notice)  # stands in the figure
     return table
@@ -75,23 +81,6 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
 def has_rates(runs: pd.DataFrame) -> bool:
     """Whether datagrams were counted at several rates."""
     return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
-
-
-def _row_of(group: pd.DataFrame, runs: pd.DataFrame, rate: float | None) -> dict[str, Any]:
-    complete = group[group["state"] == "ok"]
-    own = runs.loc[complete["run_id"]]
-    values = {key: own[c].median() if c in own else None for key, c in _BESIDE.items()}
-    streams = float(plain(own["streams"].iloc[0]) or 1) if "streams" in own else 1.0
-    return {
-        "asked_bps": rate * streams if rate else values["sent"],
-        "runs": len(complete),
-        "failed": int((group["state"] == "failed").sum()),
-        "sent_bps": values["sent"],
-        "received_bps": values["received"],
-        "lost_ratio": complete["value"].median(),
-        "lost_most_ratio": complete["value"].max(),
-        "jitter_us": values["jitter"],
-    }
 
 
 def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> Headline:
@@ -141,19 +130,14 @@ def datagrams_table(table: pd.DataFrame) -> Table:
     >>> npl.questions.datagrams_table(rates)["lost"].iloc[-1]
     '0 %'
     """
-    import pandas as pd
-
-    from .tables import Table
-
-    words = {"asked_bps": "rate asked for", "sent_bps": "sent", "received_bps": "received"}
+    words = {
+        "asked_bps": ("rate asked for", "bps"), "sent_bps": ("sent", "bps"), "received_bps": ("received", "bps"),
+        "lost_ratio": ("lost", "ratio"), "lost_most_ratio": ("largest loss", "ratio"), "jitter_us": ("jitter", "us"),
+    }  # fmt: skip
     shown = pd.DataFrame({"condition": table["path"]})
-    for column, head in words.items():
-        shown[head] = [format_value(v, "bps") for v in table[column].astype(float)]
-    shown["lost"] = [format_value(v, "ratio") for v in table["lost_ratio"]]
-    shown["largest loss"] = [format_value(v, "ratio") for v in table["lost_most_ratio"]]
-    shown["jitter"] = [format_value(v, "us") for v in table["jitter_us"].astype(float)]
-    shown["runs"] = [
-        f"{n}" + (f", {f} failed" if f else "") for n, f in zip(table["runs"], table["failed"], strict=True)
-    ]
+    for column, (head, unit) in words.items():
+        shown[head] = [format_value(v, unit) for v in table[column]]
+    failed = [f", {n} failed" if n else "" for n in table["failed"]]
+    shown["runs"] = table["runs"].astype(str) + failed
     caption = "Rate asked for, sent and received; loss of the median run and of the worst; jitter: medians."
     return Table.of(shown, caption)

@@ -155,7 +155,8 @@ class Answer:
 
     def __repr__(self) -> str:
         unit = metric_of(self.metric).unit
-        title = f"{quantity(self.metric)} by {', '.join(self.observations.asked)}"
+        by = ", ".join(self.observations.asked)
+        title = f"{quantity(self.metric)} by {by}" if by else quantity(self.metric)
         rows = []
         for name, row in self.levels.iterrows():
             median, low, high = (format_value(row[c], unit) for c in ("median", "low", "high"))
@@ -246,7 +247,7 @@ def _judged(
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
         return with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)), tuple(asked)
     lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
-    if not isinstance(lead.family, Family) or not lead.judged:
+    if not lead.judged:
         return Family(()), ()
     asked = asked_about(obs, lead.contrasts, where)
     chosen = tuple(c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked)

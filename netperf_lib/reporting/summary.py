@@ -62,7 +62,7 @@ class Summary:
     def verdicts(self) -> Shown | Words:
         """The table of answers."""
         lead = self.lead
-        if lead.judged and not isinstance(lead.family, tuple):
+        if lead.judged:
             return verdicts(lead.family, lead.contrasts, lead.recommendations)
         if len(set(self.runs["experiment"])) > 1:
             return Words("Nothing is judged here: each experiment has its own report.")

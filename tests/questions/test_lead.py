@@ -13,7 +13,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.experiment.model import Contrast
-from netperf_lib.questions.families import Measure, by_rule
+from netperf_lib.questions.families import by_rule, of_main_tool
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.runs import headline_metrics
 from tests.studies.published import STUDIES, measured
@@ -42,7 +42,7 @@ CONCLUSIONS = {
         "its gateway is the bottleneck",
         "Accelerated networking: 73 % less latency",
         "keep it on",
-        "16 times the throughput (13",
+        "16.2 times the throughput (131 Mbit/s",
     ],
     "study-domains": [
         "runs are below 1 ms",
@@ -95,13 +95,13 @@ def test_without_a_declaration_the_family_is_made_by_rule_and_judged() -> None:
 def test_the_family_by_rule_reads_no_value() -> None:
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     other = runs.assign(latency_oneway_us=np.random.default_rng(1).permutation(runs["latency_oneway_us"]))
-    one, two = ([c.model_dump() for c in by_rule([Measure(r, "latency_oneway_us")])] for r in (runs, other))
+    one, two = ([(p.a, p.b) for p in by_rule([of_main_tool(r, "latency_oneway_us")])] for r in (runs, other))
     assert one == two
 
 
 def test_what_is_set_on_hosts_is_compared_at_each_placement(study: Callable[[str], pd.DataFrame]) -> None:
     runs = study("study-placement")
-    rule = by_rule([Measure(runs, m) for m in headline_metrics(runs)])
+    rule = [p.as_contrast() for p in by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])]
     streams = [c.a["placement"] for c in rule if c.a.get("streams") != (c.b or {}).get("streams")]
     assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
 
@@ -135,7 +135,7 @@ def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
     runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
     slow = runs["started_utc"].dt.hour.between(15, 18)
     runs["latency_oneway_us"] *= np.where(slow, factor, 1.0)
-    told = "from 15:00 to 19:00 UTC 18 % higher than before and after" in str(lead_paragraph(runs))
+    told = "from 02 November 2026, 15:00 to 19:00 UTC 18 % slower than before and after" in str(lead_paragraph(runs))
     assert told == (factor > 1), str(lead_paragraph(runs))
     assert ("UTC" in str(lead_paragraph(runs))) == told
 
@@ -196,7 +196,7 @@ def against(base: int, *levels: int) -> list[Contrast]:
         pytest.param(
             {1: 1.0, 4: 4.0, 16: 4.01},
             against(1, 16),
-            ["1 stream 999 Mbit/s", "16 streams", "4 times the throughput"],
+            ["1 stream 999 Mbit/s", "16 streams", "4.0 times the throughput"],
             ["carry", "less"],
             id="no loss",
         ),

@@ -219,7 +219,9 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
         assert levels(main).loc[name, "median"] == pytest.approx(float(expected))
     buffers = observe(recorded, "throughput_bps", by="placement")
     assert set(buffers.main().runs["streams"]) == {1}
-    declared = [SimpleNamespace(a={"streams": 4}, b={"streams": 4})]  # what all contrasts name is the level to show
+    declared = [
+        SimpleNamespace(metric="throughput_bps", a={"streams": 4}, b={"streams": 4})
+    ]  # what all contrasts name is the level to show
     assert set(buffers.main(declared).runs["streams"]) == {4}  # type: ignore[arg-type]
 
 
@@ -298,10 +300,8 @@ def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_me
     ]
     runs = pd.DataFrame(rows)
     obs = observe(runs, "throughput_bps", "placement")
-    alike = obs.alike({"placement"})
-    assert [alike(a, "ppg") for a in obs.conditions.index if a != "ppg"] == [True, True]
-    assert not alike("ppg", obs.conditions.index[1])  # what the other one lacks is a difference
+    assert [obs.same(a, "ppg", "placement") for a in obs.names if a != "ppg"] == [True, True]
+    assert not obs.same("ppg", obs.names[1], "placement")  # what the other one lacks is a difference
     both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
-    same = both.alike({"measurement"})
-    pairs = {(a, b) for a in both.conditions.index for b in both.conditions.index if a != b and same(a, b)}
+    pairs = {(a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")}
     assert len(pairs) == 6  # each condition after with itself before, and the other way round

@@ -30,7 +30,7 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
         [],
         [
             "same-vnet and vnet-peering 10.9 to 11.",
-            "ErGw3AZ against ErGw1AZ: 7 times the throughput; the gateway is the limit of this path",
+            "ErGw3AZ against ErGw1AZ: 7.0 times the throughput; the gateway is the limit of this path",
             "(7 %), 32 streams 11.",
             "64 streams 9.6",
         ],
@@ -54,7 +54,7 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
     "study-minute": (
         300,
         [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "100 us"}],
-        ["300 of 300 runs are below 100 µs", "18 % higher than before and after"],
+        ["300 of 300 runs are below 100 µs", "18 % slower than before and after"],
     ),
 }
 
