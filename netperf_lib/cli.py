@@ -415,7 +415,7 @@ def _print_verdicts(family: Family, lead: Sequence[str], answer: Any, *, two: bo
         _echo("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead))
         _echo()
     if answer is not None:
-        _echo(lines.levels_text(answer.levels.reset_index(), answer.metric) + "\n")
+        _echo(f"{answer.levels}\n")
     heads = ("before", "after") if two else ("baseline", "condition")
     notes = list(filter(None, [*family.warnings, family.note]))
     _echo((lines.markdown if as_markdown else lines.text)(lines.lines(family, two=two), heads, notes=notes))

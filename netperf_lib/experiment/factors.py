@@ -20,11 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..metrics import EVIDENCE, METRICS, format_value, to_bps
+from ..metrics import EVIDENCE, METRICS, format_value, read_value, to_bps
 from .placements import PLACEMENTS
 
 Level: TypeAlias = str | int | float | bool | None
 
+FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+"""How people write a flag."""
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
 
@@ -94,21 +96,38 @@ class Factor:
     def cast(self, level: Any) -> Level:
         """Convert a level to the type of this factor: ``zone: 1`` in a YAML file means the zone "1".
 
-        A value that cannot be converted is returned unchanged: no run has such a level.
+        Words mean the level that is written so: ``16 MiB``, ``default``, ``1 stream``, ``yes``. A value that cannot be
+        converted is returned unchanged: no run has such a level.
         """
         value = plain(level)
+        if isinstance(value, str):
+            value = self._read(value)
         if value is None or (self.kind == "flag" and isinstance(value, bool)):
             return value
         if self.kind == "text":
             return str(value).lower() if isinstance(value, bool) else str(value)
-        if isinstance(value, str) and self.kind in ("number", "integer"):
-            with suppress(ValueError):
-                value = float(value)
         if self.kind == "number" and isinstance(value, int | float):
             return float(value)
         if self.kind == "integer" and isinstance(value, float) and value.is_integer():
             return int(value)
         return value
+
+    def _read(self, text: str) -> Level:
+        """The level that a text means, as a file has it or as `level_words` writes it."""
+        names = self.words if isinstance(self.words, Mapping) else {}
+        written: dict[str, Level] = {words: level for level, words in names.items()}
+        if text in written:
+            return written[text]
+        if self.null == "default" and text in ("default", self.level_words(None)):
+            return None
+        if self.kind == "flag":
+            return FLAGS.get(text.lower(), text)
+        if self.kind in ("number", "integer"):
+            noun = self.default or self.label
+            amount = text.removeprefix(noun).removesuffix(noun).removesuffix(noun.removesuffix("s"))
+            with suppress(ValueError):
+                return read_value(amount, self.unit or "")
+        return text
 
     def key(self, level: Any) -> tuple[Any, ...]:
         """Sort key of a level: null first, then the natural order, numbers by size, text alphabetically."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..metrics import METRICS, format_value
+from ..metrics import METRICS, format_span, format_value
 from ..stats import Family
 from ..stats.comparison import UNDECIDED as WORDS
 from ..stats.comparison import verdict_counts
@@ -96,9 +96,10 @@ def levels_text(table: pd.DataFrame, metric: str) -> str:
     wide = max((len(str(name)) for name in table["condition"]), default=0)
     out = [quantity(metric)]
     for row in table.to_dict("records"):
-        median, low, high = (format_value(row[c], unit) for c in ("median", "low", "high"))
-        span = f"({low} to {high})" if row["n"] > 1 else ""
-        out.append(f"{_INDENT}{str(row['condition']).ljust(wide)}  {median:>11}  {span}  n = {row['n']}".rstrip())
+        cells = [str(row["condition"]).ljust(wide), f"{format_value(row['median'], unit):>11}"]
+        cells += [f"({format_span(row['low'], row['high'], unit)})"] if row["n"] > 1 else []
+        cells += [f"n = {row['n']}"] + [f"{row[c]} {c}" for c in ("failed", "missing") if row.get(c)]
+        out.append(_INDENT + "  ".join(cells))
     return "\n".join(out)
 
 

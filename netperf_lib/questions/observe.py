@@ -22,7 +22,7 @@ import pandas as pd
 
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attach, attached, joined
-from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
+from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain, sort_levels
 from ..metrics import METRICS, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
@@ -707,8 +707,10 @@ class _Projection:
             known = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
             wishes = wished(name, wish)
             if strange := [w for w in wishes if w not in known]:
-                levels_of = ", ".join(map(str, known))
-                raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
+                words = ", ".join(
+                    str(v) if isinstance(v, str) else level_words(name, v) for v in sort_levels(name, known)
+                )
+                raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {words}")
             match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
             use = use & (match | (self.every[name].isna().to_numpy() & (None in wishes)))
         return use

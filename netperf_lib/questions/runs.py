@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import UsageError
-from ..experiment.factors import dimensions, plain
+from ..experiment.factors import dimensions, factor, plain
 from ..metrics import PAGES
 
 LENGTHS = ("duration_s", "omit_s")
@@ -110,15 +110,9 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
     for name, wish in (where or {}).items():
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
-        runs = runs[[_same(plain(v), wish) for v in runs[name]]]
+        wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+        runs = runs[[plain(v) in wishes for v in runs[name]]]
     return runs
-
-
-def _same(level: Any, other: Any) -> bool:
-    """Whether a level is another one, or one of several, as people write them."""
-    if isinstance(other, list | tuple | set):
-        return any(_same(level, one) for one in other)
-    return level == other or str(level).lower() == str(other).lower()
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..experiment.attached import attach, attached
 from ..metrics import METRICS, format_value, plural
+from .lines import levels_text
 from .words import MIME, Words
 
 LEVEL = ("median", "low", "high", "smallest", "largest")
@@ -112,6 +113,13 @@ class Table(pd.DataFrame):
         caption = f"<p><em>{escape(shown['caption'])}</em></p>" if shown["caption"] else ""
         body = "".join(line(row, "td") for row in rows)
         return f"{caption}<table><thead>{line(shown['columns'], 'th')}</thead><tbody>{body}</tbody></table>"
+
+    def __repr__(self) -> str:
+        """The levels of conditions as lines; pandas would leave out their figures on a terminal."""
+        metric = attached(self).metric
+        if metric is None or self.index.name != "condition" or not {"n", *LEVEL[:3]} <= set(self):
+            return super().__repr__()
+        return levels_text(self.reset_index(), metric)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if self.empty:  # what was not measured is not shown

@@ -10,7 +10,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
-from ..metrics import PAGES, format_span, format_value, in_words
+from ..metrics import PAGES, format_span, in_words
 from ..metrics import metric as metric_of
 from ..questions.compare import asked_about, compare, read_margin
 from ..questions.details import beside, levels_words
@@ -23,7 +23,7 @@ from ..questions.runs import read_data
 from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
-from ..stats.result import as_json, quantity
+from ..stats.result import as_json
 from .blocks import findings, show, verdicts
 
 if TYPE_CHECKING:
@@ -154,15 +154,10 @@ class Answer:
         return {**question, "levels": as_json(figures.to_dict("records")), **self.verdicts.to_dict()}
 
     def __repr__(self) -> str:
-        unit = metric_of(self.metric).unit
-        by = ", ".join(self.observations.asked)
-        title = f"{quantity(self.metric)} by {by}" if by else quantity(self.metric)
-        rows = []
-        for name, row in self.levels.iterrows():
-            median, low, high = (format_value(row[c], unit) for c in ("median", "low", "high"))
-            span = f" ({low} to {high})" if row["n"] > 1 else ""
-            rows.append(f"  {name}: {median}{span}, n = {row['n']}" if row["n"] else f"  {name}: –")
-        return "\n".join([title, *rows, *(f"  {c.words}" for c in self.verdicts), *(f"  ! {n}" for n in self.notes)])
+        by = f" by {', '.join(self.observations.asked)}" if self.observations.asked else ""
+        title, *rows = repr(self.levels).split("\n")
+        words = (*(c.words for c in self.verdicts), *(f"! {n}" for n in self.notes))
+        return "\n".join([title + by, *rows, *(f"  {line}" for line in words)])
 
     def shown(self) -> list[Any]:
         """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""

@@ -242,3 +242,35 @@ def test_the_schema_knows_every_option_of_every_tool() -> None:
     properties = Experiment.model_json_schema()["$defs"]["TestSpec"]["properties"]
     assert {"bitrate", "congestion", "mss"} <= set(properties)
     assert all(option.name in properties for tool in TOOLS.values() for option in tool.OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("streams", [None, 1, 16]),
+        ("tcp_buffer_bytes", [None, 1024, 16 << 20]),
+        ("accelerated", [True, False, None]),
+        ("during", [None, "iperf3 tcp"]),
+        ("protocol", ["tcp", "udp"]),
+        ("congestion", ["bbr"]),
+    ],
+)
+def test_a_level_is_read_back_from_its_words(name: str, levels: list[Any]) -> None:
+    one = factor(name)
+    assert [one.cast(one.level_words(level).removeprefix("load ")) for level in levels] == levels
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level"),
+    [
+        ("tcp_buffer_bytes", "16 MiB", 16 << 20),
+        ("tcp_buffer_bytes", "default", None),
+        ("streams", "many", "many"),
+        ("accelerated", "yes", True),
+        ("accelerated", "off", False),
+        ("interval_s", "0.5 s", 0.5),
+        ("rack", "default", "default"),
+    ],
+)
+def test_a_level_is_read_as_people_write_it(name: str, text: str, level: Any) -> None:
+    assert factor(name).cast(text) == level

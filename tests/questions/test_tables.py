@@ -10,6 +10,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.experiment.attached import attach
+from netperf_lib.metrics import format_value
 from netperf_lib.questions.claims import store_of
 from netperf_lib.questions.tables import Table, numeric
 
@@ -89,3 +90,17 @@ def test_proofs_that_do_not_all_hold_say_which(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("netperf_lib.questions.claims.stored", lambda _: planted)
     table = npl.questions.proofs(exp)
     assert list(table["holds"]) == ["does NOT hold", "not shown", *["holds"] * len(recorded)]
+
+
+def test_levels_on_a_terminal_show_their_figures() -> None:
+    table = npl.levels(npl.recorded(), "throughput_bps", by="placement", where={"streams": 1, "tcp_buffer_bytes": None})
+    shown = repr(table).splitlines()
+    assert len(shown) == 1 + len(table)
+    for row, line in zip(table.itertuples(), shown[1:], strict=True):
+        assert line.split("  ")[1] == row.Index
+        assert all(format_value(v, "bps").split()[0] in line for v in (row.median, row.low, row.high))
+        assert line.endswith(f"n = {row.n}")
+    assert "missing" not in repr(table)
+    runs = npl.load(npl.recorded())
+    runs.loc[runs["placement"].eq("ppg") & runs["round"].eq(1), "status"] = "failed"
+    assert "n = 11  1 failed" in repr(npl.levels(runs, "throughput_bps", by="placement"))
