@@ -17,8 +17,7 @@ def day(seed: int, rho: float = 0.0) -> np.ndarray:
     return 0.025 * noise
 
 
-@pytest.mark.parametrize("hours", [2, 4, 8])
-@pytest.mark.parametrize("ratio", [1.18, 2.0])
+@pytest.mark.parametrize(("hours", "ratio"), [(2, 1.18), (8, 1.18), (4, 2.0)])
 def test_a_temporary_change_is_found(hours: int, ratio: float) -> None:
     hits = 0
     for seed in range(20):
