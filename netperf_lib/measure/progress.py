@@ -41,11 +41,14 @@ class Progress:
 
 
 class LineProgress(Progress):
-    """A line for each event that matters, and a progress line now and then: for log files and pipes."""
+    """A line for each event that matters, and a progress line now and then: for log files and pipes.
 
-    def __init__(self, console: Console, every_s: float = 30) -> None:
-        self.console, self.every_s = console, every_s
-        self.trials = self.done = 0
+    In a notebook, which shows what is printed and cannot draw over it, that line is renewed after each trial.
+    """
+
+    def __init__(self, console: Console, *, in_notebook: bool = False) -> None:
+        self.console, self.in_notebook, self.every_s = console, in_notebook, 30
+        self.trials = self.done = self._width = 0
         self._last = time.monotonic()
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
@@ -60,36 +63,19 @@ class LineProgress(Progress):
             self.done += 1
         else:
             self.say(f"{run_id} failed: {error}")
-        if time.monotonic() - self._last >= self.every_s:
+        line = f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
+        if self.in_notebook:
+            self.console.file.write("\r" + line.ljust(self._width))
+            self.console.file.flush()
+            self._width = len(line)
+        elif time.monotonic() - self._last >= self.every_s:
             self._last = time.monotonic()
-            self.reached(f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left")
-
-    def reached(self, line: str) -> None:
-        """Print how far it is."""
-        self.say(line)
+            self.say(line)
 
     def say(self, text: str) -> None:
-        """Print a line."""
-        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
-
-
-class NotebookProgress(LineProgress):
-    """One line that is renewed after each trial: a notebook shows what is printed, and cannot draw over it."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console, every_s=0)
-        self._width = 0
-
-    def reached(self, line: str) -> None:
-        """Renew the line."""
-        self.console.file.write("\r" + line.ljust(self._width))
-        self.console.file.flush()
-        self._width = len(line)
-
-    def say(self, text: str) -> None:
-        """Print a line below the renewed one."""
+        """Print a line, below the renewed one."""
         self.end()
-        super().say(text)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Leave the last state of the line."""
@@ -132,8 +118,9 @@ class LiveProgress(Progress):
             self.say(f"{run_id} failed: {error}")
         else:
             self.progress.advance(self.task)
-            if parsed and (metric := headline(parsed)):
-                self.values.setdefault(name, (metric, []))[1].append(parsed.metrics[metric])
+            metrics = parsed.metrics if parsed else {}
+            if metric := next((m for m in _HEADLINES if metrics.get(m) is not None), None):
+                self.values.setdefault(name, (metric, []))[1].append(metrics[metric])
         self.progress.update(self.task, left=f"{clock(remaining_s)} left")
 
     def say(self, text: str) -> None:
@@ -160,11 +147,7 @@ class LiveProgress(Progress):
 
 
 _HEADLINES = ("latency_oneway_p50_us", "latency_oneway_us", "rtt_p50_us", "rtt_us", "throughput_bps")
-
-
-def headline(parsed: ParsedRun) -> str | None:
-    """The metric that represents a run best."""
-    return next((name for name in _HEADLINES if parsed.metrics.get(name) is not None), None)
+"""Metrics of which the first that a run has represents it best."""
 
 
 def condition(trial: Trial) -> str:
@@ -182,5 +165,5 @@ def make_progress(console: Console | None = None) -> Progress:
     """Return the appropriate display: live on a terminal, one line in a notebook, lines elsewhere."""
     console = console or Console(stderr=True, emoji=False)
     if "JPY_PARENT_PID" in os.environ:  # set by the kernel, also for `!npl …`
-        return NotebookProgress(console)
+        return LineProgress(console, in_notebook=True)
     return LiveProgress(console) if console.is_terminal else LineProgress(console)
