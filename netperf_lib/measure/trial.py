@@ -220,15 +220,16 @@ class TrialRun:
 
         Behind a load balancer, where the server is not known yet, only the client is sampled.
         """
-        filling = []
         for side, sampled in sides.items():
-            if sampled and (commands := sampled[1]).listens:
-                trial = sampled[0]
-                tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
-                filling += [(side, commands)] * (tcp and tools.tool(trial.test.tool).rate_bps(trial.request) > 0)
-        if not filling:
+            if sampled is None:
+                continue
+            trial, commands = sampled
+            tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
+            if tcp and commands.listens and tools.tool(trial.test.tool).rate_bps(trial.request) > 0:
+                self.record["sampled"] = side
+                break
+        else:
             return
-        self.record["sampled"], commands = filling[0]
         port, every = commands.listens[0][1], facts.sampling_s(self.trial.test.duration_s)
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
         hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
