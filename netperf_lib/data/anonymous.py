@@ -265,7 +265,7 @@ def _copy_folder(raw: RawFolder, folder: Path, copy: Store, ins: StandIns) -> No
         records = [_copied(record, ins) for record in raw.records.values()]
         digests = {file.name: sha256_of(file) for file in folder.iterdir()}
         for record in records:
-            record["declaration"] = copy.freeze() or None
+            record["declaration"] = copy.freeze()
             record["files"] = {name: digests[name] for name in record["files"]}
         (folder / RECORDS).write_bytes(packed_records(records))
         before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}

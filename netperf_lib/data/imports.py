@@ -599,7 +599,7 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
     """Write runs into one folder: each log once, by its digest, and the records of all."""
     if not new:
         return
-    frozen, order = store.freeze() or None, len(store.run_ids())
+    frozen, order = store.freeze(), len(store.run_ids())
     digest = hashlib.blake2s("".join(run_id for run_id, _ in new).encode(), digest_size=6).hexdigest()
     with store.new_run(f"{IMPORT}{digest}") as folder:
         digests = {path: sha256_of(path) for path in {run.path for _, run in new}}

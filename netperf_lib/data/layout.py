@@ -313,11 +313,11 @@ class Store:
             experiment=experiment, written=written, frozen_utc=frozen.utc, digest=digest, added=tuple(added)
         )
 
-    def freeze(self, utc: str | None = None) -> dict[str, Any]:
+    def freeze(self, utc: str | None = None) -> dict[str, Any] | None:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
         if self.frozen is None:
             if not self.files.exists("experiment.yaml"):
-                return {}
+                return None
             plan = self.read_plan()
             frozen = (plan or {}).get("frozen")
             if frozen is None:
@@ -533,7 +533,7 @@ class Store:
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
         files = {f.name: sha256_of(f) for f in sorted(folder.iterdir()) if f.is_file()}
-        added = {"schema": RECORD_SCHEMA, "declaration": self.freeze() or None, "files": files}
+        added = {"schema": RECORD_SCHEMA, "declaration": self.freeze(), "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
     def digests(self, *blocks: str) -> dict[str, set[str]]:

@@ -115,11 +115,6 @@ class Results:
         raise UsageError(f"an experiment is no table: exp.runs has a row for each run, and columns such as {name!r}")
 
     @property
-    def alpha(self) -> float:
-        """Share of reports that may contain a false verdict."""
-        return self.declaration.alpha
-
-    @property
     def notice(self) -> str | None:
         """What must be said wherever these data are shown."""
         return attached(self.runs).notice
