@@ -24,7 +24,7 @@ import pytest
 from netperf_lib import tools
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
-from netperf_lib.errors import CollectError, HostError, StoreError, UsageError
+from netperf_lib.errors import CollectError, HostError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
@@ -536,11 +536,6 @@ def test_measuring_ends_where_the_budget_is_spent(deployment: Deployment, store:
     tally = measure(experiment(rounds=2), deployment, store, spent=spent)
     assert (tally.ok, tally.failed, tally.stopped, tally.stopped_after_round) == (3, 0, "it is spent", 2)
     assert measure(experiment(rounds=2), deployment, store).ok == 1
-
-
-def test_a_second_collector_is_refused(deployment: Deployment, store: Store) -> None:
-    with Store(store.path.parent, "t").lock(), pytest.raises(StoreError, match="another collector"):
-        measure(experiment(), deployment, store)
 
 
 # -- killed ------------------------------------------------------------------------------------------------------------
