@@ -205,9 +205,7 @@ def understand(
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     by_name = {Path(f) for f in _several(files)}
-    logged: list[LoggedRun] = []
-    unread: list[tuple[str, str, bool]] = []
-    used: set[str] = set()
+    logged, unread, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str]()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
