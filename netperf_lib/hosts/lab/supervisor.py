@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 TOLERANCE, NOISE_US = 0.05, 20.0
-"""Share of a delay, and at least how much, by which it may differ from what was asked for: the emulation was seen to add
-25 to 55 µs, of which `OVERHEAD_US` are subtracted."""
+"""Share of a delay, and at least how much, by which it may differ from what was asked for: the emulation was seen to
+add 25 to 55 µs, of which `OVERHEAD_US` are subtracted."""
 _PROBE = """
 import errno, json, socket, statistics, sys, time
 now, quartiles = time.perf_counter, []
