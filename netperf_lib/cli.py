@@ -748,7 +748,7 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
             facts = [host.data_address, host.region, host.zone, host.ppg, host.accelerated, host.port]
             words = ("address", "region", "zone", "group", "accelerated", "port")
             _echo(f"{host.name}: {', '.join(f'{w} {v}' for w, v in zip(words, facts, strict=True) if v is not None)}")
-        for proof in deployment.proofs:
+        for proof in (*deployment.proofs, *(p for host in deployment.hosts for p in host.proofs)):
             holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
             _say(f"{proof.claim}: {holds} ({proof.evidence})")
 

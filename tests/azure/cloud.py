@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from . import arm, models, schemas
+from . import arm, models
 from .rules import (
     CHIPS,
     EMBEDDED,
@@ -772,7 +772,7 @@ class Cloud:
             try:
                 if fault := self._fault("resource", f"{item.type} {item.name}"):
                     raise fault.error()
-                if unknown := [*models.wrong(body), *schemas.wrong(body)]:
+                if unknown := models.wrong(body):
                     raise ArmError(400, "InvalidRequestContent", f"{item.name}: {'; '.join(unknown)}")
                 self.put(item.id, body)
                 running.operations.append(self._record(item, None))

@@ -239,7 +239,7 @@ def test_every_shipped_experiment_is_planned_within_its_own_budget(
     saved = [float(m[1]) for m in re.finditer(r"saves up to ([\d.]+) USD", "\n".join(preview.savings))]
     assert saved == sorted(saved, reverse=True)
     shown = azure.dry_run(preview.plan.experiment)
-    assert "az deployment group create" in shown.commands
+    assert "az deployment group create" in shown["commands"]
 
 
 def test_what_is_sent_between_regions_is_cut_first(tmp_path: Path, price_list: Emulator) -> None:
@@ -545,7 +545,7 @@ def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud, tmp_p
     who = f"{BASE}/resourceGroups/k/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i"
     declared = experiment(encryption_at_host=True, disk_encryption_set=where, identity=who)
     shown = azure.dry_run(declared)
-    given = {k: v["value"] for k, v in json.loads(shown.parameters)["parameters"].items()}
+    given = {k: v["value"] for k, v in json.loads(shown["parameters.json"])["parameters"].items()}
     assert given["securityProfile"]["encryptionAtHost"] is True
     assert given["managedDisk"]["diskEncryptionSet"] == {"id": where}
     assert list(given["identity"]["userAssignedIdentities"]) == [who]
@@ -672,11 +672,11 @@ def test_the_dry_run_is_what_up_runs(az: DirectAz, cloud: Cloud, tmp_path: Path)
         az.commands.clear()
         azure.up(declared, number=1, state=tmp_path / str(len(options)))
         done = [c for c in az.commands if {"create", "update", "validate", "what-if"} & set(c[:4])]
-        told = [tuple(shlex.split(line)[1:]) for line in shown.commands.splitlines()]
+        told = [tuple(shlex.split(line)[1:]) for line in shown["commands"].splitlines()]
         assert [shape(c) for c in told] == [shape(c) for c in done]
-        given = json.loads(shown.parameters)["parameters"]
+        given = json.loads(shown["parameters.json"])["parameters"]
         assert [v["host"] for v in given["vms"]["value"]] == ["c", "p", "r", "l"]
-        assert json.loads(shown.template)["resources"]
+        assert json.loads(shown["template.json"])["resources"]
         azure.down(declared, state=tmp_path / str(len(options)))
 
 

@@ -28,7 +28,6 @@ from netperf_lib.hosts.azure.template import parameters, template_text, user_dat
 from netperf_lib.hosts.azure.topology import Topology, alternatives, topology
 from netperf_lib.hosts.guests import guest_proofs
 
-from . import schemas
 from .conftest import GUEST, experiment
 from .models import wrong
 
@@ -347,17 +346,6 @@ def test_the_emulator_refuses_what_azures_own_classes_do_not_know(change: Any, s
     change(vm)
     (problem,) = wrong(vm)
     assert re.search(said, problem), problem
-
-
-@pytest.mark.skipif(not schemas.FOLDER.is_dir(), reason=f"no schemas here (they come with: {schemas.GET})")
-def test_the_emulator_refuses_what_azures_schemas_do_not_know() -> None:
-    """Every template that the tests deploy goes through these, too, where they are at hand."""
-    vm: dict[str, Any] = {"type": "Microsoft.Compute/virtualMachines", "apiVersion": "2024-07-01", "location": "x"}
-    vm["properties"] = {"securityProfile": {"securityType": "TrustedLaunch"}}
-    assert schemas.wrong(vm) == []
-    vm["properties"]["licence"] = "x"
-    assert "licence" in schemas.wrong(vm)[0]
-    assert "no schema of version" in schemas.wrong(vm | {"apiVersion": "2099-01-01"})[0]
 
 
 def test_a_placement_is_one_entry_of_one_table() -> None:

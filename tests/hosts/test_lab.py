@@ -88,7 +88,7 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
     assert "10 times those of a real one" in deployment.notice
     for host in deployment.hosts[1:]:
         (proof,) = (p for p in host.proofs if p.claim.startswith(f"one way between client and {host.name} takes "))
-        assert re.search(r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s$", proof.evidence)
+        assert re.search(r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ", proof.evidence)
 
 
 def one_way_us(deployment, *servers):

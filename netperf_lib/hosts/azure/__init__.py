@@ -90,24 +90,6 @@ def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> It
     return checks.examine(findings, _runner(findings.options), rehearse=_rehearse)
 
 
-@dataclass(frozen=True)
-class DryRun:
-    """What `up` would run."""
-
-    commands: str
-    """The az commands that create something, in order, and the validation commands before them."""
-    template: str
-    """The ARM template."""
-    parameters: str
-    """Its parameters, as a parameter file (secrets and keys left out)."""
-    words: str
-    """What would be made, in words."""
-
-    def __str__(self) -> str:
-        files = f"# --- template.json\n{self.template}\n# --- parameters.json\n{self.parameters}"
-        return f"{self.commands}{files}# --- in words\n{self.words}"
-
-
 class _WithoutKeys(State):
     """A state with placeholders for the real names and keys."""
 
@@ -118,8 +100,8 @@ class _WithoutKeys(State):
         return "SECRET"
 
 
-def dry_run(experiment: Experiment) -> DryRun:
-    """Show what `up` would run, without querying anything: its az commands, the template, the parameters."""
+def dry_run(experiment: Experiment) -> dict[str, str]:
+    """What `up` would run, without asking anybody: az commands, template, parameters (without keys), all in words."""
     findings = _proposal(experiment)
     options = findings.options
     commands = []
@@ -139,9 +121,12 @@ def dry_run(experiment: Experiment) -> DryRun:
         store.data.mark = "MARK"
         attempt = _Attempt(findings, store, az)
         attempt.create()
-        parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
-        words = in_words(findings.declared, options.expires_h)
-        return DryRun("".join(commands), template.template_text(), parameters, words)
+        return {
+            "commands": "".join(commands),
+            "template.json": template.template_text(),
+            "parameters.json": json.dumps(attempt.parameters(), indent=2),
+            "in words": in_words(findings.declared, options.expires_h),
+        }
 
 
 def up(
@@ -172,7 +157,8 @@ def up(
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
                     say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
                     continue
-                checks.refuse(findings)
+                if problems := [*findings.problems, *findings.elsewhere]:
+                    raise AzureError(f"{experiment.name}: nothing was created, because {'; '.join(problems)}")
             attempt = _Attempt(findings, store, az, number, choice, say)
             store.priced(findings.cost)
             declared = findings.declared
@@ -315,7 +301,7 @@ class _Attempt:
             record,
             given_up=False,
             tags=self.tags,
-            hub_peerings=access.hub_peerings(record, topology),
+            hub_peerings=[f"{topology.hub}/virtualNetworkPeerings/{name}-{n}" for n in topology.joining_hub],
             allow_from=list(self.findings.allow_from),
         )
         if not record.shared:

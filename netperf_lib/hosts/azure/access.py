@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .az import Runs, find, find_az
-from .groups import Target
 from .options import Options
 from .state import Record, State
 from .topology import Topology
@@ -32,17 +31,11 @@ def ssh_config(options: Options, store: State, name: str, vms: Mapping[str, str]
     return str(store.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
 
 
-def hub_peerings(target: Target, topology: Topology) -> list[str]:
-    """Resource ids of the hub's side of the peerings with this project's networks."""
-    ours = [n.name for n in topology.networks if topology.hub and n.prefix]
-    return [f"{topology.hub}/virtualNetworkPeerings/{target.name}-{name}" for name in ours]
-
-
-def join_hub(az: Runs, target: Target, topology: Topology, options: Options, subscription: str) -> None:
+def join_hub(az: Runs, target: Record, topology: Topology, options: Options, subscription: str) -> None:
     """Peer this project's networks with the hub: the hub's side first, then the use of its gateway."""
-    ours = [f"vnet-{target.prefix}{n.name}" for n in topology.networks if n.prefix]
+    networks = [f"vnet-{target.prefix}{name}" for name in topology.joining_hub]
     where = f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
-    for network, peering in zip(ours, hub_peerings(target, topology), strict=False):
+    for network, peering in zip(networks, target.hub_peerings, strict=True):
         az(
             *_peering("create", peering),
             *("--remote-vnet", f"{where}/virtualNetworks/{network}"),

@@ -485,12 +485,3 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
         )
         return ()
     return (f"{address}/32",)
-
-
-def refuse(findings: Preflight) -> None:
-    """Raise an AzureError with all problems in one message if there are any."""
-    if findings.problems or findings.elsewhere:
-        raise AzureError(
-            f"{findings.experiment.name}: nothing was created, because "
-            + "; ".join((*findings.problems, *findings.elsewhere))
-        )

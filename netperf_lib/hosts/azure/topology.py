@@ -124,6 +124,11 @@ class Topology:
         return out + ([v.region for v in self.vms] if management == "public" else [])
 
     @property
+    def joining_hub(self) -> list[str]:
+        """Names of the networks that are peered with the hub."""
+        return [n.name for n in self.networks if self.hub and n.prefix]
+
+    @property
     def ppgs(self) -> dict[str, tuple[Vm, ...]]:
         """Proximity placement group to its members."""
         names = dict.fromkeys(v.ppg for v in self.vms if v.ppg)

@@ -34,15 +34,15 @@ from .topology import STRETCH, Options
 log = logging.getLogger(__name__)
 
 
-TOLERANCE = 0.05
-"""Share of a delay by which it may differ from what was asked for: what the emulation adds to the shortest, of 400 µs,
-was 35 to 50 µs, also beside busy loops."""
+TOLERANCE, NOISE_US = 0.05, 20.0
+"""Share of a delay, and at least how much, by which it may differ from what was asked for: the emulation was seen to
+add 25 to 55 µs, of which `OVERHEAD_US` are subtracted."""
 _PROBE = """
 import errno, json, socket, statistics, sys, time
-now, quartiles = time.perf_counter, []
-for address in sys.argv[1:]:
+now = time.perf_counter
+def quartiles(address):
     ways_us, begin = [], now()
-    while now() < begin + 0.1 or (len(ways_us) < 12 and now() < begin + 2):
+    while now() < begin + 0.05 or (len(ways_us) < 10 and now() < begin + 1):
         with socket.socket() as probe:
             probe.settimeout(0.5)
             start = now()
@@ -50,11 +50,12 @@ for address in sys.argv[1:]:
             ways_us += [(now() - start) / 2e-6] if refusal == errno.ECONNREFUSED else []
         if refusal not in (errno.ECONNREFUSED, errno.EAGAIN):
             sys.exit(f"the hosts of the lab cannot reach each other: {errno.errorcode[refusal]}")
-    quartiles.append(statistics.quantiles(ways_us[2:], n=4) if len(ways_us) > 3 else None)
-print(json.dumps(quartiles))
+    return statistics.quantiles(ways_us[1:], n=4) if len(ways_us) > 2 else None
+rounds = [[quartiles(address) for address in sys.argv[1:]] for _ in range(3)]
+print(json.dumps([min(filter(None, way), key=lambda q: q[1], default=None) for way in zip(*rounds)]))
 """
-"""Half of the time after which a connection is refused, for each address: nothing listens on port 1. None: too much is
-lost on the way, or it takes too long."""
+"""Half of the time after which a connection is refused, for each address: nothing listens on port 1. The quickest of
+three rounds, since other programs on this machine can only add to it; None: too much is lost, or it takes too long."""
 
 
 class Supervisor:
@@ -168,8 +169,9 @@ class Supervisor:
         low, median, high = (format_value(v, "us") for v in quartiles_us)
         return Proof(
             claim,
-            abs(quartiles_us[1] - requested_us) <= TOLERANCE * requested_us,
-            f"half of the time until a TCP connection is refused: median {median}, quartiles {low} and {high}",
+            abs(quartiles_us[1] - requested_us) <= max(NOISE_US, TOLERANCE * requested_us),
+            f"half of the time until a TCP connection is refused: median {median}, quartiles {low} and {high}; the "
+            "quickest of three rounds",
         )
 
     def _start_host(self, name: str, sshd: str) -> None:
