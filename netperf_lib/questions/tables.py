@@ -35,8 +35,7 @@ def numeric(cells: Sequence[str]) -> bool:
 class Table(pd.DataFrame):
     """A data frame that shows all of its rows in words: values with units, a dash for a missing one, a caption.
 
-    What is computed from it is an ordinary data frame. One without rows shows nothing, and no column without values is
-    shown.
+    What is computed from it is an ordinary data frame. One without rows says so, and no column without values is shown.
     """
 
     _metadata: ClassVar = ["caption", "headings"]  # pandas' name for attributes that are no columns
@@ -122,8 +121,9 @@ class Table(pd.DataFrame):
         return levels_text(self.reset_index(), metric)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        if self.empty:  # what was not measured is not shown
-            return Words()._repr_mimebundle_()
+        if self.empty:
+            words = Words(f"{self.caption.rstrip('.')}: none recorded." if self.caption else "")
+            return {**words._repr_mimebundle_(), "text/html": words.html}  # pandas would show the headings
         shown = self.content()
         text = "\n".join("  ".join(row) for row in [shown["columns"], *shown["rows"]])
         return {"text/plain": text, "text/html": self.html, MIME: shown}

@@ -197,8 +197,8 @@ def verdicts(
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
-        f"divided by the second, round by round, {interval}; the picture has the margin in blue, and an asinh axis on "
-        f"which right is better for the user. {note}."
+        f"divided by the second, round by round, {interval}; in the picture right is better for the user, and the "
+        f"margin is blue. {note}."
     )
     if first := next((c for c in family if c.verdict == "exploratory"), None):
         caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"
