@@ -29,17 +29,19 @@ LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
-def network_cards(data: Data, metric: str | None = None) -> Table:
-    """Network cards as the guests saw them, by condition; no row if nothing was recorded.
+def network_cards(data: Data, metric: str | None = None) -> Table | Words:
+    """Network cards as the guests saw them, by condition; a sentence if nothing was recorded.
 
     Examples
     --------
-    >>> npl.questions.network_cards(exp, "latency_oneway_us").columns.to_list()
-    ['condition', 'driver', 'virtual_function_up']
+    >>> npl.questions.network_cards(exp, "latency_oneway_us")
+    'The network cards of these hosts were not recorded.'
     """
     runs = observe(data, metric).runs
     cards = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     cards = cards.dropna(how="all").reset_index()
+    if cards.empty:
+        return Words("The network cards of these hosts were not recorded.")
     cards = cards.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
     return Table.of(cards, "Network cards as the guests see them.")
 
