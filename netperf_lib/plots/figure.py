@@ -259,6 +259,12 @@ def axis(
         getattr(axes, f"set_{which}lim")(0, None)
 
 
+STEPS = ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3))
+"""Ticks of a decade, the most first."""
+TICK_WIDTH, TICK_HEIGHT = 0.75, 0.22
+"""Inches that a tick with its label takes on an axis."""
+
+
 class RoundTicks(LogLocator):
     """Ticks of a log axis at round values, as many as there is room for; those of bytes are powers of four."""
 
@@ -268,9 +274,10 @@ class RoundTicks(LogLocator):
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks between two values."""
         if self._base == 10:  # type: ignore[attr-defined]
-            ratio, tall = vmax / vmin, self.axis.axis_name == "y"  # type: ignore[union-attr]
-            few = (1, 2, 5) if tall and ratio < 400 else (1, 3) if ratio < 1000 else (1,)
-            self.set_params(subs=(1, 2, 3, 5, 7) if ratio < 12 else (1, 2, 5) if ratio < 30 else few)
+            axes, tall = self.axis.axes, self.axis.axis_name == "y"  # type: ignore[union-attr]
+            inches = (axes.get_window_extent().height if tall else axes.get_window_extent().width) / axes.figure.dpi
+            most = inches / (TICK_HEIGHT if tall else TICK_WIDTH) / math.log10(vmax / vmin)
+            self.set_params(subs=next((s for s in STEPS if len(s) <= most), (1,)))
         return super().tick_values(vmin, vmax)
 
 

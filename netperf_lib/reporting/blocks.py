@@ -191,7 +191,7 @@ def verdicts(
     interval = (
         f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
     )
-    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
+    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do" if any(r[-1] for r in rows) else ""]
     forest = [_forest(c) for c in family]
     held_words = " (what holds it back)" if any(any(c.held_back) for c in family) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts

@@ -120,7 +120,7 @@ def _data(exp: Results) -> dict[str, Any]:
     }
     return {
         "name": exp.name,
-        "notice": exp.notice,
+        "notice": (exp.notice or "").removesuffix(exp.instead or "").strip(),
         "root": (root_of(runs) or "")[:16],
         "lead": lead.lines,
         "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
