@@ -21,7 +21,7 @@ import yaml
 
 from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
 from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
-from .worker import Workers, workers
+from .worker import workers
 
 # what takes a while to load is imported where it is used: a report starts its workers first
 if TYPE_CHECKING:
@@ -280,12 +280,12 @@ def report(
     _check(experiment_path, to)
     with ThreadPoolExecutor(max_workers=1) as typesetter:
         # workers start while this process finds the pages, and a page is typeset while others are executed
-        with workers(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as started:
+        with workers(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as submit:
             store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
             explorer = typesetter.submit(_explorer, store if to == "html" else None, folder)
             convert = partial(_convert, to=to, code=code, explorer=explorer)
             files = []
-            for name, notebook in _executed(pages, started, folder, location, progress):
+            for name, notebook in _executed(pages, submit, folder, location, progress):
                 (folder / f"{name}.{to}").unlink(missing_ok=True)
                 files.append(typesetter.submit(convert, notebook, folder / f"{name}.{to}"))
         reports = [file.result() for file in files]
@@ -329,7 +329,7 @@ def _planned(
 
 def _executed(
     pages: Sequence[_Page],
-    workers: Workers,
+    submit: Callable[..., Future[str | None]],
     folder: Path,
     location: str,
     progress: Callable[[int, int, str], None] | None,
@@ -350,7 +350,7 @@ def _executed(
         }
         own = page.notebook not in library
         book = str(page.notebook.resolve())
-        started.append((executed, workers.submit(notebook=book, executed=str(executed), parameters=given, own=own)))
+        started.append((executed, submit(notebook=book, executed=str(executed), parameters=given, own=own)))
     steps = len(pages) + (len(pages) > 1)
     books: dict[str, Any] = {}
     for done, (page, (executed, execution)) in enumerate(zip(pages, started, strict=True)):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,88 +30,62 @@ def _python() -> str:
     return sys.executable
 
 
-class Worker:
-    """A process that executes one notebook after another."""
-
-    def __init__(self) -> None:
-        self._stopped = False
-        self._start()
-
-    def _start(self) -> None:
-        # a session of its own: Ctrl-C reaches the report alone, which then ends this
-        self._process = subprocess.Popen(
-            [_python(), "-c", PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
-
-    def execute(self, **request: Any) -> str | None:
-        """Execute a notebook, see `execute`; return what went wrong."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        answer = ""
-        with suppress(OSError):
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        if answer:
-            problem: str | None = json.loads(answer)
-            return problem
-        self._end()
-        if not self._stopped:
-            self._start()
-        return "the kernel died"
-
-    def stop(self) -> None:
-        """End it, and the kernel of a user's notebook, whatever they are doing."""
-        self._stopped = True
-        self._process.terminate()
-
-    def _end(self) -> None:
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
+def _started() -> subprocess.Popen[str]:
+    # a session of its own: Ctrl-C reaches the report alone, which then ends this
+    words, pipe = [_python(), "-c", PROGRAM], subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", start_new_session=True)
 
 
-class Workers:
-    """Workers, and a thread for each: work is done in the first that is free."""
+def _answer(process: subprocess.Popen[str], request: Mapping[str, Any]) -> str:
+    """The answer of a worker; empty if it died."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    return ""
 
-    def __init__(self, n: int) -> None:
-        self._workers = [Worker() for _ in range(n)]
-        free = list(self._workers)
-        self._mine = threading.local()
-        self._threads = ThreadPoolExecutor(n, initializer=lambda: setattr(self._mine, "worker", free.pop()))
 
-    def submit(self, **request: Any) -> Future[str | None]:
-        """Start to execute a notebook, or queue it; see `execute`."""
-        return self._threads.submit(lambda: self._mine.worker.execute(**request))
-
-    def stop(self) -> None:
-        """End them; notebooks that wait are not begun."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for worker in self._workers:
-            worker.stop()
-        self._threads.shutdown()
-        for worker in self._workers:
-            worker._end()
+def _end(process: subprocess.Popen[str]) -> None:
+    """Wait until a worker that was terminated has ended its kernel and itself."""
+    try:
+        process.communicate(timeout=10)
+    except (subprocess.TimeoutExpired, OSError, ValueError):
+        process.kill()
+        process.wait()
 
 
 @contextmanager
-def workers(n: int) -> Iterator[Workers]:
-    """Workers for as long as the block runs; the block begins while they start."""
-    started = Workers(n)
+def workers(n: int) -> Iterator[Callable[..., Future[str | None]]]:
+    """Run workers for as long as the block does, which begins while they start; yields what submits, see `execute`."""
+    processes, free = [_started() for _ in range(n)], list(range(n))
+    threads, stopping = ThreadPoolExecutor(n), threading.Event()
+
+    def run(request: Mapping[str, Any]) -> str | None:
+        number = free.pop()
+        try:
+            if answer := _answer(processes[number], request):
+                problem: str | None = json.loads(answer)
+                return problem
+            processes[number].terminate()
+            _end(processes[number])
+            if not stopping.is_set():
+                processes[number] = _started()
+            return "the kernel died"
+        finally:
+            free.append(number)
+
     try:
-        yield started
-    finally:
-        started.stop()
+        yield lambda **request: threads.submit(run, request)
+    finally:  # notebooks that wait are not begun, those in work are ended
+        stopping.set()
+        threads.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        threads.shutdown()
+        for process in processes:
+            _end(process)
 
 
 # -- in the process --------------------------------------------------------------------------------------------------
