@@ -247,7 +247,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
     return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
 
 
-FEW = 3
+NAMED = 3
 """Conditions up to which a cause names them."""
 
 
@@ -259,7 +259,7 @@ def held_words(held: Sequence[Held]) -> str:
     unknown = groups.pop(UNKNOWN, [])
     clauses = []
     for name, members in groups.items():
-        few = len(members) <= FEW and not (len(members) > 1 and any("," in one.condition for one in members))
+        few = len(members) <= NAMED and not (len(members) > 1 and any("," in one.condition for one in members))
         shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
         shown = f"all {len(held)}" if 1 < len(members) == len(held) else shown
         first = min(members, key=lambda one: len(one.condition))
