@@ -75,7 +75,7 @@ workshop: setup ## generate the lessons from their solutions; write slides and a
 	@$(BIN)/python docs/workshop.py docs/_build/workshop
 
 notebooks: setup ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab notebooks --LabApp.app_settings_dir=$(CURDIR)/notebooks/workshop $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+	@JUPYTER_PATH="$(CURDIR)/notebooks/workshop/jupyter" $(BIN)/jupyter lab notebooks --Application.log_level=ERROR --LabApp.app_settings_dir=$(CURDIR)/notebooks/workshop $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 lock: ## update the lock files for the oldest supported Python
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \

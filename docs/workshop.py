@@ -21,7 +21,6 @@ from nbformat import NotebookNode
 
 from netperf_lib import recorded
 from netperf_lib.reporting.html import TEMPLATES, PageExporter
-from netperf_lib.reporting.kernels import QUIET
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
@@ -31,16 +30,21 @@ SLIDES = """<!doctype html>
 <title>{title}</title><style>{css}
 html {{ scroll-snap-type: y mandatory }} body {{ font-size: clamp(16px, 2.1vw, 30px) }}
 section {{ min-height: 100vh; scroll-snap-align: start; padding: 4vh 7vw; overflow: auto }}
-section > .title {{ margin-top: 30vh; border: 0 }} table {{ font-size: .62em }}
+section > .title {{ margin-top: 6vh; border: 0 }} table {{ font-size: .62em }}
 figure svg {{ max-height: 66vh; background: #fff }}
 @media print {{ section {{ break-after: page; min-height: 0 }} }}
 </style></head><body>
 {sections}
 <script>
+for (const one of document.querySelectorAll("section")) {{ // what is higher than the window is made smaller
+  const size = Math.max(.5, innerHeight / one.scrollHeight);
+  if (size < 1) Object.assign(one.style, {{ zoom: size, minHeight: `${{100 / size}}vh` }});
+}}
 const keys = {{ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1}};
 addEventListener("keydown", event => {{
   if (!(event.key in keys)) return;
-  const all = [...document.querySelectorAll("section")], now = all.findLastIndex(one => one.offsetTop <= scrollY + 5);
+  const all = [...document.querySelectorAll("section")];
+  const now = all.findLastIndex(one => one.getBoundingClientRect().top <= 5);
   all[Math.max(0, Math.min(all.length - 1, now + keys[event.key]))].scrollIntoView();
   event.preventDefault();
 }});
@@ -77,7 +81,13 @@ def shown(book: NotebookNode) -> NotebookNode:
             tags.append("hide-input")
     with tempfile.TemporaryDirectory() as desk:
         place = {"metadata": {"path": desk}}
-        client = NotebookClient(book, timeout=300, resources=place, skip_cells_with_tag="live", extra_arguments=QUIET)
+        client = NotebookClient(
+            book,
+            timeout=300,
+            resources=place,
+            skip_cells_with_tag="live",
+            extra_arguments=["--IPKernelApp.log_level=50"],
+        )
         client.execute()
     for cell in book.cells:
         if cell.cell_type == "code" and "hide-input" not in cell.metadata["tags"]:
@@ -128,17 +138,18 @@ def _fragment(exporter: PageExporter, cells: list[NotebookNode]) -> str:
 
 
 def handout(books: list[NotebookNode]) -> bytes:
-    """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson."""
+    """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson, with room for answers."""
     whole = nbformat.v4.new_notebook(metadata={"title": "Workshop", "netperf": {"chapters": True}})
+    whole.cells.append(nbformat.v4.new_markdown_cell(f"Name: {'.' * 120}"))
     for book in books:
         cells = copy.deepcopy(book.cells)
         cells[0].metadata["netperf_chapter"] = "lesson"
         for cell in cells:
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
-            if "exercise" in cell.metadata.get("tags", []):
-                cell.source = ""  # nothing to run on paper
-        whole.cells += cells
+            # nothing to run on paper, but something to write
+            exercise = "exercise" in cell.metadata.get("tags", [])
+            whole.cells.append(nbformat.v4.new_markdown_cell(f"Answer: {'.' * 120}") if exercise else cell)
     return typeset(whole, code=True)
 
 

@@ -201,13 +201,12 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
     """
     if value is None or math.isnan(value):
         return "–"
-    if unit == "ratio":
-        return f"{100 * value:.{digits}g} %"
-    for suffix, factor in WRITTEN.get(unit, (("", 1.0),)):
-        if abs(value) >= factor or factor == 1.0:
+    sizes = (("%", 0.01),) if unit == "ratio" else WRITTEN.get(unit, (("", 1.0),))
+    for suffix, factor in sizes:
+        if abs(value) >= factor or factor in (1.0, 0.01):
             scaled = value / factor
             # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06
-            text = f"{scaled:,.0f}" if abs(scaled) >= 10**digits else f"{scaled:.{digits}g}"
+            text = f"{scaled:,.0f}" if abs(scaled) >= 10**digits - 0.5 else f"{scaled:.{digits}g}"
             return f"{text} {suffix}".rstrip()
     return f"{value:.{digits}g}"
 

@@ -18,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
+from netperf_lib.reporting import worker
 
 from .warm import client, warm
 
@@ -139,7 +140,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels of the reports that this process makes start warm, too."""
+    """Kernels, and the workers of the reports that this process makes, start warm, too."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -147,4 +148,5 @@ def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
             "make_ipkernel_cmd",
             lambda **options: command(executable=request.getfixturevalue("python"), **options),
         )
+        patch.setattr(worker, "_python", lambda: request.getfixturevalue("python"))
         yield

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from ..errors import NothingToReport, UsageError
-from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
 from ..questions.details import tail_metric
@@ -17,7 +14,7 @@ from ..questions.observe import Observations, details
 from ..questions.runs import is_details
 from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
-from .figure import MUTE, conditions, each, legend, legend_height, listed, table_first, tick_words
+from .figure import MUTE, conditions, each, legend, legend_height, listed, round_ticks, table_first
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
@@ -69,11 +66,8 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
             for mask, fill in ((few, "white"), (~few, colour)):
                 axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
         _nines(axes, float((1 - below_maximum["percentile"] / 100).min()))
-        span = float(below_maximum["latency_us"].max() / below_maximum["latency_us"].min())
         axes.set_xscale("log")
-        subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
-        axes.xaxis.set_major_locator(LogLocator(10, subs=subs))
-        tick_words(axes.xaxis, partial(format_value, unit="us"))
+        round_ticks(axes.xaxis, "us")
         axes.set_xlabel(f"{basis} (log scale)")
         legend(axes, painted)
     return axes  # type: ignore[no-any-return]
@@ -83,7 +77,7 @@ def _nines(axes: Axes, least: float) -> None:
     """An axis of shares that gives each nine of a percentile the same space, down to the least share."""
     axes.set_yscale("log")
     axes.invert_yaxis()
-    ticks = [0.75, 0.4, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
+    ticks = [0.5, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
     axes.set_yticks(ticks, [f"{100 * v:g} %" for v in ticks])
     axes.yaxis.set_minor_formatter(NullFormatter())
     for v in set(ticks) & {0.01, 0.001}:

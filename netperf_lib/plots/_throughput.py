@@ -27,11 +27,11 @@ from .figure import (
     MUTE,
     axis,
     conditions,
-    decades,
     each,
     interval,
     legend,
     legend_height,
+    round_ticks,
     rows_of,
 )
 from .places import is_levels, levels_of
@@ -144,8 +144,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
             rows = (runs["condition"].astype(str) == name).to_numpy()
             axes.plot(x[rows], y[rows], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
         axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
-        decades(axes.xaxis, "us", left, right)
-        decades(axes.yaxis, "bps", bottom, top)
+        round_ticks(axes.xaxis, "us")
+        round_ticks(axes.yaxis, "bps")
         axes.set_xlabel("Round-trip time under load (log scale)")
         axes.set_ylabel("Throughput of a stream (log scale)")
         legend(axes, painted)
@@ -191,7 +191,7 @@ def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = N
     if advertised_bps is None and isinstance(data, Observations):
         advertised_bps = declared_bps(data)
     if not advertised_bps:
-        raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_bps")
+        raise NothingToReport("no advertised bandwidth is known: bandwidth_mbps of an experiment declares it")
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
     summary = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
@@ -279,8 +279,8 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         for h in rows
     )
     caption = (
-        "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar ends at "
-        "the lowest. A link has a mark where its bandwidth is advertised."
+        "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar that "
+        "ends at a mark is held back by it. A link has a mark where its bandwidth is advertised."
     )
     with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
@@ -292,7 +292,7 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         axes.set_xscale("log")
         axes.set_xlim(min(every) / 2, max(every) * 1.5)
         rows_of(axes, [one.condition for one in rows])
-        decades(axes.xaxis, "bps", min(every), max(every))
+        round_ticks(axes.xaxis, "bps")
         axes.set_xlabel("Throughput (log scale)")
         axes.grid(axis="y", visible=False)
         legend(axes, painted)
@@ -348,8 +348,7 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel("Datagrams lost")
         axes.set_xscale("log")
-        every = table["asked_bps"].dropna()
-        decades(axes.xaxis, "bps", every.min(), every.max())
+        round_ticks(axes.xaxis, "bps")
         axes.set_xlabel("Rate asked for, all streams (log scale)")
         legend(axes, painted)
     return axes  # type: ignore[no-any-return]

@@ -13,7 +13,6 @@ from typing import Any, Protocol, overload
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator
 
 from ..errors import NothingToReport, typed
 from ..experiment.attached import attached
@@ -22,7 +21,7 @@ from ..questions.colours import document_colours
 from ..questions.observe import Observations, levels_by, observe
 from ..questions.runs import read_data
 from ..questions.words import shortened
-from .figure import MUTE, STYLE, WIDTH, Chart, Plot, log_ticks, scaled_for
+from .figure import MUTE, STYLE, WIDTH, Chart, Plot, scaled_for
 
 PANELS_IN_A_ROW = 2
 CHARACTERS_PER_INCH = 12
@@ -226,9 +225,6 @@ def _one_scale(panels: Sequence[Axes]) -> None:
         edge = (high / low) ** 0.04 if log else 1
         for axes in panels:
             getattr(axes, f"set_{which}lim")(low / edge, high * edge)
-            axis = getattr(axes, f"{which}axis")
-            if log and isinstance(axis.get_major_locator(), LogLocator):
-                axis.set_major_locator(log_ticks(which, low, high))
             if which == "y" and axes.get_subplotspec().colspan.start:  # type: ignore[union-attr]
                 axes.set_ylabel("")
                 axes.tick_params(labelleft=False)

@@ -249,8 +249,7 @@ def axis(
     unit, factor = _unit(info.unit, x)
     if wide:
         getattr(axes, f"set_{which}scale")("log")
-        axis.set_major_locator(log_ticks(which, x.min(), x.max()))
-        tick_words(axis, lambda v: format_value(v, info.unit))
+        round_ticks(axis, info.unit)
         getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")
         return
     axis.set_major_locator(MaxNLocator(6))
@@ -260,9 +259,32 @@ def axis(
         getattr(axes, f"set_{which}lim")(0, None)
 
 
-def log_ticks(which: str, low: float, high: float) -> LogLocator:
-    """Ticks of a log axis with words: 1, 2 and 5 of each decade where there is room for them."""
-    return LogLocator(10, subs=(1, 2, 5) if high / low < (300 if which == "y" else 25) else (1,))
+STEPS = ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3))
+"""Ticks of a decade, the most first."""
+TICK_WIDTH, TICK_HEIGHT = 0.75, 0.22
+"""Inches that a tick with its label takes on an axis."""
+
+
+class RoundTicks(LogLocator):
+    """Ticks of a log axis at round values, as many as there is room for; those of bytes are powers of four."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(base=4 if unit == "bytes" else 10)
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks between two values."""
+        if self._base == 10:  # type: ignore[attr-defined]
+            axes, tall = self.axis.axes, self.axis.axis_name == "y"  # type: ignore[union-attr]
+            inches = (axes.get_window_extent().height if tall else axes.get_window_extent().width) / axes.figure.dpi
+            most = inches / (TICK_HEIGHT if tall else TICK_WIDTH) / math.log10(vmax / vmin)
+            self.set_params(subs=next((s for s in STEPS if len(s) <= most), (1,)))
+        return super().tick_values(vmin, vmax)
+
+
+def round_ticks(axis: Any, unit: str) -> None:
+    """Write round values with their unit on a log axis."""
+    axis.set_major_locator(RoundTicks(unit))
+    tick_words(axis, lambda v: format_value(v, unit))
 
 
 def tick_words(axis: Any, words: Callable[[float], str]) -> None:
@@ -371,12 +393,6 @@ def at_right(axes: Axes, words: Sequence[str], **look: Any) -> None:
     right.set_yticks(range(len(words)), words)
     right.tick_params(length=0, **look)
     right.spines["right"].set_visible(False)
-
-
-def decades(axis: Any, unit: str, low: float, high: float) -> None:
-    """Write the ticks of a log axis in words: 1, 2 and 5 of each decade where there are few decades."""
-    axis.set_major_locator(log_ticks("y", low, high))
-    tick_words(axis, lambda v: format_value(v, unit))
 
 
 def listed(values: Mapping[Any, Any], unit: str) -> str:

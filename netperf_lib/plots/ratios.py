@@ -69,10 +69,8 @@ def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     ]
     low, high = _window([c.ratio for c in finite], ends)
     beyond = any(not low <= c.ratio <= high for c in finite)
-    methods = " or ".join(dict.fromkeys(c.method.replace("exact ", "") for c in every if c.low > 0))
-    interval = f" with its interval ({methods})" if methods else ""
     caption = (
-        f"Ratio of the first to the second condition{interval}; shaded: the margin of {band} within "
+        f"Ratio of the first to the second condition with its interval; shaded: the margin of {band} within "
         f"which conditions count as equivalent. n = {units} per contrast. "
         "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
     )

@@ -188,9 +188,8 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
         f"a running median over {width} runs. n = {plural(len(runs), 'run')}. A level line means no drift."
     )
     painted = colours(conditions(runs))
-    shown = painted if len(painted) <= MANY else {}  # a legend larger than the figure is of no use
-    if not shown:
-        caption += f" Colours and markers distinguish {len(painted)} conditions."
+    shown, further = _legend_of(painted)
+    caption += further
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
     with plot(1.6 + legend_height(list(shown)), caption, alt, ax=ax) as axes:
         axes.axhline(1, color=INK, lw=0.8)
@@ -208,6 +207,12 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
         if shown:
             legend(axes, shown)
     return axes  # type: ignore[no-any-return]
+
+
+def _legend_of(painted: dict[str, tuple[str, str]]) -> tuple[dict[str, tuple[str, str]], str]:
+    """The conditions of a legend, and what the caption says where it would be larger than the figure."""
+    many = len(painted) > MANY
+    return ({}, f" Colours distinguish {len(painted)} conditions.") if many else (painted, "")
 
 
 def _seconds(runs: pd.DataFrame, cut_s: float | None, resent: bool) -> tuple[str, str]:
@@ -259,8 +264,10 @@ def intervals(
     painted = colours(conditions(table))
     shape: dict[str, Any] = {"nrows": 1 + resent, "sharex": True, "squeeze": False}
     shape["gridspec_kw"] = {"height_ratios": [3, 1][: 1 + resent]}
-    height = (3.1 if resent else 2.4) + legend_height(list(painted))
-    with plot(height, *_seconds(runs, cut_s, resent), ax=ax, **shape) as grid:
+    shown, further = _legend_of(painted)
+    caption, alt = _seconds(runs, cut_s, resent)
+    height = (3.1 if resent else 2.4) + legend_height(list(shown))
+    with plot(height, caption + further, alt, ax=ax, **shape) as grid:
         charts: Sequence[Axes] = [ax] if ax is not None else [row[0] for row in grid]
         for name, (colour, marker) in painted.items():
             rows = runs[runs["condition"].astype(str) == name]
@@ -282,7 +289,8 @@ def intervals(
                 axes.axvspan(0, cut_s, color=MUTE, alpha=0.12, lw=0)
         charts[-1].set_xlabel("Seconds since the start of the run")
         charts[-1].set_xlim(0, float(runs["end_s"].max()))
-        legend(charts[0], painted)
+        if shown:
+            legend(charts[0], shown)
     return charts[0]
 
 

@@ -14,10 +14,10 @@ from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
-from ..metrics import format_value, plural
+from ..metrics import format_value, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
-from ..stats.result import check_share, quantity
+from ..stats.result import check_share, percent, quantity
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe
@@ -29,17 +29,19 @@ LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
-def network_cards(data: Data, metric: str | None = None) -> Table:
-    """Network cards as the guests saw them, by condition; no row if nothing was recorded.
+def network_cards(data: Data, metric: str | None = None) -> Table | Words:
+    """Network cards as the guests saw them, by condition; a sentence if nothing was recorded.
 
     Examples
     --------
-    >>> npl.questions.network_cards(exp, "latency_oneway_us").columns.to_list()
-    ['condition', 'driver', 'virtual_function_up']
+    >>> npl.questions.network_cards(exp, "latency_oneway_us")
+    'The network cards of these hosts were not recorded.'
     """
     runs = observe(data, metric).runs
     cards = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     cards = cards.dropna(how="all").reset_index()
+    if cards.empty:
+        return Words("The network cards of these hosts were not recorded.")
     cards = cards.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
     return Table.of(cards, "Network cards as the guests see them.")
 
@@ -133,6 +135,43 @@ def saturation(
     return curves
 
 
+COSTS = {
+    "retransmits_count": ("{} instead of {} retransmitted segments", 10.0),
+    "rtt_loaded_us": ("{} instead of {} round trip under load", 1.2),
+}
+"""What too many streams raise, in words, and from which ratio on that is said."""
+
+
+def filling_words(obs: Observations, path: str, fit: Streams) -> str:
+    """How many streams fill a path, and what the most that were measured cost."""
+    enough, most = fit.enough, max(fit.levels)
+    if enough is None:
+        return fit.words
+    fill = "fills" if enough == 1 else "fill"
+    words = f"{plural(enough, 'stream')} {fill} the path (at least {percent(fit.share)} of the best)"
+    if enough == most:
+        return f"{words}, the most that were measured: more may carry more"
+    rows, runs = ladders(obs, "streams")[path], obs.runs.set_index("run_id")
+    clauses = []
+    for name, (sentence, ratio) in COSTS.items():
+        if name not in runs:
+            continue
+        few, many = (runs.loc[rows.loc[rows["streams"] == n, "run_id"], name].median() for n in (enough, most))
+        if many > ratio * max(few, 1):
+            unit = metric_of(name).unit
+            clauses.append(sentence.format(format_value(many, unit), format_value(few, unit)))
+    return f"{words}; {plural(most, 'stream')} give no more{f' and cost {in_words(clauses)}' if clauses else ''}"
+
+
+def filled_paths(obs: Observations) -> list[str]:
+    """For each ladder of three steps and more a sentence: how many streams fill its path, and what more cost."""
+    if obs.asked != ("streams",) or metric_of(obs.metric).unit != "bps":
+        return []
+    fits = saturation(obs, obs.metric)
+    known = {path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None}
+    return [f"{path}: {filling_words(obs, path, fit)}." for path, fit in known.items()]
+
+
 def levels_words(table: pd.DataFrame, metric: str) -> str:
     """The levels of conditions in a sentence, for a headline."""
     info = metric_of(metric)
@@ -158,7 +197,8 @@ def spread_words(data: Data) -> Words:
     quantity = metric_of(metric).label
     return Words(
         f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
-        f"up to {100 * spread.max():.2g} % ({spread.idxmax()}), and by {100 * spread.median():.2g} % in the median "
+        f"up to {format_value(spread.max(), 'ratio', 2)} ({spread.idxmax()}), and by "
+        f"{format_value(spread.median(), 'ratio', 2)} in the median "
         "condition. Two published figures that differ by less may be the same condition measured twice."
     )
 
@@ -611,9 +651,9 @@ def stability_words(table: pd.DataFrame) -> Words:
         return Words("The tools reported no intervals within these runs.")
     worst = table.sort_values("variation").iloc[-1]
     best = table.sort_values("variation").iloc[0]
-    words = f"Within a run the intervals vary by {100 * best['variation']:.2g} % ({best['condition']})"
+    words = f"Within a run the intervals vary by {format_value(best['variation'], 'ratio', 2)} ({best['condition']})"
     if worst["condition"] != best["condition"]:
-        words += f" to {100 * worst['variation']:.2g} % ({worst['condition']})"
+        words += f" to {format_value(worst['variation'], 'ratio', 2)} ({worst['condition']})"
     words += " of their mean."
     uneven = table.dropna(subset=["slowest_stream"])
     if len(uneven):

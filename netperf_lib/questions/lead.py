@@ -27,11 +27,12 @@ from ..stats import Comparison, Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
+from .details import filling_words, saturation
 from .families import by_rule, of_main_tool, usual
 from .history import ask_history
 from .judging import judge_pairs
-from .limits import Held, of_conditions, with_causes
-from .observe import PAIR, Data, Observations, is_label, levels, observe
+from .limits import held_words, of_conditions, with_causes
+from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
 from .runs import headline_metrics, read_data, runs_of, table_of
 from .words import contrasts, factor_of, span
 
@@ -242,7 +243,7 @@ def lead_paragraph(
     p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
     if not p.lines:
         p.lines += [_plain(p, obs) for obs in observed]
-    held = filter(None, (_held_back(p, obs) for obs in observed))
+    held = filter(None, (held_words(list(of_conditions(obs).values())) for obs in observed))
     p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
@@ -484,6 +485,10 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
         if name == "streams" and kinds == {"bad"}:
             less += some
             continue
+        if name == "streams" and (filled := _filled(some)):
+            sentences.append(filled[0])
+            p.recommendations |= {x.index: filled[1] for x in some}
+            continue
         words = _effects(p, some, with_figures=with_figures)
         if name == PAIR and len({x.level for x in findings}) > 1:
             continue  # the figures of the pairs say it
@@ -504,6 +509,21 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
     if name not in ("placement", PAIR):
         sentences = [s[:1].upper() + s[1:] for s in sentences]
     return [*sentences, *([f"Not decided: {in_words(undecided)}"] if undecided else [])]
+
+
+def _filled(some: Sequence[Finding]) -> tuple[str, str] | None:
+    """Where a ladder of streams shows which number fills its path: that, what more cost, and what to do."""
+    sentences = {}
+    for x in some:
+        obs = x.obs
+        path = level_names(obs, [f for f in obs.by if f != "streams"])[x.condition]
+        fit = saturation(obs, obs.metric).get(path)
+        if x.kind != "good" or fit is None or len(fit.levels) < 3 or fit.enough in (None, max(fit.levels)):
+            return None
+        sentences[x.slice if len(some) > 1 else ""] = filling_words(obs, path, fit), fit.enough
+    words = "; ".join(f"{where}: {text}" if where else text for where, (text, _) in sentences.items())
+    counts = in_words(str(n) for n in dict.fromkeys(n for _, n in sentences.values()))
+    return words, f"Use {counts} connections for bulk transfers"
 
 
 def _count(level: str) -> str:
@@ -763,26 +783,6 @@ def _incident(obs: Observations) -> str:
     points = [p for some in ask_history(obs).changes.values() for p in some]
     clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
     return f"; {clear.words(obs.metric)}" if clear else ""
-
-
-def _held_back(p: Paragraph, obs: Observations) -> str:
-    """``Held back by: link on ppg; window on 3 conditions (cross-region, 1 stream: 4 MiB over 20 ms)``."""
-    every = of_conditions(obs)
-    groups: dict[str, list[Held]] = {}
-    for one in every.values():
-        groups.setdefault(one.cause, []).append(one)
-    unknown = groups.pop(UNKNOWN, [])
-    clauses = []
-    for name, members in groups.items():
-        few = len(members) <= FEW // 2 and not (len(members) > 1 and any("," in one.condition for one in members))
-        shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(every)} conditions"
-        shown = f"all {len(every)}" if 1 < len(members) == len(every) else shown
-        first = min(members, key=lambda one: len(one.condition))
-        figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
-        example = "" if len(members) == 1 else f"{first.condition}: "
-        clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
-    rest = f"; not known on {len(unknown)}" if unknown else ""
-    return f"Held back by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:

@@ -14,7 +14,7 @@ import pandas as pd
 from ..experiment.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
-from ..metrics import format_value, plural
+from ..metrics import format_value, in_words, plural
 from ..stats import Family
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .observe import Data, Observations, observe
@@ -236,15 +236,38 @@ def limits_table(held: Sequence[Held]) -> Table:
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
-def limits_words(held: Sequence[Held], most: int = 6) -> Headline:
-    r"""What holds the first conditions back, a line each.
+def limits_words(held: Sequence[Held]) -> Headline:
+    """What holds how many conditions back, in a sentence.
 
     Examples
     --------
-    >>> npl.questions.limits_words(npl.limits(exp)).count("\n")
-    5
+    >>> npl.questions.limits_words(npl.limits(exp))[:41]
+    'Held back by: window on 4 of 13 condition'
     """
-    return Headline("\n".join(f"{one.condition}: {one.short}." for one in held[:most]))
+    return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
+
+
+NAMED = 3
+"""Conditions up to which a cause names them."""
+
+
+def held_words(held: Sequence[Held]) -> str:
+    """``Held back by: link on ppg; window on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``; may be empty."""
+    groups: dict[str, list[Held]] = {}
+    for one in held:
+        groups.setdefault(one.cause, []).append(one)
+    unknown = groups.pop(UNKNOWN, [])
+    clauses = []
+    for name, members in groups.items():
+        few = len(members) <= NAMED and not (len(members) > 1 and any("," in one.condition for one in members))
+        shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
+        shown = f"all {len(held)}" if 1 < len(members) == len(held) else shown
+        first = min(members, key=lambda one: len(one.condition))
+        figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
+        example = "" if len(members) == 1 else f"{first.condition}: "
+        clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
+    rest = f"; not known on {len(unknown)}" if unknown else ""
+    return f"Held back by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def text(held: Sequence[Held]) -> str:

@@ -79,7 +79,7 @@ def pairs_words(obs: Observations) -> str:
     medians = dict(zip(zip(table[client], table[server], strict=True), table["median"], strict=True))
     both = [max(m / back, back / m) - 1 for (a, b), m in medians.items() if (back := medians.get((b, a))) and a != b]
     words += (
-        f" The two directions of a pair differ by up to {100 * max(both):.2g} %."
+        f" The two directions of a pair differ by up to {format_value(max(both), 'ratio', 2)}."
         if both
         else " Each pair was measured in one direction."
     )
@@ -88,6 +88,6 @@ def pairs_words(obs: Observations) -> str:
         width = (table["high"] / table["low"] - 1).max()
         words += (
             f" The {table.loc[table['confidence'] == sure, 'n'].iloc[0]} runs of a pair differ by up to "
-            f"{100 * width:.2g} %: their range covers the median with {100 * sure:.3g} % confidence."
+            f"{format_value(width, 'ratio', 2)}: their range covers the median with {100 * sure:.3g} % confidence."
         )
     return words

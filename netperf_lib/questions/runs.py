@@ -110,8 +110,9 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
     for name, wish in (where or {}).items():
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
-        wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
-        runs = runs[[plain(v) in wishes for v in runs[name]]]
+        several = wish if isinstance(wish, list | tuple | set) else [wish]
+        wishes = {str(level).lower() for one in several for level in (one, factor(name).cast(one))}
+        runs = runs[[str(plain(v)).lower() in wishes for v in runs[name]]]
     return runs
 
 

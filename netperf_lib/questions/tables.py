@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..experiment.attached import attach, attached
+from ..experiment.factors import FACTORS
 from ..metrics import METRICS, format_value, plural
 from .lines import levels_text
 from .words import MIME, Words
@@ -35,8 +36,7 @@ def numeric(cells: Sequence[str]) -> bool:
 class Table(pd.DataFrame):
     """A data frame that shows all of its rows in words: values with units, a dash for a missing one, a caption.
 
-    What is computed from it is an ordinary data frame. One without rows shows nothing, and no column without values is
-    shown.
+    What is computed from it is an ordinary data frame. One without rows says so, and no column without values is shown.
     """
 
     _metadata: ClassVar = ["caption", "headings"]  # pandas' name for attributes that are no columns
@@ -74,7 +74,9 @@ class Table(pd.DataFrame):
         """Return what the report typesets: caption, columns, and rows as text."""
         caption, metric = self.caption, attached(self).metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
-        names = dict(self.headings or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
+        # a failure is worth a column, none is not
+        shown = [str(c) for c in frame if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())]
+        names = dict(self.headings or {c: _heading(c) for c in shown})
         plain = frame[list(names)]
         if metric is not None and len(plain) > 1 and caption:
             same = [
@@ -86,7 +88,7 @@ class Table(pd.DataFrame):
             caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
             names = {c: name for c, name in names.items() if c not in same}
         units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
-        units |= {c: "bps" for c in BPS if c in names}
+        units |= {c: "bps" for c in BPS if c in names} | {c: "bytes" for c in names if c.endswith("_bytes")}
         units |= {c: METRICS[metric].unit for c in LEVEL if c in names and metric is not None}
         rows = [
             [_cell(v, units[c]) for c, v in zip(names, row, strict=True)]
@@ -122,8 +124,10 @@ class Table(pd.DataFrame):
         return levels_text(self.reset_index(), metric)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        if self.empty:  # what was not measured is not shown
-            return Words()._repr_mimebundle_()
+        if self.empty:
+            words = Words(f"{self.caption.rstrip('.')}: none recorded." if self.caption else "")
+            # a report leaves it out; in a notebook pandas would show the headings
+            return {**Words()._repr_mimebundle_(), "text/plain": str(words), "text/html": words.html}
         shown = self.content()
         text = "\n".join("  ".join(row) for row in [shown["columns"], *shown["rows"]])
         return {"text/plain": text, "text/html": self.html, MIME: shown}
@@ -151,4 +155,6 @@ def _cell(value: Any, unit: str | None) -> str:
 def _heading(name: str) -> str:
     if name in HEADINGS:
         return HEADINGS[name]
-    return METRICS[name].label if name in METRICS else name[:1].upper() + name[1:].replace("_", " ")
+    known = METRICS.get(name) or FACTORS.get(name)
+    words = (known and known.label) or name.replace("_", " ")
+    return words[:1].upper() + words[1:]

@@ -81,6 +81,11 @@ class Headline(Words):
 
     kind = "headline"
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle = super()._repr_mimebundle_()
+        lead = "\n" in self or not self  # several paragraphs
+        return bundle if lead else {**bundle, "text/markdown": f"**{bundle['text/markdown']}**"}
+
 
 def as_text(markdown: str) -> str:
     """The text that `as_markdown` was given."""

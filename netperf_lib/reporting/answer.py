@@ -13,7 +13,7 @@ from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, in_words
 from ..metrics import metric as metric_of
 from ..questions.compare import asked_about, compare, read_margin
-from ..questions.details import beside, levels_words
+from ..questions.details import beside, filled_paths, levels_words
 from ..questions.lead import lead_paragraph
 from ..questions.limits import with_causes
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
@@ -24,7 +24,7 @@ from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
 from ..stats.result import as_json
-from .blocks import findings, show, verdicts
+from .blocks import Findings, findings, show, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,10 +84,12 @@ class Answer:
 
     @property
     def headline(self) -> Headline:
-        """The clearest finding in a sentence; for pairs of hosts the best and the worst."""
+        """The clearest finding in a sentence; of streams how many fill a path, of pairs the best and the worst."""
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return Headline(pairs_words(main))
+        if filled := filled_paths(self.observations):
+            return Headline("\n".join(filled))
         settled = any(c.settled for c in self.verdicts)
         return Headline(headline(self.verdicts) if settled else levels_words(levels(main), self.metric))
 
@@ -163,7 +165,9 @@ class Answer:
         """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""
         parts: list[Any] = [self.headline]
         if len(self.verdicts):
-            parts += [verdicts(self.verdicts, self.contrasts or None), findings(self.verdicts, warnings=False)]
+            filled = (f"- {line}" for line in filled_paths(self.observations))
+            words = Findings.of(*filled, findings(self.verdicts, warnings=False))
+            parts += [verdicts(self.verdicts, self.contrasts or None), words]
         return parts
 
     def _ipython_display_(self) -> None:

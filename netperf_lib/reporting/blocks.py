@@ -191,14 +191,14 @@ def verdicts(
     interval = (
         f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
     )
-    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
+    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do" if any(r[-1] for r in rows) else ""]
     forest = [_forest(c) for c in family]
     held_words = " (what holds it back)" if any(any(c.held_back) for c in family) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
-        f"divided by the second, round by round, {interval}; the picture has the margin in blue, and an asinh axis on "
-        f"which right is better for the user. {note}."
+        f"divided by the second, round by round, {interval}; in the picture right is better for the user, and the "
+        f"margin is blue. {note}."
     )
     if first := next((c for c in family if c.verdict == "exploratory"), None):
         caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"

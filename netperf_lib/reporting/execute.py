@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import logging
 import os
 import re
 import shlex
@@ -12,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -22,9 +21,9 @@ import yaml
 
 from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
 from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
-from .kernels import Kernel, Kernels, engine, warm_kernels
+from .worker import workers
 
-# what takes a while to load is imported where it is used: a report starts its kernels first
+# what takes a while to load is imported where it is used: a report starts its workers first
 if TYPE_CHECKING:
     from ..data.layout import Store
     from ..questions.contents import Page
@@ -230,7 +229,6 @@ class _Page:
     """Name of its files."""
     parameters: dict[str, Any]
     title: str = ""
-    executed: Any = None
     error: str | None = None
 
 
@@ -280,14 +278,14 @@ def report(
         notebook says why.
     """
     _check(experiment_path, to)
-    with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
-        # kernels start while this process finds the pages, and a page is typeset while others are executed
-        with warm_kernels(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as kernels:
+    with ThreadPoolExecutor(max_workers=1) as typesetter:
+        # workers start while this process finds the pages, and a page is typeset while others are executed
+        with workers(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as submit:
             store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
             explorer = typesetter.submit(_explorer, store if to == "html" else None, folder)
             convert = partial(_convert, to=to, code=code, explorer=explorer)
             files = []
-            for name, notebook in _executed(pages, kernels, folder, location, progress):
+            for name, notebook in _executed(pages, submit, folder, location, progress):
                 (folder / f"{name}.{to}").unlink(missing_ok=True)
                 files.append(typesetter.submit(convert, notebook, folder / f"{name}.{to}"))
         reports = [file.result() for file in files]
@@ -331,7 +329,7 @@ def _planned(
 
 def _executed(
     pages: Sequence[_Page],
-    kernels: Kernels,
+    submit: Callable[..., Future[str | None]],
     folder: Path,
     location: str,
     progress: Callable[[int, int, str], None] | None,
@@ -342,20 +340,28 @@ def _executed(
     from .book import combine
 
     measured = cache(lambda name: load(measurements(location, name)))
-    started = [
-        kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": location}, measured))
-        for page in pages
-    ]
+    library = set(notebooks().values())
+    started = []
+    for page in pages:
+        executed = folder / f"{page.key}.ipynb"
+        executed.unlink(missing_ok=True)
+        given = {
+            n: v for n, v in (page.parameters | {"experiment": location}).items() if n in parameters_of(page.notebook)
+        }
+        own = page.notebook not in library
+        book = str(page.notebook.resolve())
+        started.append((executed, submit(notebook=book, executed=str(executed), parameters=given, own=own)))
     steps = len(pages) + (len(pages) > 1)
-    for done, (page, execution) in enumerate(zip(pages, started, strict=True)):
+    books: dict[str, Any] = {}
+    for done, (page, (executed, execution)) in enumerate(zip(pages, started, strict=True)):
         if progress is not None:
             progress(done, steps, page.key)
-        execution.result()
-        yield page.key, page.executed
+        books[page.key] = _executed_page(page, executed, execution.result(), measured)
+        yield page.key, books[page.key]
     if progress is not None:
         progress(len(pages), steps, "report")
     if len(pages) > 1:
-        yield "report", combine({p.key: p.executed for p in pages})
+        yield "report", combine(books)
 
 
 def _located(path: PathLike) -> Store | None:
@@ -366,7 +372,7 @@ def _located(path: PathLike) -> Store | None:
 
 
 def _idle() -> bool:
-    """Whether this machine has a processor for a second kernel, which costs a second to start."""
+    """Whether this machine has a processor for a second worker, which costs a second to start."""
     processors = os.cpu_count() or 1
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return processors > 1 and load < 2 * processors
@@ -399,68 +405,17 @@ def report_folder(place: str, name: str) -> Path:
     return here
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without papermill's warnings: it calls a parameter unknown whose type is a union; `_checked` knows them all."""
-    logger = logging.getLogger("papermill")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def _literal(place: Path) -> str:
-    """Return a path for papermill, which takes braces for places of parameters."""
-    return str(place).replace("{", "{{").replace("}", "}}")
-
-
-def _execute(
-    page: _Page, folder: Path, given: dict[str, Any], measured: Callable[[str | None], Any], kernel: Kernel
-) -> None:
-    """Execute a notebook; it ends well, or with nothing to report, or with an error that its page shows."""
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
-
-    papermill: Any = importlib.import_module("papermill.execute")
-    book = page.notebook
-    executed = folder / f"{page.key}.ipynb"
-    executed.unlink(missing_ok=True)
-    declared = parameters_of(book)
-    # the library's notebooks leave nothing behind; a user's notebook gets a separate kernel of the kind it names
-    own = book not in set(notebooks().values())
-    try:
-        with kernel.beside(book) if own else nullcontext(kernel) as mine:
-            if not own:
-                mine.reset(book.parent)
-            papermill.papermill_engines.register(mine.name, engine(mine))
-            papermill.execute_notebook(
-                _literal(book),
-                _literal(executed),
-                parameters={n: v for n, v in given.items() if n in declared},
-                kernel_name="python3",
-                language="python",
-                engine_name=mine.name,
-                progress_bar=False,
-                log_output=False,
-            )
-    except PapermillExecutionError as error:
-        if error.ename != NOTHING:
-            page.error = f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
-    except (DeadKernelError, ReportError) as error:
-        page.error = "the kernel died" if isinstance(error, DeadKernelError) else str(error)
-        if not own:
-            kernel.restart()
-    page.executed = done = _read(executed if executed.is_file() else book)
+def _executed_page(page: _Page, executed: Path, problem: str | None, measured: Callable[[str | None], Any]) -> Any:
+    """The page of an executed notebook: it ended well, or with nothing to report, or with an error that it shows."""
+    done = _read(executed if executed.is_file() else page.notebook)
     done.cells = [c for c in done.cells if "try-next" not in c.metadata.get("tags", [])]  # for who can type there
     code = [c for c in done.cells if c.cell_type == "code" and c.source.strip()]
     # leaving the kernel early (sys.exit) counts as success for papermill; for a reader it is half a report
-    if page.error is None and not any(_ends(c) for c in code):
+    if problem is None and not any(_ends(c) for c in code):
         skipped = sum(c.execution_count is None for c in code)
-        page.error = f"{skipped} cells were not executed" if skipped else None
-    if page.error:
-        page.error += f"; the executed notebook is {executed}"
+        problem = f"{skipped} cells were not executed" if skipped else None
+    page.error = f"{problem}; the executed notebook is {executed}" if problem else None
+    declared = parameters_of(page.notebook)
     defaults = {name: p.default for name, p in declared.items()}
     values = done.metadata.get("papermill", {}).get("parameters", {})
     done.metadata["netperf"] = {"parameters": {page.key: defaults | values}}
@@ -474,6 +429,7 @@ def _execute(
         title = f"# {as_markdown(page.title)}"
         head = next(c for c in done.cells if c.cell_type == "markdown")
         head.source = re.sub(r"\A#[^\n]*", lambda _: title, head.source)
+    return done
 
 
 def _furnish(book: Any, runs: Any) -> None:

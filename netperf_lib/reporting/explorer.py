@@ -120,7 +120,7 @@ def _data(exp: Results) -> dict[str, Any]:
     }
     return {
         "name": exp.name,
-        "notice": exp.notice,
+        "notice": (exp.notice or "").removesuffix(exp.instead or "").strip(),
         "root": (root_of(runs) or "")[:16],
         "lead": lead.lines,
         "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
@@ -136,7 +136,7 @@ def _data(exp: Results) -> dict[str, Any]:
             }
             for f in factors
         ],
-        "metrics": [_metric(obs, list(factors), known, number, runs) for obs in observations.values()],
+        "metrics": [_metric(obs, list(factors), known, number, runs, lead) for obs in observations.values()],
         "verdicts": _verdicts(lead, observations),
         "runs": {
             "id": ids,
@@ -152,6 +152,7 @@ def _metric(
     known: Mapping[str, Sequence[Any]],
     number: Mapping[str, int],
     runs: pd.DataFrame,
+    lead: Lead,
 ) -> dict[str, Any]:
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
@@ -183,12 +184,16 @@ def _metric(
         "by": [factors.index(f) for f in obs.by],
         "notes": list(obs.notes),
         "conditions": conditions,
-        "comparisons": _comparisons(obs) if metric.name in HEADLINES else {},
+        "comparisons": _comparisons(obs, lead) if metric.name in HEADLINES else {},
     }
 
 
-def _comparisons(obs: Observations) -> dict[str, str]:
-    """Words for each two conditions that differ in one factor, both ways; exploratory, for nobody declared them."""
+TURNED = {"better": "worse", "worse": "better"}
+"""The verdict about two conditions in the other order."""
+
+
+def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
+    """Words for each two conditions that differ in one factor, both ways: the verdict, or exploratory without one."""
     from ..stats import compare_samples
 
     complete = obs.table[obs.table["state"] == "ok"].set_index(["unit", "round"])
@@ -197,18 +202,27 @@ def _comparisons(obs: Observations) -> dict[str, str]:
     neighbours = (
         (a, b) for a, b in combinations(values, 2) if sum(x != y for x, y in zip(rows[a], rows[b], strict=True)) == 1
     )
+    known = {
+        (obs.condition(c.a), obs.condition(c.b)): result
+        for c, result in zip(lead.contrasts, lead.family, strict=True)
+        if c.metric == obs.metric and c.b
+    }
     words = {}
     for a, b in islice(neighbours, COMPARISONS):
+        a, b = (b, a) if (b, a) in known else (a, b)
         both = pd.concat([values[a], values[b]], axis=1, keys=["a", "b"])
         both = both.dropna() if obs.blocked else both
         if not len(both):
             continue
         x, y = both["a"].dropna(), both["b"].dropna()
-        one = compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
+        one = known.get((a, b)) or compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
         there = one.ratio, one.low, one.high
         back = tuple(1 / v if v else math.inf for v in (one.ratio, one.high, one.low))
-        for key, ends in ((f"{a}\n{b}", there), (f"{b}\n{a}", back)):
-            words[key] = f"{effect(ends[0])} ({span(*ends)}), exploratory".replace(" (–)", "")
+        for key, ends, verdict in (
+            (f"{a}\n{b}", there, one.verdict),
+            (f"{b}\n{a}", back, TURNED.get(one.verdict, one.verdict)),
+        ):
+            words[key] = f"{effect(ends[0])} ({span(*ends)}), {verdict}".replace(" (–)", "")
     return words
 
 

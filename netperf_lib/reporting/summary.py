@@ -150,8 +150,11 @@ def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     sentences = []
     for place in values.columns[values[alone].notna().any()]:
         cells = medians.loc[alone & values[place].notna(), ["measured", place]].itertuples(index=False)
-        listed = "; ".join(f"{what[:1].lower()}{what[1:]}: {value}" for what, value in cells)
-        sentences.append(f"Only {place}: {listed}.")
+        by_metric: dict[str, list[str]] = {}
+        for (metric, _, rest), value in ((what.partition(", "), value) for what, value in cells):
+            by_metric.setdefault(metric, []).append(f"{value} ({rest})" if rest else str(value))
+        listed = (f"{metric[:1].lower()}{metric[1:]} {', '.join(figures)}" for metric, figures in by_metric.items())
+        sentences.append(f"Only on {place}: {'; '.join(listed)}.")
     return medians[~alone].dropna(axis="columns", how="all"), sentences
 
 

@@ -288,14 +288,18 @@ def start(
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
     settings = shipped("notebooks", "workshop")  # without a question about news on the first screen
-    options = [f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
+    quiet = "--Application.log_level=ERROR"  # the address to open is what is left
+    options = [quiet, f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
     options += [] if browser else ["--no-browser"]
     command = [sys.executable, "-m", "jupyterlab", *options, *_as_root()]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    # a kernel that does not report each time that it talks over loopback
+    kernels = os.pathsep.join(filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+    environment = {**os.environ, "PATH": path, "JUPYTER_PATH": kernels}
     lab_folder = _hold_lab(say) if lab else None
     try:
         # a session of its own: Ctrl-C reaches this process alone, which then ends both in order
-        server = subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True)
+        server = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
             return server.wait()
         except KeyboardInterrupt:

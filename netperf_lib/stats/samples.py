@@ -574,7 +574,7 @@ def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, t
     unit = "by hour" if data.hourly else "by round"
     if s.b is None:
         return f"{unit}, median, interpolated order statistics{looks}", what, ("the runs measure one level", HOURS)
-    assumed = ("log ratios are symmetrically distributed", HOURS)
+    assumed = ("the ratios of the rounds scatter evenly around their median, on a log scale", HOURS)
     return f"paired {unit}, Hodges-Lehmann, {'' if looks else 'exact '}{ranks}{looks}", what, assumed
 
 

@@ -50,8 +50,8 @@ class Warmup(Result):
             return f"the runs ({self.duration_s:g} s) are too short: no warm-up can be seen in a single interval"
         if self.flagged:
             return (
-                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {self.cut_s:g} s, half of a run "
-                f"or more; measure at least {math.ceil(4 * self.cut_s):g} s"
+                f"the shortest runs ({self.duration_s:g} s) are too short: the longest warm-up takes "
+                f"{self.cut_s:g} s; measure at least {math.ceil(4 * self.cut_s):g} s"
             )
         if not self.cut_s:
             return f"no warm-up was found: the runs ({self.duration_s:g} s) are steady from their first interval"

@@ -148,7 +148,7 @@ class Buffers(Result):
             parts.append(f"the model agrees with the data within {percent(margin)} at every buffer size")
         else:
             off = [format_value(k, "bytes") for k, c in self.fits.items() if c.verdict != "equivalent"]
-            parts.append(f"the model is not shown to agree with the data at {', '.join(off)}")
+            parts.append(f"the data do not confirm this model at {', '.join(off)}")
         return "; ".join(parts)
 
 

@@ -196,7 +196,7 @@ def against(base: int, *levels: int) -> list[Contrast]:
         pytest.param(
             {1: 1.0, 4: 4.0, 16: 4.01},
             against(1, 16),
-            ["1 stream 999 Mbit/s", "16 streams", "4.0 times the throughput"],
+            ["1 stream 999 Mbit/s", "4 streams fill the path (at least 95 % of the best); 16 streams give no more"],
             ["carry", "less"],
             id="no loss",
         ),
@@ -236,3 +236,14 @@ def test_a_thousand_levels_take_no_more_work_each_than_ten(monkeypatch: pytest.M
         assert counts["Blocks"] == 1, "the observations are made into arrays once"
         assert counts["condition_names"] < 8, "and named once for each set of factors"
     assert found.lines[0].startswith("Placement: latency 39 to 44 µs on 300 levels (lowest level-"), found.lines[0]
+
+
+def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_what_more_cost() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    filled = "4 streams fill the path (at least 95 % of the best); 16 streams give no more and cost 26,245 instead of 2"
+    found = lead_paragraph(exp.runs)
+    assert filled in str(found)
+    assert "Use 4 connections for bulk transfers" in found.recommendations
+    answer = npl.ask(exp, "streams", "throughput_bps")
+    assert answer.headline.startswith(f"cross-region: {filled}")
+    assert str(answer.shown()[-1]).startswith(f"- cross-region: {filled}")

@@ -54,10 +54,10 @@ def test_what_is_the_same_in_all_rows_stands_in_the_caption(
     assert content["rows"][0][columns.index("Median")] == "40 µs"
 
 
-def test_a_table_without_rows_shows_nothing() -> None:
-    empty = Table.of(pd.DataFrame(columns=["n"]), "Nothing.")
-    assert empty.html == ""
-    assert empty._repr_mimebundle_()["text/plain"] == ""
+def test_a_table_without_rows_says_so_instead_of_showing_its_headings() -> None:
+    shown = Table.of(pd.DataFrame(columns=["n"]), "Network cards.")._repr_mimebundle_()
+    assert shown["text/plain"] == "Network cards: none recorded."
+    assert shown["text/html"] == "<p>Network cards: none recorded.</p>"
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,11 @@ def test_levels_on_a_terminal_show_their_figures() -> None:
     runs = npl.load(npl.recorded())
     runs.loc[runs["placement"].eq("ppg") & runs["round"].eq(1), "status"] = "failed"
     assert "n = 11  1 failed" in repr(npl.levels(runs, "throughput_bps", by="placement"))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"), [(1.234, "ratio", "123 %"), (0.9996, "ratio", "100 %"), (999.6, "us", "1,000 µs")]
+)
+def test_no_value_is_written_with_an_exponent(value: float, unit: str, words: str) -> None:
+    assert format_value(value, unit) == words
+    assert "e+" not in format_value(value, unit, 2)

@@ -114,6 +114,8 @@ def test_ten_clicks(browser: Any, file: Path, recorded: Any, tmp_path: Path) -> 
     page.locator(".verdict summary").first.click()
     page.locator(".verdict[open] button").first.click()
     assert len(view.rows()) == 2
+    verdict = page.locator(".verdict[open] summary b").inner_text()
+    assert f"), {verdict}; " in page.locator("figure").inner_text(), "the picture says what the verdict says"
     x, y = view.run_point()
     page.mouse.move(x, y)
     tip = page.locator(".tip").inner_text()

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from netperf_lib.questions.contents import fleet_pages
 from netperf_lib.questions.lead import opening
 from netperf_lib.reporting.cover import cover, provenance
 from netperf_lib.reporting.execute import _pages, notebooks, parameters_of, parse_parameters
-from netperf_lib.reporting.kernels import warm_kernels
 
 from ..sshd import wait_until
 from . import made
@@ -341,17 +339,6 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
 
 
-def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    for pid in (ended.pid, os.getppid()):
-        (tmp_path / f"netperf-report-{pid}-x").mkdir()
-    with warm_kernels(1):
-        assert {p.name.split("-")[2] for p in tmp_path.iterdir()} == {str(os.getppid()), str(os.getpid())}
-    assert [p.name for p in tmp_path.iterdir()] == [f"netperf-report-{os.getppid()}-x"]
-
-
 def registered(folder: Path, *argv: str) -> None:
     """Register a kernel called python3, as a user may have."""
     theirs = folder / "kernels" / "python3" / "kernel.json"
@@ -379,18 +366,25 @@ def test_notebooks_of_the_users_own_run_in_their_kernel_and_a_kernel_that_does_n
         npl.report(experiment, notebooks=[book])
 
 
-TALKS = "import ipykernel\nprint('talks over', ipykernel.get_connection_info(unpack=True)['transport'])"
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_kernel_is_given_no_port_that_another_program_may_take_first(
-    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
-) -> None:
-    book = notebook(tmp_path, TALKS)
-    if not own:
-        monkeypatch.setattr("netperf_lib.reporting.execute.notebooks", lambda: {book.stem: book})
-    (pdf,) = npl.report(experiment, notebooks=[str(book) if own else book.stem])
+def test_a_kernel_is_given_no_port_that_another_program_may_take_first(experiment: Path, tmp_path: Path) -> None:
+    talks = "import ipykernel\nprint('talks over', ipykernel.get_connection_info(unpack=True)['transport'])"
+    (pdf,) = npl.report(experiment, notebooks=[notebook(tmp_path, talks)])
     assert "talks over ipc" in text(pdf)
+
+
+def test_the_librarys_notebooks_share_a_process_and_nothing_else(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import os, sys\nprint('left' in globals(), os.getcwd())\nleft = 1\nprint('to stderr', file=sys.stderr)"
+    books = {name: notebook(tmp_path, code, name=name) for name in ("one", "two")}
+    monkeypatch.setattr("netperf_lib.reporting.execute.notebooks", lambda: books)
+    monkeypatch.setattr("netperf_lib.reporting.execute._idle", lambda: False)
+    pages = npl.report(experiment, notebooks=list(books))
+    for page in pages[:2]:
+        assert f"False {tmp_path}" in text(page)
+        executed = nbformat.read(page.with_suffix(".ipynb"), as_version=4)
+        assert [o.name for o in executed.cells[-1].outputs] == ["stdout", "stderr"]
+        assert [c.execution_count for c in executed.cells if c.cell_type == "code"] == [1, 2, 3]
 
 
 def test_two_pages_are_executed_at_once_where_processors_have_time(

@@ -262,7 +262,7 @@ def test_the_buffer_model_finds_what_was_planted():
 def test_a_model_that_does_not_fit_is_not_called_equivalent():
     found = stats.buffers(*paths(odd=0.6))
     assert not found.equivalent
-    assert "not shown to agree with the data at 1 MiB" in found.words
+    assert "the data do not confirm this model at 1 MiB" in found.words
 
 
 def test_a_limit_that_was_not_reached_is_not_claimed():

@@ -114,6 +114,8 @@ function mount(root, data, readLog, start, onChange, saveView) {
     return node("label", {}, box, coloured ? swatch : "", factor.words[level]);
   }
   function drawVerdicts() {
+    if (ui.verdicts.dataset.metric === metric.name) return; // what is open stays open
+    ui.verdicts.dataset.metric = metric.name;
     ui.verdicts.replaceChildren(...data.verdicts.filter(one => one.metric === metric.name).map(one =>
       node("details", { class: `verdict ${one.verdict.replace(" ", "-")}` },
         node("summary", {}, node("b", {}, one.verdict), ` ${one.question || one.words}`),
@@ -169,7 +171,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     let y = 6, last = null;
     for (const one of list) {
       const heading = levelOf(metric, one, rows);
-      if (rows && heading !== last) {
+      if (rows && rows !== role("panels") && heading !== last) {
         parts.push(node("text", { class: "heading", x: 0, y: y + 16 }, shorten(factors[factorAt(rows)].words[heading], width / 8)));
         last = heading; y += 22;
       }
@@ -238,7 +240,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
   async function openLog(one, i) {
     ui.log.replaceChildren(node("h2", {}, describe(one, i)), node("p", {}, runs.id[one.runs[i]]), node("pre", { tabindex: 0 }, await readLog(one.runs[i])),
       node("button", { onclick: () => { ui.log.hidden = true; } }, "Close"));
-    ui.log.hidden = false; ui.log.scrollIntoView?.({ block: "nearest" });
+    ui.tip.hidden = true; ui.log.hidden = false; ui.log.scrollIntoView?.({ block: "nearest" });
   }
   function openRun(id) { // a link from a report names a run
     const run = runs.id.indexOf(id);
