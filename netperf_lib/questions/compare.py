@@ -30,7 +30,7 @@ from .observe import MEASUREMENT, Data, Observations, Observed, level_names, obs
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .tables import Table
 from .words import contrasts as declared_contrasts
-from .words import factor_of
+from .words import effect, factor_of, span
 
 _TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
 
@@ -402,7 +402,7 @@ def _when(*sides: pd.DataFrame) -> str:
 
 
 def compared_table(family: Family) -> Table:
-    """The comparisons as a table for a page: condition, metric, both medians, their ratio, verdict.
+    """The comparisons as a table for a page: condition, metric, both medians, the change with its interval, verdict.
 
     Examples
     --------
@@ -413,13 +413,19 @@ def compared_table(family: Family) -> Table:
     rows = []
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
-        rows.append((c.context or c.label, c.quantity, before, after, c.ratio_words, str(c.verdict)))
+        change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(" (–)")
+        rows.append((c.context or c.label, c.quantity, before, after, change, str(c.verdict)))
     sides = {c.names[::-1] for c in family}
-    a, b = sides.pop() if len(sides) == 1 else ("baseline", "condition")
-    heads = ["condition", "metric", a, b, f"{b} / {a}", "verdict"]
-    named = {h: h for h in heads} | {"condition": "Condition", "metric": "Metric", "verdict": "Verdict"}
+    heads = [
+        "condition",
+        "metric",
+        *(sides.pop() if len(sides) == 1 else ("baseline", "condition")),
+        "change",
+        "verdict",
+    ]
     frame = pd.DataFrame(rows, columns=heads)
-    return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.", columns=named)
+    named = {h: h if h in heads[2:4] else h.capitalize() for h in heads}
+    return Table.of(frame, "Median of each side, the change with its interval, and the verdict.", columns=named)
 
 
 def _existing(data: Data) -> Data:

@@ -246,7 +246,9 @@ def lead_paragraph(
     p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    return Lead(tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice)
+    return Lead(
+        tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice
+    )
 
 
 def conclude(
