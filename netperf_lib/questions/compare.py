@@ -252,8 +252,8 @@ def read_margin(margin: Any) -> float:
     """A share, or a percentage as text; raises UsageError for anything else."""
     try:
         return float(TypeAdapter(Margin).validate_python(margin))
-    except ValidationError as error:
-        raise UsageError(f"margin {margin!r}: {error.errors()[0]['msg']}, for example 0.05 or '5 %'") from None
+    except ValidationError:
+        raise UsageError(f"margin {margin!r}: write a share above 0 and below 1, for example 0.05 or '5 %'") from None
 
 
 def _question(c: Contrast) -> Hashable:
