@@ -123,7 +123,7 @@ def compare(
     results = read_data(data, pattern)
     if by is None and isinstance(results, Sequence | Mapping):
         raise UsageError(
-            f"expected an experiment; got {len(results)}: compare(before, after) takes two, or name a factor"
+            f"expected an experiment or its table of runs; got {len(results)}: for two write compare(before, after)"
         )
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
