@@ -111,7 +111,8 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
         wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
-        runs = runs[[plain(v) in wishes for v in runs[name]]]
+        texts = set(map(str, wishes))  # a deployment is a number, and typed as text
+        runs = runs[[plain(v) in wishes or str(plain(v)) in texts for v in runs[name]]]
     return runs
 
 
