@@ -40,7 +40,6 @@ from .pairs import pairs_words as pairs_words
 from .published_figures import published as published
 from .published_figures import published_beside as published_beside
 from .published_figures import published_levels as published_levels
-from .published_figures import published_logs_words as published_logs_words
 from .published_figures import published_metrics as published_metrics
 from .published_figures import published_table as published_table
 from .published_figures import published_words as published_words

@@ -123,7 +123,7 @@ def compare(
     results = read_data(data, pattern)
     if by is None and isinstance(results, Sequence | Mapping):
         raise UsageError(
-            f"expected an experiment; got {len(results)}: compare(before, after) takes two, or name a factor"
+            f"expected an experiment or its table of runs; got {len(results)}: for two write compare(before, after)"
         )
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
@@ -252,8 +252,8 @@ def read_margin(margin: Any) -> float:
     """A share, or a percentage as text; raises UsageError for anything else."""
     try:
         return float(TypeAdapter(Margin).validate_python(margin))
-    except ValidationError as error:
-        raise UsageError(f"margin {margin!r}: {error.errors()[0]['msg']}, for example 0.05 or '5 %'") from None
+    except ValidationError:
+        raise UsageError(f"margin {margin!r}: write a share above 0 and below 1, for example 0.05 or '5 %'") from None
 
 
 def _question(c: Contrast) -> Hashable:
@@ -402,7 +402,7 @@ def _when(*sides: pd.DataFrame) -> str:
 
 
 def compared_table(family: Family) -> Table:
-    """The comparisons as a table for a page: condition, metric, both medians, their ratio, verdict.
+    """The comparisons as a table for a page: condition, metric, both medians, the change with its interval, verdict.
 
     Examples
     --------
@@ -416,11 +416,16 @@ def compared_table(family: Family) -> Table:
         change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(" (–)")
         rows.append((c.context or c.label, c.quantity, before, after, change, str(c.verdict)))
     sides = {c.names[::-1] for c in family}
-    a, b = sides.pop() if len(sides) == 1 else ("baseline", "condition")
-    heads = ["condition", "metric", a, b, f"{b} / {a}", "verdict"]
-    named = {h: h for h in heads} | {"condition": "Condition", "metric": "Metric", "verdict": "Verdict"}
+    heads = [
+        "condition",
+        "metric",
+        *(sides.pop() if len(sides) == 1 else ("baseline", "condition")),
+        "change",
+        "verdict",
+    ]
     frame = pd.DataFrame(rows, columns=heads)
-    return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.", columns=named)
+    named = {h: h if h in heads[2:4] else h.capitalize() for h in heads}
+    return Table.of(frame, "Median of each side, the change with its interval, and the verdict.", columns=named)
 
 
 def _existing(data: Data) -> Data:

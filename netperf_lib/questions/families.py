@@ -36,7 +36,8 @@ def of_main_tool(runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] 
             declared = Counter(side[name] for side in sides if name in side)
             where[name] = (declared or Counter(obs.conditions[name].dropna())).most_common(1)[0][0]
             obs = observe(runs, metric, where=where)
-    return obs.only([c for c in obs.names if obs.value(c, "n") > 0])
+    measured = [c for c in obs.names if obs.value(c, "n") > 0]
+    return obs if measured == obs.names else obs.only(measured)
 
 
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:

@@ -8,9 +8,6 @@ from xml.etree import ElementTree as ET
 from ..errors import NetperfError, visible
 from ..stats import Family
 
-FAIL_ON = ("worse", "inconclusive", "no verdict")
-"""Verdicts that a gate may refuse."""
-
 
 class GateError(NetperfError):
     """The verdicts do not let a change pass."""

@@ -147,8 +147,8 @@ def judge(
         if (obs := observed(c.metric, ())) is not None:
             named = [f for f in {**c.a, **(c.b or {})} if f in obs.facts and f not in obs.by]
             obs = observed(c.metric, tuple(f for f in named if SEVERAL in set(obs.facts[f])))  # split by all of them
-        a, b = ([_matching(obs, side) if obs else () for side in sides] + [()])[:2]
-        pairs.append(Pair(obs, a, b, c.margin if c.b is not None else MARGIN, declared, c))
+        a, *b = (_matching(obs, side) if obs else () for side in sides)
+        pairs.append(Pair(obs, a, b[0] if b else (), c.margin if b else MARGIN, declared, c))
     ok, failed, excluded = status_counts(source.runs)
     samples = list(map(_sample, pairs))
     return judge_samples(
@@ -345,12 +345,8 @@ def _sample(p: Pair) -> Sample:
         more |= {"threshold": threshold(c), "limit": word}
         limit = f"{word} {value_words(more['threshold'], unit_of(c.metric))}"
     if p.obs is None:
-        assert c is not None
-        names = [", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides]
-        about |= {"names": (names[0], limit or names[-1]), "metric": c.metric}
-        none = np.zeros(0)
-        refusal = f"no complete run has a value of {c.metric}"
-        return Sample(a=none, b=None if limit else none, refusal=refusal, subject=about, **more)
+        about |= {"names": tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)}
+        return _nothing(c, about, limit, more)
     of = blocks_of(p.obs)
     a, *others = both = [of.side(names) for names in ((p.a,) if limit else (p.a, p.b))]
     b = others[0] if others else None
@@ -397,6 +393,15 @@ def _sample(p: Pair) -> Sample:
         warnings=tuple(warnings),
         **more,
     )
+
+
+def _nothing(c: Contrast | None, about: Mapping[str, Any], limit: str, more: Mapping[str, Any]) -> Sample:
+    """The sample of a metric of which no complete run has a value."""
+    assert c is not None
+    names, none = about["names"], np.zeros(0)
+    subject = {**about, "names": (names[0], limit or names[-1]), "metric": c.metric}
+    refusal = f"no complete run has a value of {c.metric}"
+    return Sample(a=none, b=None if limit else none, refusal=refusal, subject=subject, **more)
 
 
 def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:

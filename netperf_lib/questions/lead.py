@@ -228,14 +228,14 @@ def lead_paragraph(
     pairs = [] if declared else by_rule(observed, margin or MARGIN)
     used = declared or [pair.as_contrast() for pair in pairs]
     if judged is not None:
-        family_ = Family(tuple(judged))
+        comparisons = Family(tuple(judged))
     elif declared:
-        family_ = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+        comparisons = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
     else:
-        family_ = judge_pairs(pairs, alpha or ALPHA)
+        comparisons = judge_pairs(pairs, alpha or ALPHA)
     sides = [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
-    judged_ = [Judged(i, obs, used[i], family_[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
-    p = Paragraph(observed, judged_, declared)
+    rows = [Judged(i, obs, used[i], comparisons[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
+    p = Paragraph(observed, rows, declared)
     p.lines += _thresholds(p)
     for name in sorted({f for obs in observed for f in obs.factors}, key=_position):
         p.lines += _of_factor(p, name)
@@ -243,11 +243,13 @@ def lead_paragraph(
     p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
     if not p.lines:
         p.lines += [_plain(p, obs) for obs in observed]
-    held = filter(None, (held_words(list(of_conditions(obs).values())) for obs in observed))
+    held = filter(None, (held_words(list(of_conditions(obs).values()), share=not p.limit_said) for obs in observed))
     p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    return Lead(tuple(f"{line}." for line in p.lines), with_causes(family_, sides), tuple(used), bool(declared), advice)
+    return Lead(
+        tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice
+    )
 
 
 def conclude(

@@ -251,8 +251,11 @@ NAMED = 3
 """Conditions up to which a cause names them."""
 
 
-def held_words(held: Sequence[Held]) -> str:
-    """``Held back by: link on ppg; window on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``; may be empty."""
+def held_words(held: Sequence[Held], *, share: bool = True) -> str:
+    """``Held back by: link on ppg; window on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``; may be empty.
+
+    The `share` of the link may have been said before.
+    """
     groups: dict[str, list[Held]] = {}
     for one in held:
         groups.setdefault(one.cause, []).append(one)
@@ -263,7 +266,8 @@ def held_words(held: Sequence[Held]) -> str:
         shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
         shown = f"all {len(held)}" if 1 < len(members) == len(held) else shown
         first = min(members, key=lambda one: len(one.condition))
-        figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
+        figure = first.limit.figure if share or name != "link" else ""
+        figures = "; ".join(filter(None, [figure, first.ceiling if first.link_known else ""]))
         example = "" if len(members) == 1 else f"{first.condition}: "
         clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
     rest = f"; not known on {len(unknown)}" if unknown else ""

@@ -23,7 +23,7 @@ import pandas as pd
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain, sort_levels
-from ..metrics import METRICS, in_words, plural
+from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
@@ -565,7 +565,7 @@ def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
     suffix = any(k.endswith(f"_{name}") for k in known)
     named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
     of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
-    return f"it is a level of {of}: by={of!r}, or where={{{of!r}: {name!r}}}" if of else nearest(name, known)
+    return f"it is a level of {of}" if of else nearest(name, known)
 
 
 def _codes(column: pd.Series) -> Codes | None:
@@ -681,7 +681,8 @@ class _Projection:
         gives = np.isin(fine, fine[ok])
         if not gives.any():
             known = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
-            raise NothingToReport(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
+            names = ", ".join([m for m in known if m in PAGES] or known) or "none"
+            raise NothingToReport(f"no complete run has a value of {self.metric}; there are: {names}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
         self.excluded = np.flatnonzero(excluded)

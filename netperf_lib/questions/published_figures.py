@@ -8,19 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from ..data.imports import understand
 from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
-from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
-from ..stats.result import percent
-from .details import totals
 from .families import of_main_tool
 from .observe import Data, Observations, levels
 from .runs import table_of
 from .tables import Table
-from .words import Headline, Words
+from .words import Headline
 
 METRICS = {
     "one-way latency": "latency_oneway_us",
@@ -194,36 +190,6 @@ def published_table(figures: pd.DataFrame) -> Table:
     sources = " and ".join(dict.fromkeys(figures["source"]))
     caption = f"Every figure of {sources}, as it was printed; a dash: the source does not say."
     return Table.of(listed[names].rename(columns=HEADS), caption)
-
-
-def published_logs_words(figures: pd.DataFrame) -> Words:
-    """What the raw logs show beyond the printed figures: steadiness by the second, and how streams share.
-
-    Examples
-    --------
-    >>> npl.questions.published_logs_words(npl.questions.published("azure-westeurope-d16v3"))[:30]
-    'The logs show more than the fi'
-    """
-    folder, lines = shipped("data", "published"), []
-    runs = understand(folder / "*" / "*.txt", labels=folder / "labels.csv")
-    for run in sorted(runs, key=lambda r: factor("placement").key(r.get("placement"))):
-        table = pd.DataFrame(run.parsed.intervals)
-        if run.path.relative_to(folder).as_posix() in set(figures["raw_log"]) and "throughput_bps" in table:
-            table = table[table["throughput_bps"].notna() & (table["end_s"] - table["start_s"] < 1.5)]
-            means = table[table["stream"] != -1].groupby("stream")["throughput_bps"].mean()
-            total = totals(table.assign(run_id=run.name)).groupby("start_s")["throughput_bps"].sum()
-            words = ""
-            if len(total) > 1:
-                low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
-                words = f"the values of single seconds are between {low} and {high}"
-                words += f" ({percent((total.max() - total.min()) / total.mean())} of their mean)"
-            if len(means) > 1:
-                ends = " to ".join(format_value(float(v), "bps") for v in (means.min(), means.max()))
-                words += f"{', and ' if words else ''}{len(means)} streams carry {ends} each"
-            if words:
-                several = "" if run.get("streams") == 1 else f", {run.get('streams')} streams"
-                lines.append(f"- {run.get('placement')}{several}: {words}.")
-    return Words("\n".join(["The logs show more than the figures:\n", *lines]) if lines else "")
 
 
 def _number(value: str, unit: str) -> tuple[float, float] | None:

@@ -90,12 +90,6 @@ def test_emulated_hosts_do_not_stand_beside_published_figures() -> None:
     assert q.published_beside(table).empty
 
 
-def test_raw_logs_show_single_seconds() -> None:
-    words = q.published_logs_words(q.published())
-    assert "- ppg: the values of single seconds are between 7.34 Gbit/s and 7.62 Gbit/s" in words
-    assert q.published_logs_words(q.published().iloc[:0]) == ""
-
-
 # -- pairs -------------------------------------------------------------------------------------------------------------
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.hosts.lab.emulator import OVERHEAD_US
 from netperf_lib.metrics import ALPHA, format_value
 from netperf_lib.reporting import explorer
 
+from ..stats import limits_matrix, validate
 from ..tools.test_conformance import UNSENT
 
 REPO = Path(__file__).parents[2]
@@ -28,10 +30,11 @@ COMPUTED: dict[str, Callable[[], str]] = {
         if c.endswith("MB buffers")
     ),
     "0.3 MB": lambda: f"{UNSENT / 1e6:g} MB",
+    "40 µs": lambda: format_value(OVERHEAD_US, "us"),
 }
 """Every figure with a unit in the prose of the lessons, of README.md and of the documentation, and what makes it."""
 SIMULATED = ("limits", "method", "validation")
-"""Pages whose figures come from simulations and measurements of their own, which `make validate` writes."""
+"""Pages with figures of simulations and measurements of their own, which are compared with their tables below."""
 MEASURED = {"large-data": ["8 µs"], "logs": ["2 %", "30 %", "0.7 times", "1.8 times"]}
 """Figures of how data are stored and of what tools report, which tests of these compare."""
 
@@ -57,6 +60,54 @@ def test_a_figure_in_prose_is_made_by_a_query(place: Path) -> None:
             continue
         assert figure in COMPUTED, f"nothing computes {figure!r}"
         assert COMPUTED[figure]() == figure
+
+
+def explanation(name: str) -> str:
+    return (REPO / "docs" / "explanation" / f"{name}.md").read_text("utf-8")
+
+
+def table_rows(page: str) -> dict[str, list[str]]:
+    """The rows of the tables of a page by their first cell; a point and a dash hold nothing."""
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    return {row[0]: row[1:] for row in rows if row[0]}
+
+
+def test_the_page_on_limits_says_what_is_planted_and_counts_its_own_table() -> None:
+    page, bed = " ".join(explanation("limits").split()), limits_matrix.settings()
+    rates = [link["rate_bps"] / 1e6 for link in bed.links.values() if "rate_bps" in link]
+    sizes = [int(name[1:]) for name in bed.hosts if re.fullmatch(r"w\d+", name)]
+    losses = [100 * link["loss"] for link in bed.links.values() if link["loss"]]
+    delays = [link["delay_us"] / 500 for link in bed.links.values()]
+    assert f"links of {min(rates):g} to {max(rates):g} Mbit/s, buffers of {min(sizes)} to {max(sizes)} KiB" in page
+    assert f"loss of {min(losses):g} to {max(losses):g} %" in page
+    assert f"over {min(delays):g} to {max(delays):g} ms, with reno, cubic and bbr and 1, 4 and 16 streams" in page
+    assert {str(s) for t in bed.tests for s in t["streams"]} == {"1", "4", "16"}
+    rows = {name: [0 if c == "·" else int(c) for c in row] for name, row in table_rows(explanation("limits")).items()
+            if name in limits_matrix.CAUSES}  # fmt: skip
+    right = sum(row[limits_matrix.CAUSES.index(name)] for name, row in rows.items())
+    unknown, every = sum(row[-1] for row in rows.values()), sum(map(sum, rows.values()))
+    share = round(100 * right / every)
+    words = f"{every} runs of {every} (0 left out: the lab itself waited for a processor, or the run failed): "
+    assert f"{words}**{right} right ({share}%), {every - right - unknown} wrong, {unknown} not known**" in page
+    rounds = re.search(r"Rounds: (\d+)", page)
+    assert rounds
+    assert every == int(rounds[1]) * len(bed.planted)
+    pairs = sum(len(causes) > 1 for causes in bed.planted.values())
+    assert pairs == 6
+    assert f"{pairs * int(rounds[1])} of these runs are pairs, of six settings" in page
+
+
+def test_the_pages_on_method_and_validation_say_what_their_tables_hold() -> None:
+    page = " ".join(explanation("validation").split())
+    assert (
+        f"The margin is {100 * validate.MARGIN:g} %, and a report may be false with a chance of {100 * ALPHA:g} %"
+        in page
+    )
+    size = re.search(r"(\d+) experiments in each row", page)
+    assert size
+    assert f"off by {100 * (ALPHA * (1 - ALPHA) / int(size[1])) ** 0.5:.1f} points" in page
+    right = table_rows(explanation("validation"))["CV 8 %, +20 %, 10 rounds"][1]
+    assert f"signed-rank test finds in {right} % of cases with 10 rounds" in " ".join(explanation("method").split())
 
 
 @pytest.fixture(scope="module")
