@@ -114,7 +114,8 @@ class Figure:
     @classmethod
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
-        return cls(float(text) * factor, 0.5 * 10.0 ** -len(text.partition(".")[2]) * factor)
+        mantissa, _, power = text.partition("e")
+        return cls(float(text) * factor, 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor)
 
     def __mul__(self, other: Figure | float) -> Figure:
         b = other if isinstance(other, Figure) else Figure(other)

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 from ...metrics import to_us
-from ..draft import Contradictory, Damaged, Draft, added
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row, stream_number
+from ..draft import Contradictory, Damaged, Draft, Figure, added
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, row, stream_number
 from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
@@ -528,11 +528,11 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
     summed = log.sums.get("SUM") if (both or not reverse) and not log.bounceback else None
     sizes, lengths = [r.size_bytes for r in rows], [r.length_s for r in rows]
-    tolerance = 2 * max(r.tolerance for r in rows)
+    added_up = Figure.sum([r.size for r in rows])
     warnings = log.draft.warnings
     if len(rows) == 1:
         other = summed.rows[-1] if summed and not both and summed.rows[-1][0].start_s == 0 else None
-        if other and not consistent(other[0].size_bytes, sizes, tolerance):
+        if other and not other[0].size.agrees(added_up, 1e-3):
             if log.csv:
                 raise Damaged("rows of a stream are missing: the sum is of more than one")
             warnings.append(f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}")
@@ -541,7 +541,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     if both:  # a sum does not state its direction
         together = sum(r.rate_bps for r in rows)
         each = sum(1 for r in sums if r.length_s > 0.9 * max(lengths)) > 1
-        sums = [r for r in sums if each and consistent(r.size_bytes, sizes, tolerance)]
+        sums = [r for r in sums if each and r.size.agrees(added_up, 1e-3)]
         sums.sort(key=lambda r: -abs(r.rate_bps - together))
     t = sums[-1] if sums and summed and (both or sums[-1] is summed.rows[-1][0]) else None
     # 2.2 sometimes counts the last write of a stream a second late; the sum is then as long as another stream
@@ -551,12 +551,12 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
             raise Damaged("the row of the sum of the result is missing")
         if summed is not None or not reverse:
             warnings.append("there is no row [SUM] of the result; the streams are added")
-    elif consistent(t.size_bytes, sizes, tolerance):
+    elif t.size.agrees(added_up, 1e-3):
         return t.rate_bps, t.size_bytes, t.length_s
     else:
         # iperf 2.0.5 as a server counts the first interval twice in [SUM].
-        first = sum(s.rows[0][0].size_bytes for s in streams.values())
-        if log.csv or not consistent(t.size_bytes, [*sizes, first], tolerance):
+        twice = Figure.sum([added_up, *(s.rows[0][0].size for s in streams.values())])
+        if log.csv or not t.size.agrees(twice, 1e-3):
             raise Contradictory(f"the row of the sum contradicts its streams: {t.text.strip()!r}")
         warnings.append(f"the row [SUM] counts the first interval twice; the streams are added: {t.text.strip()!r}")
     # rates over different times do not add up

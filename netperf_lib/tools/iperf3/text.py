@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft, add_cpu_costs
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
+from ..draft import Contradictory, Damaged, Draft, Figure, add_cpu_costs
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, row
 from ..parsed import ParsedRun
 
 NAME = "iperf3"
@@ -291,9 +291,7 @@ def _total(side: _Side | None, what: str) -> Row | None:
         if len(rows) > 1:
             raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
         return rows[0] if rows else None
-    if rows and not consistent(
-        side.total.rate_bps, [r.rate_bps for r in rows], 2 * max(r.tolerance for r in [*rows, side.total])
-    ):
+    if rows and not side.total.size.agrees(Figure.sum([r.size for r in rows]), 0):
         raise Contradictory(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
     return side.total
 
