@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, or_above
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, line_start, or_above
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -34,7 +34,7 @@ _COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets of version lines or document starts; the command just before belongs to the run."""
     starts = (or_above(text, m.start(), _COMMAND) for m in _START.finditer(text))
-    totals = text.rfind("\n", 0, text.find(_TOTALS)) + 1 if _TOTALS in text else None
+    totals = line_start(text, text.find(_TOTALS)) if _TOTALS in text else None
     return first_or_starts(starts, totals)
 
 

@@ -20,12 +20,10 @@ from ..parsed import Columns, ParsedRun
 NAME = "iperf2"
 
 ERROR = re.compile(
-    r"^.{0,60}?(?P<text>(?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+|(?:listener )?bind failed: .+"
+    r".{0,60}?(?P<text>(?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+|(?:listener )?bind failed: .+"
     r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|(?<![^\s>])(?<!, )error: .+"
     r"|WARNING: did not receive ack of last datagram.*)"
 )
-_TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
-"""Each line that `ERROR` matches contains one of these."""
 _NOT_FATAL = ("listener", "recvack failed")
 """Messages after which the test goes on: a port that is taken, a server that does not say its version."""
 _LOCAL = re.compile(
@@ -171,8 +169,6 @@ class Log:
     enhanced: bool = False
     blank: list[int] = field(default_factory=list)
     """Empty lines; no program prints them between its rows."""
-    form: re.Pattern[str] = _FORMS[0]
-    """The form of the last row after its rate."""
     columns: str = ""
     """The columns after the rate, from the table head."""
     bursts: bool = False
@@ -205,15 +201,14 @@ def _test(text: str, log: Log) -> ParsedRun:
     for index, line in enumerate(text.split("\n")):
         if "[" in line and _special(log, line, reports):
             continue
-        if "[" in line or " sec " in line:
-            try:
-                entry = row(line, index)
-            except Damaged as e:
-                log.damaged(str(e))
-                continue
-            if entry is not None:
-                take(log, entry, reports)
-                continue
+        try:
+            entry = row(line, index)
+        except Damaged as e:
+            log.damaged(str(e))
+            continue
+        if entry is not None:
+            take(log, entry, reports)
+            continue
         if not line.strip():
             log.blank.append(index)
         _context(log, line)
@@ -236,7 +231,6 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
             stream.sent = int(m[2])
     elif "[ ID]" in line and ("Interval" in line or "Burst (start-end)" in line):
         log.bursts = "Interval" not in line
-        log.udp |= "Jitter" in line or "PPS" in line
         log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
     elif "[ CT]" in line and (m := _CONNECT.search(line)):
         log.connect_mean_us = to_us(float(m["mean"]), m["unit"])
@@ -250,15 +244,15 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     program = log.program
     if not program.end_known and "5001" in (m["here"], m["there"]):
         program.serving, program.end_known = m["here"] == "5001", True
-    name, ports = m["id"].strip("*"), (m["here"], m["there"])
+    name, ports = m["id"].removeprefix("*"), (m["here"], m["there"])
     if log.ports.setdefault(name, ports) != ports and not log.connect_only:
         log.damaged(Contradictory(f"{_PROCESSES}two connections of stream {name}"))
     log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
-    if m["id"].startswith("*"):  # only a server that connects back marks its connection itself
+    if m["id"] != name:  # only a server that connects back marks its connection itself
         program.serving = program.accepting = program.end_known = True
     if "(reverse)" in m["rest"]:
-        log.reversed_ids.add(m["id"].strip("*"))
+        log.reversed_ids.add(name)
     log.full_duplex |= "(full-duplex)" in m["rest"]
     log.enhanced |= "(sock=" in m["rest"]
     log.bounceback |= "(bb" in m["rest"]
@@ -292,7 +286,7 @@ def _context(log: Log, line: str) -> None:
         parameters["message_bytes"] = int(m[1])
     elif "three-way-handshake (3WHS) only" in line:
         log.connect_only = True
-    elif any(map(line.__contains__, _TROUBLE)) and (m := ERROR.search(line)):
+    elif m := ERROR.match(line):
         log.errors.append(m["text"].strip())
 
 
@@ -302,10 +296,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
     if log.bursts and not _OF_ALL_BURSTS.search(entry.rest):
         return
     if entry.rest.strip():
-        for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
+        for form in _FORMS:
             if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
-                log.form = form
                 break
         else:
             if log.known_columns:
@@ -370,7 +363,7 @@ def _ways(log: Log) -> None:
         if (wrote and not sends) or (read and sends):
             program.damage = f"the rows of stream {name} belong to the other direction: a line is damaged"
     lost = [k for k in log.streams if k.strip("*") not in log.ports and k != "SUM"]
-    marked = {k.strip("*") for k in log.streams if k.startswith("*")}
+    marked = {k[1:] for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, directions can be separated only if each stream goes both ways; a server prints them all
     if lost and (log.ports or program.listening or (marked and plain and marked != plain)):

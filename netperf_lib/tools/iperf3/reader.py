@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ..alternatives import alternatives
-from ..draft import or_above
+from ..draft import line_start, or_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
 from .results import NAME as NAME
@@ -66,7 +66,7 @@ def sightings(text: str) -> Iterator[int]:
         now = m.lastgroup or ""
         if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
             continue  # part of the current run
-        line = text.rfind("\n", 0, m.start()) + 1
+        line = line_start(text, m.start())
         step = (_in_json if now in ("json", "event", "part") else _in_text)(text, m, line, begun, kind)
         if step is None:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from ..alternatives import alternatives
-from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, or_above
+from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, line_start, or_above
 from ..parsed import ParsedRun, Percentile
 
 NAME = "sockperf"
@@ -79,7 +79,7 @@ def sightings(text: str) -> Iterator[int]:
             stage = _STAGE_OF[kind]
         if reached is None or stage < reached or (kind in _STAGE_OF and stage == reached == _VERSION):
             in_log = kind == "log"
-            start = text.rfind("\n", 0, m.start()) + 1
+            start = line_start(text, m.start())
             start = or_above(text, start, _RULE) if in_log else start
             yield start
         reached = stage
@@ -146,9 +146,9 @@ def read(text: str) -> list[ParsedRun]:
     text = text.replace("**", "")  # bold marks from a web page
     if "=3D" in text:  # an encoded e-mail
         text = text.replace("=\n", "").replace("=3D", "=")
-    starts = [0, *(text.rfind("\n", 0, m.start()) + 1 for m in _FURTHER_SERVER.finditer(text)), len(text)]
+    starts = [0, *(line_start(text, m.start()) for m in _FURTHER_SERVER.finditer(text)), len(text)]
     before, _, _ = text.partition(_STATISTICS_OF)
-    common = before[: before.rfind("\n") + 1]
+    common = before[: line_start(before, len(before))]
     runs = []
     for start, end in pairwise(starts):
         part = text[start:end]
