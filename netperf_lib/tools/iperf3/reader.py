@@ -16,17 +16,7 @@ from .results import NAME as NAME
 from .results import read_document
 from .text import read_text
 
-_STRONG = (
-    '"start"',
-    '"event"',
-    '"bits_per_second"',
-    "iperf3",
-    "iperf 3.",
-    "connected to",
-    "Connecting to host",
-    "Bitrate",
-)
-MARKS = (*_STRONG, "its/sec", "Bytes/sec")
+MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
 _START = alternatives(
     {
         "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
@@ -39,7 +29,7 @@ _START = alternatives(
         "nested": r"Server output:",
         "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
         "usage": r"^Usage: iperf3 ",
-        "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)",
+        "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)[^\n]*",
         "local": r"\]\s+local \S+ port \d+ connected to ",
         "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
         "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
@@ -57,8 +47,6 @@ _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    if not any(map(text.__contains__, _STRONG)) and "connected with" in text:
-        return  # rows of iperf 2
     if '"throughput-bits"' in text and '"bits_per_second"' not in text:
         return  # the result of pScheduler (perfSONAR), which has a form of its own
     begun, kind = len(text), ""
@@ -89,7 +77,7 @@ def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return _fragment(text, line), True, now
     if now == "event":
         what = m[0].rsplit('"', 2)[1]
-        over = what == "error" and '"event":"end"' in text[begun:at].replace(" ", "")
+        over = what == "error" and re.search(r'"event"\s*:\s*"end"', text[begun:at]) is not None
         return at, what == "start" or kind != "event" or over, now
     if before := text[line:at].rstrip():
         nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
@@ -129,7 +117,7 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         # a message on stderr ends the document that it belongs to
         return line, new, now if new else "" if kind == "json" else kind
     if now == "header":
-        own = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
+        own = _OWN_COLUMNS.search(m[0]) is not None
         again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
         new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))
         return or_above(text, line, _RULE), new, "fragment"
@@ -170,13 +158,8 @@ def read(text: str) -> list[ParsedRun]:
             made, cut = from_events(text)
             return [read_document(made, after=text, cut=cut)]
         doc, after, warnings = decode_documents(head)
-        if doc is not None and "bits_per_second" in doc:
-            row = {"intervals": [{"streams": [doc]}]}
-            return [read_document(row, warnings=warnings, cut="a single row of an interval, without its document")]
-        if doc is not None and doc.keys() & {"start", "intervals", "end", "error"}:
+        if doc is not None:
             return [read_document(doc, after=after, warnings=warnings)]
-        if '"bits_per_second"' not in text and '"start"' not in text:
-            return []
         return _salvaged(text)
     if '"bits_per_second"' in text and "bits/sec" not in text:
         return _salvaged(text)
@@ -190,8 +173,7 @@ def _salvaged(text: str) -> list[ParsedRun]:
 
 def read_whole(data: bytes) -> list[ParsedRun] | None:
     """Read a large file that is one JSON document; None for any other."""
-    head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
+    if not re.match(rb'\s*\{\s*"start"\s*:', data):
         return None
     try:
         doc: Any = orjson.loads(data)
