@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 
-from ..alternatives import alternatives
 from ..draft import line_start, or_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
@@ -17,23 +16,27 @@ from .results import read_document
 from .text import read_text
 
 MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
-_START = alternatives(
-    {
-        "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
-        "event": r'\{\s*"event"\s*:\s*"\w+"',
-        "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
-        "banner": r"\biperf 3\.\d+[^\n\x22]*$",
-        "client": r"Connecting to host \S+, port \d+",
-        "server": r"Accepted connection from ",
-        "done": r"iperf Done\.",
-        "nested": r"Server output:",
-        "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
-        "usage": r"^Usage: iperf3 ",
-        "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)[^\n]*",
-        "local": r"\]\s+local \S+ port \d+ connected to ",
-        "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
-        "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
-    }
+_START = re.compile(  # each alternative begins with a literal character: the engine searches for these first
+    "|".join(
+        f"{pattern}(?P<{kind}>)"
+        for kind, pattern in {
+            "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
+            "event": r'\{\s*"event"\s*:\s*"\w+"',
+            "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
+            "banner": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$",
+            "client": r"Connecting to host \S+, port \d+",
+            "server": r"Accepted connection from ",
+            "done": r"iperf Done\.",
+            "nested": r"Server output:",
+            "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
+            "usage": r"U(?<=^U)sage: iperf3 ",
+            "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)[^\n]*",
+            "local": r"\]\s+local \S+ port \d+ connected to ",
+            "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
+            "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+        }.items()
+    ),
+    re.MULTILINE,
 )
 
 _SCTP, _RULE = re.compile(".*--sctp"), re.compile(r"[ >]*- - -")
