@@ -31,7 +31,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     before = dict(parsed.FOUND)
     result = yield
-    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or len(parsed.FOUND) > len(before) + parsed.MOST:
+    if (
+        getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        or len(parsed.FOUND) > len(before) + parsed.MOST
+    ):
         parsed.FOUND = before
     return result
 

@@ -231,7 +231,7 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
             stream.sent = int(m[2])
     elif "[ ID]" in line and ("Interval" in line or "Burst (start-end)" in line):
         log.bursts = "Interval" not in line
-        log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
+        log.columns = line.partition("Bandwidth")[2].strip()
     elif "[ CT]" in line and (m := _CONNECT.search(line)):
         log.connect_mean_us = to_us(float(m["mean"]), m["unit"])
     else:
