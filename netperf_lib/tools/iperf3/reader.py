@@ -46,11 +46,12 @@ _RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\brecei
 """Shows that a test has a result; an error after it belongs to another run."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 """Column heads that iperf 2 does not have."""
+_OF_JSON = re.compile(r'^[ \t]*["{}\[\]]', re.MULTILINE)
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    if '"throughput-bits"' in text and '"bits_per_second"' not in text:
+    if '"throughput-bits"' in text:
         return  # the result of pScheduler (perfSONAR), which has a form of its own
     begun, kind = len(text), ""
     for m in _START.finditer(text):
@@ -146,11 +147,8 @@ def _one_stream_more(text: str) -> bool:
 
 def _fragment(text: str, line: int) -> int:
     """Return where a piece of JSON without its document starts: at its first line."""
-    above = text.rfind("\n\n", 0, line)
-    at = above + 2 if above >= 0 else 0
-    while at < line and text[at : text.find("\n", at)].strip()[:1] not in ('"', "{", "}", "[", "]"):
-        at = text.find("\n", at) + 1
-    return at
+    m = _OF_JSON.search(text, text.rfind("\n\n", 0, line) + 1, line)
+    return m.start() if m else line
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -160,9 +158,9 @@ def read(text: str) -> list[ParsedRun]:
         if re.match(r'\{\s*"event"\s*:', head):
             made, cut = from_events(text)
             return [read_document(made, after=text, cut=cut)]
-        doc, after, warnings = decode_documents(head)
+        doc, after = decode_documents(head)
         if doc is not None:
-            return [read_document(doc, after=after, warnings=warnings)]
+            return [read_document(doc, after=after)]
         return _salvaged(text)
     if '"bits_per_second"' in text and "bits/sec" not in text:
         return _salvaged(text)

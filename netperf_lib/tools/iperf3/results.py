@@ -21,7 +21,7 @@ from typing import Any
 
 from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
 from ..parsed import ParsedRun, Status
-from .document import as_dict, as_list, count, number, record
+from .document import as_dict, as_list, count, goes_both_ways, number, record
 from .intervals import RATE_TOLERANCE, Intervals
 
 NAME = "iperf3"
@@ -29,16 +29,14 @@ NAME = "iperf3"
 _PLAIN = frozenset({str, int, float, bool})
 
 
-def read_document(
-    doc: dict[str, Any], *, after: str = "", warnings: list[str] | None = None, cut: str = ""
-) -> ParsedRun:
+def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> ParsedRun:
     """Read a document with any of ``start``, ``intervals``, ``end``, ``error``.
 
     `after` is the text after it, such as a message on stderr; `cut` says why it is not whole, empty if it is.
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
-    messages = list(warnings or [])
+    messages: list[str] = []
     version = start.get("version")
     version = version.removeprefix("iperf").strip() if isinstance(version, str) else None
     error = doc.get("error")
@@ -98,7 +96,7 @@ def _parameters(
         "port": count(as_dict(start.get("connecting_to")).get("port")),
     }
     if test:
-        both = test.get("bidir") or _goes_both_ways(end)
+        both = test.get("bidir") or goes_both_ways(end)
         parameters["direction"] = "bidir" if both else "reverse" if test.get("reverse") else "forward"
     if isinstance(parameters["protocol"], str):
         parameters["protocol"] = parameters["protocol"].lower()
@@ -115,7 +113,7 @@ def _metrics(
     if not all(record(s, "sender", "receiver", "udp") for s in streams):
         raise Contradictory("a stream of the result has no figures, which contradicts it")
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
-    both = _goes_both_ways(end)
+    both = goes_both_ways(end)
     metrics: dict[str, float] = {}
     warnings: list[str] = []
     if not any(key.startswith("sum") for key in end):
@@ -167,10 +165,6 @@ def _metrics(
         warnings.append("the log does not say from which end it is: the CPU times are left out")
     add_cpu_costs(metrics)
     return metrics, warnings
-
-
-def _goes_both_ways(end: dict[str, Any]) -> bool:
-    return any(key.endswith("_bidir_reverse") for key in end)
 
 
 def _retransmits(sent: dict[str, Any], senders: list[dict[str, Any]]) -> int | None:
