@@ -6,6 +6,7 @@ throughput twice, as a rate and as bytes over time. If the two differ by more th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Row:
     rest: str
     """The text after the rate."""
     text: str
-    index: int = 0
+    index: int
     """Line number in its log, from 0."""
 
     @property
@@ -77,17 +78,17 @@ class Row:
         return self.rate.value
 
 
-def row(line: str, index: int = 0) -> Row | None:
+def row(line: str, index: int) -> Row | None:
     """Read a row; None if the line is not a row. `Damaged` if it is cut, in unknown units, or contradicts itself."""
-    if "sec" not in line and "Bytes" not in line:
-        return None  # two traces at most
+    if "sec" not in line:
+        return None
     m = _ROW.search(line)
     if m is None or m[5] is None:
         # One damaged byte breaks one or two traces of a row; the others still show that there was a row.
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
-    if m.start() > 3 and _TORN.search(line, 0, m.start()):
+    if _TORN.search(line[: m.start()]):
         raise Damaged(f"a row is cut short before another one: {line.strip()!r}")
     stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
     size, rate = Figure.printed(amount, BYTES[amount_prefix]), Figure.printed(speed, _BITS_S[per, speed_prefix])
@@ -140,6 +141,11 @@ def stream_number(name: str) -> int:
     """Return the number in the name of a stream, 0 if it has none."""
     digits = re.search(r"\d+", name)
     return int(digits[0]) if digits else 0
+
+
+def is_share(percent: float, lost: int, total: int) -> bool:
+    """Return whether a printed loss, of two digits or to a thousandth, is that of the counts."""
+    return math.isclose(percent, 100 * lost / total, rel_tol=0.06, abs_tol=1e-3)
 
 
 def counter(text: str) -> int | None:

@@ -349,9 +349,9 @@ def _number(text: str | None) -> float | None:
 
 
 def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
-    def value(key: str, factor: float = 1.0) -> float | None:
+    def value(key: str, divisor: float = 1.0) -> float | None:
         number = _number(result.get(key))
-        return None if number is None else number * factor
+        return None if number is None else number / divisor
 
     def count(key: str) -> int | None:
         return None if (number := value(key)) is None else int(number)
@@ -362,8 +362,8 @@ def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
         "duration_measured_s": value("ELAPSED_TIME"),
         "retransmits_count": count("LOCAL_TRANSPORT_RETRANS"),
         "packets_count": count("packets"),
-        "cpu_client_ratio": value("LOCAL_CPU_UTIL", 0.01),
-        "cpu_server_ratio": value("REMOTE_CPU_UTIL", 0.01),
+        "cpu_client_ratio": value("LOCAL_CPU_UTIL", 100),
+        "cpu_server_ratio": value("REMOTE_CPU_UTIL", 100),
     }
     sent, received = count("packets"), count("received")
     if received is not None and sent:

@@ -72,7 +72,9 @@ def test_a_log_of_sockperf_whose_head_is_missing_follows_a_complete_one(log: str
         assert statuses(text + "".join(lines[start:])).startswith("ok")
 
 
-TAIL = "[  3] local 10.0.0.1 port 42928 connected with 10.0.0.2 port 5001\n[  3] 0.0000-2.0213 sec  244 MBytes  1.01 Gbits/sec\n"
+TAIL = """[  3] local 10.0.0.1 port 42928 connected with 10.0.0.2 port 5001
+[  3] 0.0000-2.0213 sec  244 MBytes  1.01 Gbits/sec
+"""
 CLIENT = RULE + "Client connecting to 10.0.0.2, TCP port 5001\n" + RULE
 
 
@@ -149,8 +151,11 @@ def test_a_row_of_iperf2_that_lacks_what_its_head_names(head: str, rest: str) ->
         (30, 1000, "3.15", "ok"),
         (30, 1000, "3.3", "partial"),
         (300, 1000, "30", "ok"),
-        (300, 1000, "32", "ok"),
-        (300, 1000, "33", "partial"),
+        (300, 1000, "31", "ok"),
+        (300, 1000, "32", "partial"),
+        (5, 1000, "0.9", "partial"),
+        (2**31 - 1, 2**31 - 1, "1e+02", "ok"),
+        (2**31, 2**31, "1e+02", "ok"),
         (104, 1000, "11", "ok"),
         (1, 1000, "0", "ok"),
         (2, 1000, "0", "ok"),
@@ -163,6 +168,132 @@ def test_the_share_that_iperf2_prints_is_that_of_its_counts(lost: int, total: in
     line = "[  3] local 10.0.0.2 port 5001 connected with 10.0.0.1 port 42928\n"
     row = f"[  3]  0.0- 2.0 sec  1.38 MBytes  5.80 Mbits/sec  0.022 ms {lost}/{total} ({percent}%)\n"
     assert statuses(top + line + row) == status
+
+
+UDP_CLIENT = (
+    RULE
+    + """Client connecting to 10.0.0.2, UDP port 5001
+Sending 1470 byte datagrams
+"""
+    + RULE
+    + """[  3] local 10.0.0.1 port 42928 connected with 10.0.0.2 port 5001
+[  3] 0.0000-{length} sec  1.25 MBytes  {rate} Kbits/sec
+[  3] Sent {sent} datagrams
+[  3] Server Report:
+[  3] 0.0000-2.5000 sec  {size} MBytes  {reported} Kbits/sec   0.022 ms {lost}/{total} ({percent}%)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "size", "total", "status"),
+    [
+        ("2.5000", 890, 1.25, 890, "ok"),
+        ("4.0000", 890, 1.25, 890, "ok"),
+        ("4.0100", 890, 1.25, 890, "ok"),  # the sender's clock was stepped: a warning
+        ("1.0000", 890, 1.25, 890, "ok"),
+        ("0.9900", 890, 1.25, 890, "ok"),
+        ("2.5000", 890, 1.25, 892, "ok"),
+        ("2.5000", 890, 1.25, 893, "partial"),
+        ("2.5000", 890, 1.37, 890, "ok"),
+        ("2.5000", 890, 1.39, 890, "partial"),
+        ("2.5000", 890, 1.25, 2**31 - 1, "partial"),
+        ("2.5000", 890, 1.25, 2**31, "ok"),
+    ],
+)
+def test_the_report_that_a_client_of_iperf2_gets(length: str, sent: int, size: float, total: int, status: str) -> None:
+    rates = (f"{s * 2**20 * 8 / 1e3 / float(t):.0f}" for s, t in ((1.25, length), (size, "2.5")))
+    text = UDP_CLIENT.format(
+        length=length, rate=next(rates), sent=sent, size=size, reported=next(rates), lost=0, total=total, percent=0
+    )
+    (run,) = read(text)
+    assert run.status == status, run.error
+    assert (run.metrics.get("duration_measured_s") in (None, float(length))) != (length in ("4.0100", "0.9900"))
+
+
+def iperf2_streams(*rows: str) -> str:
+    names = dict.fromkeys(re.findall(r"\[ *(\d+)\]", " ".join(rows)))
+    ends = (f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n" for n in names)
+    return CLIENT + "".join(ends) + "\n".join(rows) + "\n"
+
+
+MOVED = "sec  {0} MBytes  {1} Mbits/sec"
+
+
+@pytest.mark.parametrize(
+    ("rows", "status"),
+    [
+        (("[  3] 0.0-2.0", "[  4] 0.0-2.0", "[SUM] 0.0-2.0"), "ok"),
+        (("[  3] 0.0-2.0", "[  4] 0.0-2.0", "[SUM] 0.0-2.2"), "partial"),
+        (("[  3] 0.0-2.0", "[  4] 0.0-2.0", "[SUM] 0.0-2.4"), "ok"),
+        (("[  3] 0.0-2.0", "[  4] 0.0-3.0", "[SUM] 0.0-3.2"), "partial"),
+        (("[  3] 0.0-2.0", "[  4] 0.0-3.1", "[SUM] 0.0-4.0"), "partial"),
+        (("[  3] 0.0-2.0", "[  4] 0.0-3.0", "[SUM] 0.0-4.0"), "ok"),
+        (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  3] 0.0-2.0"), "ok"),
+        (("[  3] 0.0-1.0", "[  3] 0.0-2.0"), "ok"),
+        (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  3] 0.0-3.1"), "partial"),
+        (("[  3] 0.0-1.0", "[  3] 1.2-2.2", "[  3] 0.0-3.0"), "partial"),
+        (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  3] 0.0-1.9"), "partial"),
+        (("[  3] 1.0-2.0", "[  3] 2.0-3.0", "[  3] 0.0-3.0"), "partial"),
+        (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  4] 0.0-1.0", "[  4] 0.0-2.0", "[  3] 0.0-2.0"), "ok"),
+        (("[SUM] 0.0-1.0", "[SUM] 1.0-2.0", "[SUM] 0.0-2.0"), "ok"),
+        (("[  3] 0.0-2.0", "", "[  5] 0.0-3.0"), "ok"),
+    ],
+)
+@pytest.mark.parametrize("scale", [1.0, 1.02, 1.1, 3.5])
+def test_rows_of_iperf2_that_are_the_result(rows: tuple[str, ...], status: str, scale: float) -> None:
+    """All at 80 Mbit/s; the last row also with more bytes than the others have."""
+    lines = []
+    for row in rows:
+        start, _, end = row.partition("] ")[2].partition("-")
+        mega = 80.0 * (2 if "SUM" in row else 1) * (scale if row == rows[-1] else 1)
+        size = mega * (float(end or 0) - float(start or 0)) / 8 / 1.048576
+        lines.append(f"{row} {MOVED.format(f'{size:.4g}', f'{mega:.4g}')}" if row else row)
+    runs = read(iperf2_streams(*lines))
+    assert len(runs) >= 1
+    if scale == 1:
+        assert runs[0].status == status, runs[0].error
+
+
+# --- text of iperf3 ---------------------------------------------------------------------------------------------------
+
+VERBOSE = (LOGS / "iperf3" / "gen-3.12-title.txt").read_text().replace("flow A:  ", "").rstrip()
+
+
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)", False),
+        ("CPU Utilization: local/sender 96.6% (1.8%u/94.6%s), remote/receiver 26.4% (1.1%u/25.5%s)", True),
+        ("CPU Utilization: local/sender 96.6% (1.8%u/94.0%s), remote/receiver 26.4% (1.1%u/25.3%s)", True),
+        ("CPU Utilization: local/sender 0.0% (0.0%u/0.0%s), remote/receiver 0.0% (0.0%u/0.0%s)", False),
+        ("iperf3: error - unable to write to stream socket: Connection reset by peer", False),
+        ("iperf3: interrupt - the client has terminated", False),
+        ("iperf3: warning: this is no error", False),
+        ("rcv_tcp_congestion cubic", False),
+        ("snd_tcp_congestion bbr", False),
+        ("Starting Test: protocol: SCTP, 1 streams, 131072 byte blocks, omitting 0 seconds, 2 second test", False),
+        ("Starting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 1 seconds, 1000 bytes to send", False),
+        ("[  7] local 10.0.0.1 port 40114 connected to 10.0.0.2 port 5201", False),
+        ("[  5] local 10.0.0.1 port 40999 connected to 10.0.0.2 port 5201", False),
+        ("[  5]   0.00-2.00   sec  3 datagrams received out-of-order", False),
+        ("[SUM]   0.00-2.00   sec  4 datagrams received out-of-order", False),
+    ],
+)
+def test_a_line_more_in_the_text_of_iperf3(line: str, warned: bool) -> None:
+    lines = VERBOSE.split("\n")
+    for place in (3, len(lines) - 1, len(lines)):
+        runs = read("\n".join([*lines[:place], line, *lines[place:], ""]))
+        assert len(runs) in (1, 2)
+        assert not warned or any("contradicts its parts" in w for w in runs[0].warnings)
+
+
+@pytest.mark.parametrize(
+    "log", [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if "_bidir_reverse" in p.read_text()]
+)
+def test_both_ways_under_one_name_as_some_versions_print_them(log: str) -> None:
+    text = (LOGS / "iperf3" / log).read_text()
+    assert [r.metrics for r in read(text.replace("_bidir_reverse", ""))] == [r.metrics for r in read(text)]
 
 
 # --- JSON of iperf3 ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ sent; the received data are in the server's log. For UDP the server sends its re
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...metrics import to_us
 from ..draft import Contradictory, Damaged, Draft, Figure, added
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, row, stream_number
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, is_share, row, stream_number
 from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
@@ -388,13 +389,11 @@ def _refuse_other_hosts(log: Log) -> None:
 
 def _leave_out_other_tests(log: Log) -> None:
     """Drop rows after the result, of a stream that never connected: another command printed them."""
-    known = {k: s for k, s in log.streams.items() if k.strip("* ") in log.ports}
-    if not known or log.local != len(known) or not all(s.total for s in known.values()):
-        return
-    last = max(s.rows[-1][0].index for s in known.values())
-    for name in log.streams.keys() - known.keys() - {"SUM"}:
-        first = log.streams[name].rows[0][0] if log.streams[name].rows else None
-        if first is not None and "SUM" not in log.sums and any(last < i < first.index for i in log.blank):
+    known = {k: s for k, s in log.streams.items() if k.removeprefix("*") in log.ports}
+    last = max((s.total[0].index for s in known.values() if s.total), default=math.inf)
+    for name in log.streams.keys() - known.keys():
+        first = next((r for r, _ in log.streams[name].rows), None)
+        if first is not None and any(last < i < first.index for i in log.blank):
             warning = f"a row after the result is of another test and is left out: {first.text.strip()!r}"
             log.draft.warnings.append(warning)
             del log.streams[name]
@@ -431,7 +430,7 @@ def read_log(log: Log) -> ParsedRun:
         except Damaged as e:
             error = e
     elif error is None:
-        error = "; ".join(log.errors) or "the test did not run: there are no rows"
+        error = (log.errors or ["the test did not run: there are no rows"])[0]
     draft.intervals = _intervals(log, salvage=error is not None)
     if rows or any(v is not None for v in draft.parameters.values()):
         draft.test = _test_name(log)
@@ -530,7 +529,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
                 raise Damaged("rows of a stream are missing: the sum is of more than one")
             warnings.append(f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}")
         return rows[0].rate_bps, sizes[0], lengths[0]
-    sums = [r for r, _ in summed.rows if r.start_s == rows[0].start_s] if summed else []
+    sums = [r for r, _ in summed.rows if not r.start_s] if summed else []
     if both:  # a sum does not state its direction
         together = sum(r.rate_bps for r in rows)
         each = sum(1 for r in sums if r.length_s > 0.9 * max(lengths)) > 1
@@ -595,7 +594,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
     views = [s.total if here_receives else s.report for s in streams.values()]
     seen = [v for v in views if v is not None and "lost" in v[1]]
     if len(seen) < len(views):
-        raise Damaged("the server's report is missing: " + ("; ".join(log.errors) or "the log is cut short or damaged"))
+        raise Damaged("the server's report is missing: " + (log.errors or ["the log is cut short or damaged"])[0])
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
     if not here_receives:
         metrics[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
@@ -610,7 +609,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
         if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions print this share as 0
             log.draft.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
             lost = [None]
-        elif total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-3):
+        elif total and not is_share(percent, int(d["lost"]), total):
             raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
     if not (count := added(packets)):
         return
@@ -630,7 +629,7 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
             log.draft.warnings.append(f"the intervals end before the test: no round trips of {total.end_s:g} s")
             intervals = []
-    rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0)) > 0]
+    rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0))]
     if rtts and not log.bounceback:
         of_path = {"": sum(rtts) / len(rtts), "min_": min(rtts), "max_": max(rtts)}
         metrics |= {f"rtt_loaded_{statistic}us": value for statistic, value in of_path.items()}
@@ -657,8 +656,8 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
 
 
 def _window(details: dict[str, Any]) -> float | None:
-    size = int(details.get("cwnd", -1))
-    return size * BYTES[details.get("cwnd_unit", "")] if size > 0 else None
+    size = int(details["cwnd"]) if "cwnd" in details else -1
+    return size * BYTES[details["cwnd_unit"]] if size > 0 else None
 
 
 def _intervals(log: Log, *, salvage: bool) -> Columns:

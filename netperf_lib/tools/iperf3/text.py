@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..draft import Contradictory, Damaged, Draft, Figure, add_cpu_costs
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, row
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, is_share, row
 from ..parsed import ParsedRun
 
 NAME = "iperf3"
@@ -424,8 +424,7 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
     else:
         percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
-        shares = [100 * lost / n for n in (packets, count) if n]
-        if all(abs(share - percent) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
+        if not any(is_share(percent, lost, n) for n in (packets, count) if n):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
         metrics[f"lost{word}_count"], metrics[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
