@@ -97,7 +97,8 @@ def without_colours(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Remove quote marks of mails, arrows of web pages, and indentation."""
-    text = _ARROW.sub("", _QUOTE.sub("", text))
+    text = _QUOTE.sub("", text) if ">" in text else text
+    text = _ARROW.sub("", text) if "<" in text else text
     return textwrap.dedent(text) if text[:1].isspace() else text
 
 

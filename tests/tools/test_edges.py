@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,9 +303,9 @@ UDP = json.loads((LOGS / "iperf3" / "gen-3.12-udp.json").read_text())
 TCP = json.loads((LOGS / "iperf3" / "gen-3.21-tcp-P2.json").read_text())
 
 
-def changed(document: dict[str, object], path: str, value: object) -> str:
+def changed(document: dict[str, Any], path: str, value: object) -> str:
     """The document with another value at a path; `...` removes it."""
-    text = json.loads(json.dumps(document))
+    text: Any = json.loads(json.dumps(document))
     *way, last = path.split(".")
     place = text
     for key in way:
@@ -316,7 +317,9 @@ def changed(document: dict[str, object], path: str, value: object) -> str:
     return json.dumps(text)
 
 
-CHANGES = [
+ROW = "rtt snd_cwnd retransmits bytes bits_per_second seconds omitted".split()
+SUMS = ("sum", "sum_sent", "sum_received")
+CHANGES: list[tuple[str, Any]] = [
     ("intervals", ...),
     ("start.timestamp.timesecs", 0),
     ("start.timestamp.timesecs", 1),
@@ -330,9 +333,9 @@ CHANGES = [
     ("end.sum_received", ...),
     ("end.streams", []),
     ("end.streams.0", {}),
-    *((f"end.{s}.{k}", f) for s in ("sum", "sum_sent", "sum_received") for k in ("bytes", "bits_per_second", "seconds")
+    *((f"end.{s}.{k}", f) for s in SUMS for k in ("bytes", "bits_per_second", "seconds")
       for f in (..., 0, -1, lambda x: x * 1.00002, lambda x: x * 1.0001, lambda x: -x)),
-    *((f"end.{s}.{k}", f) for s in ("sum", "sum_received") for k in ("packets", "lost_packets", "lost_percent", "jitter_ms")
+    *((f"end.{s}.{k}", f) for s in SUMS for k in "packets lost_packets lost_percent jitter_ms".split()
       for f in (..., 0, -1, lambda x: x + 1, lambda x: x + 0.5, lambda x: x + 0.0005, lambda x: x + 2e4, "x")),
     *(("end.streams.0.udp.jitter_ms", f) for f in (..., lambda x: x + 0.5, lambda x: x * 1.00002)),
     *(("end.streams.0.udp.out_of_order", f) for f in (..., 3)),
@@ -343,7 +346,7 @@ CHANGES = [
     *(("end.sum_sent.retransmits", f) for f in (..., 0, lambda x: x + 1)),
     *((f"end.streams.0.sender.{k}", f) for k in ("mean_rtt", "min_rtt", "max_rtt", "max_snd_cwnd")
       for f in (..., 0, lambda x: x + 1, 2**31)),
-    *((f"intervals.0.streams.0.{k}", f) for k in ("rtt", "snd_cwnd", "retransmits", "bytes", "bits_per_second", "seconds", "omitted")
+    *((f"intervals.0.streams.0.{k}", f) for k in ROW
       for f in (..., 0, 1, lambda x: x + 1, 2**31 - 1, 2**31, 2**34, True)),
     ("intervals.0", {}),
     ("intervals.0.streams", []),
@@ -356,7 +359,7 @@ ONCE = {"end.streams.0.udp.out_of_order", *(path for path, _ in CHANGES if path.
 
 
 @pytest.mark.parametrize("document", [UDP, TCP], ids=["udp", "tcp"])
-def test_one_value_of_a_document_is_another(document: dict[str, object]) -> None:
+def test_one_value_of_a_document_is_another(document: dict[str, Any]) -> None:
     """It contradicts the others or leaves a figure out, or says nothing of the figures."""
     (whole,) = read(json.dumps(document))
     for path, value in CHANGES:
@@ -374,7 +377,7 @@ def test_events_of_a_stream() -> None:
     start, interval, end = ({"event": k, "data": v} for k, v in zip(
         ("start", "interval", "end"), (TCP["start"], TCP["intervals"][0], TCP["end"]), strict=True))  # fmt: skip
     others = [{"event": e, "data": "text"} for e in ("server_output_text", "server_output_json", "error", "unheard-of")]
-    found = {}
+    found: dict[str, set[str]] = {}
     for name, events in {
         "whole": [start, interval, end],
         "text": [start, interval, others[0], end],
@@ -392,6 +395,17 @@ def test_events_of_a_stream() -> None:
             text = "".join(json.dumps(e, separators=separators) + "\n" for e in events)
             found.setdefault(name, set()).add(statuses(text))
     assert {name for name, each in found.items() if each == {"ok"}} == {"whole", "text", "json", "two"}
+
+
+def test_a_row_without_its_document() -> None:
+    (run,) = read(json.dumps(TCP["intervals"][0]["streams"][0]))
+    assert (run.status, run.intervals["stream"]) == ("partial", [5])
+
+
+def test_an_exponent_that_lost_its_sign() -> None:
+    text = re.sub(r'("bits_per_second": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.12e}", json.dumps(TCP))
+    assert statuses(text.replace("e+", "e ")) == "ok"
+    assert len(read(text.replace("e+", "e ")[: len(text) // 2])) == 1
 
 
 def test_numbers_that_are_none() -> None:

@@ -52,12 +52,18 @@ def decode_documents(text: str) -> tuple[dict[str, Any] | None, str]:
         doc = None
     if isinstance(doc, dict):
         return json.loads(text, object_pairs_hook=keep_doubles) if has_doubles(doc) else doc, ""
-    text = _NAN.sub(r"\1null", text)
+    text = _mended(text)
     doc, end = _decoded(text, 0)
     return (doc, text[end:]) if isinstance(doc, dict) else (None, "")
 
 
 _NAN = re.compile(r'(:\s*)[-+]?(?:nan|inf)(?:inity)?(?=\s*[,}\]])', re.IGNORECASE)  # fmt: skip
+_EXPONENT = re.compile(r"(:\s*-?\d+(?:\.\d+)?[eE]) (\d+)(?=\s*[,}\]])")
+"""A number that lost the plus sign of its exponent, as in an address of the web."""
+
+
+def _mended(text: str) -> str:
+    return _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
 
 
 def has_doubles(doc: dict[str, Any]) -> bool:
@@ -113,7 +119,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
 
 def salvage(text: str) -> tuple[dict[str, Any], str]:
     """Return the whole parts of a document that is cut short or damaged, and a message about the rest."""
-    text = _NAN.sub(r"\1null", text)
+    text = _mended(text)
 
     def value(key: str, at: int = 0) -> Any:
         m = _KEY[key].search(text, at)

@@ -159,6 +159,8 @@ def read(text: str) -> list[ParsedRun]:
             made, cut = from_events(text)
             return [read_document(made, after=text, cut=cut)]
         doc, after = decode_documents(head)
+        if doc is not None and "bits_per_second" in doc:  # a row without its document
+            doc = {"intervals": [{"streams": [doc]}]}
         if doc is not None:
             return [read_document(doc, after=after)]
         return _salvaged(text)
