@@ -3,6 +3,8 @@
 All that is read of them is held in full (`parsed`).
 """
 
+# ruff: noqa: E501 - tables of logs
+
 from __future__ import annotations
 
 import json
@@ -290,7 +292,7 @@ def test_a_line_more_in_the_text_of_iperf3(line: str, warned: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "log", [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if "_bidir_reverse" in p.read_text()]
+    "log", [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if "_bidir_reverse" in p.read_text() and "expected" not in p.name]
 )
 def test_both_ways_under_one_name_as_some_versions_print_them(log: str) -> None:
     text = (LOGS / "iperf3" / log).read_text()
@@ -517,3 +519,318 @@ def test_units_of_qperf() -> None:
 def test_bytes_that_are_no_text(encoding: str) -> None:
     data = (TAIL + CLIENT).encode(encoding) + (b"\xff" if encoding == "utf-8" else b"\xd8\xd8\xdc\xdc\xd8")
     assert len(read(CLIENT.encode(encoding) + TAIL.encode(encoding).removeprefix(b"\xff\xfe") + data[-1:])) >= 1
+
+
+# --- a rule of each reader, from both sides ---------------------------------------------------------------------------
+
+CSV = "20260130181857,10.0.0.1,{port},10.0.0.2,5001,{id},0.0-{end},{size},{rate}\n"
+SERVED = RULE + "Server listening on TCP port 5001\n" + RULE
+ACCEPTED = "[  {n}] local 10.0.0.2 port 5001 connected with 10.0.0.1 port 4292{n}\n"
+MANY = ("25000000", "100000000")
+SOCKPERF = """sockperf: == version #3.7-no.git ==
+sockperf[CLIENT] send on:[ 0] IP = 10.0.0.2 PORT = 11111 # UDP
+sockperf: Test ended
+sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages={sent}; ReceivedMessages={n}
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages={n}; ReceivedMessages={n}
+sockperf: ====> avg-latency=10.000 (std-dev=1.000)
+sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
+sockperf: Summary: Latency is 10.000 usec
+sockperf: Total {n} observations; each percentile contains 0.50 observations
+sockperf: ---> <MAX> observation =   12.000
+{percentiles}sockperf: ---> <MIN> observation =    9.000
+"""
+NETPERF = """MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET{note}
+{titles}
+{values}
+"""
+LAGSCOPE = """lagscope 1.0.1
+---------------------------------------------------------
+{one} INFO: New connection: local:25001 [socket:3] --> 10.0.0.2:6001
+{two} INFO: TEST COMPLETED.
+{two} INFO: Ping statistics for 10.0.0.2:
+{two} INFO:    Number of successful Pings: 100
+{two} INFO:    Minimum = 35.500us, Maximum = 97.250us, Average = 47.863us
+{rest}"""
+UPERF = "Starting 1 threads running profile:tcp_stream ...   0.00 seconds\n"
+UPERF_ROW = "timestamp_ms:{:.4f} name:Txn{} nr_bytes:{} nr_ops:{}\n"
+
+
+def uperf_rows(*times: float) -> str:
+    middle = "".join(UPERF_ROW.format(t, 2, int(t * 1000), int(t)) for t in times)
+    return UPERF + UPERF_ROW.format(0, 1, 0, 1) * 2 + middle + UPERF_ROW.format(times[-1], 3, 0, 1) * 2
+
+
+TEXTS = {
+    "csv, cut above": "20260130181857,10.0.0.1,429\n" + CSV.format(port=1, id=3, end="2.0", size=MANY[0], rate=MANY[1]),
+    "csv, two": "".join(CSV.format(port=p, id=p, end="2.0", size=MANY[0], rate=MANY[1]) for p in (3, 4)),
+    "csv, wrong sum": "".join(
+        CSV.format(port=p, id=i, end="2.0", size=s, rate=r)
+        for p, i, s, r in ((3, 3, *MANY), (4, 4, *MANY), (0, -1, "50000000", "300000000"))
+    ),
+    "csv, wrong stream": "".join(
+        CSV.format(port=p, id=i, end="2.0", size=s, rate=r)
+        for p, i, s, r in ((3, 3, "25000000", "120000000"), (4, 4, *MANY), (0, -1, "50000000", "200000000"))
+    ),
+    "csv, wrong stream, a little": "".join(
+        CSV.format(port=p, id=i, end="2.0", size=s, rate=r)
+        for p, i, s, r in ((3, 3, "25000000", "114000000"), (4, 4, *MANY), (0, -1, "50000000", "200000000"))
+    ),
+    **{
+        f"server, {'; '.join(map(' '.join, tests))}": SERVED
+        + "".join(
+            ACCEPTED.format(n=n) + "".join(f"[  {n}] {r} sec  100 MBytes  {839 if r[-3] in '12' else 419} Mbits/sec\n" for r in rows)
+            for n, rows in zip((4, 5, 6), tests, strict=False)
+        ).replace("0.0-2.0 sec  100", "0.0-2.0 sec  200")
+        for tests in (
+            (("0.0-1.0", "1.0-2.0", "0.0-2.0"), ("0.0-1.0", "1.0-2.0", "0.0-2.0")),
+            (("0.0-1.0", "0.0-1.0"), ("0.0-1.0", "1.0-2.0", "0.0-2.0")),
+            (("0.0-2.0",), ("0.0-2.0",)),
+            (("0.0-1.0",), ("0.0-1.0", "1.0-2.0")),
+            (("0.0-1.0", "1.0-2.0"), ("0.0-1.0", "1.0-2.0", "0.0-2.0")),
+        )
+    },
+    **{
+        f"sockperf, {n} of {sent}, {len(points)} percentiles": SOCKPERF.format(
+            n=n, sent=sent, percentiles="".join(f"sockperf: ---> percentile {p} =   11.000\n" for p in points)
+        )
+        for n, sent in ((3, 4), (4, 4), (5, 5), (99, 101), (100, 101), (100_000, 100_000))
+        for points in (
+            ("50.000",),
+            ("99.000", "50.000", "25.000"),
+            ("99.50", "50.00"),
+            ("99.999", "99.990", "99.900", "99.000", "90.000", "75.000", "50.000", "25.000"),
+        )
+    },
+    **{
+        f"sockperf, {lines} lines lost at {at}": "\n".join(
+            row
+            for i, row in enumerate(SOCKPERF.format(n=50, sent=50, percentiles="").split("\n"))
+            if not at <= i < at + lines
+        )
+        for lines in (1, 2, 3)
+        for at in range(12)
+    },
+    **{
+        f"netperf, {note}, {titles}, {values}": NETPERF.format(note=note, titles=titles, values=values)
+        for note in ("", " : +/-2.500% @ 99% conf.", " : first burst 6", " : demo")
+        for titles, values in (
+            ("Throughput,Throughput Units,Confidence Iterations Run", "9412.10,10^6bits/s,1"),
+            ("Throughput,Throughput Units,Confidence Iterations Run", "9412.10,10^6bits/s,2"),
+            ("Throughput,Throughput Units,Transport MSS bytes", "9412.10,10^6bits/s,1448,7"),
+            ("Throughput,Throughput Units,Unknown title", "9412.10,10^6bits/s,1448,7"),
+            ("Throughput,Throughput Units,Latency of what", "9412.10,10^6bits/s,1448"),
+            ("Throughput,Throughput Units", "9412.10,Trans/s"),
+            ("Mean Latency Microseconds,Throughput,Throughput Units", "12.5,9412.10,10^6bits/s"),
+        )
+    },
+    **{
+        f"netperf, keys {names}": "MIGRATED TCP REQUEST/RESPONSE TEST from a () port 0 AF_INET to 10.0.0.2 () port 0\n"
+        + "".join(f"{name}={value}\n" for name, value in pairs)
+        for names, pairs in {
+            "rate": [("THROUGHPUT", "80000.00"), ("THROUGHPUT_UNITS", "Trans/s"), ("MEAN_LATENCY", "12.40")],
+            "wrong rate": [("THROUGHPUT", "30000.00"), ("THROUGHPUT_UNITS", "Trans/s"), ("MEAN_LATENCY", "12.40")],
+            "too high": [("THROUGHPUT", "99000.00"), ("THROUGHPUT_UNITS", "Trans/s"), ("MEAN_LATENCY", "12.40")],
+            "max": [("THROUGHPUT", "80000.00"), ("THROUGHPUT_UNITS", "Trans/s"), ("MAX_LATENCY", "1"), ("P99_LATENCY", "1")],
+            "max 0": [("TRANSACTION_RATE", "80000.000"), ("MAX_LATENCY", "0"), ("MEAN_LATENCY", "0.5")],
+            "order": [("TRANSACTION_RATE", "80000.000"), ("P50_LATENCY", "9"), ("P90_LATENCY", "8")],
+            "twice": [("TRANSACTION_RATE", "80000.000")] * 2 + [("MEAN_LATENCY", "12.40")],
+            "blocks": [("TRANSACTION_RATE", "80000.000"), ("MEAN_LATENCY", "12.40"), ("TRANSACTION_RATE", "80001.000")],
+            "unmeasured": [("TRANSACTION_RATE", "-1"), ("MEAN_LATENCY", "-1")],
+        }.items()
+    },
+    **{
+        f"lagscope, {one}, {two}, {rest[:12]!r}": LAGSCOPE.format(one=one, two=two, rest=rest)
+        for one, two in (("10:00:00", "10:00:05"), ("23:59:59", "00:00:04"), ("22:59:59", "00:00:04"), ("10:00:05", "10:00:00"))
+        for rest in (
+            "",
+            "Dumping latency frequency table\n",
+            "     50%         39\n",
+            "Percentile       Latency(us)\n     50%         39\n     75%         38\n",
+            "Percentile       Latency(us)\n     50%         39\n     75%         44",
+            "Percentile       Latency(us)\n     50%         34\n",
+            "Percentile       Latency(us)\n     50%         35\n     99%         97\n     99.9%         98\n",
+            "Interval(usec)\t Frequency\n  47\t 60\n  48\t 40\n",
+            "Interval(usec)\t Frequency\n  47\t 60\n  48\t 41\n",
+            "Interval(usec)\t Frequency\n  47\t 60\n  49\t 40\n",
+        )
+    },
+    **{
+        f"lagscope, pings {rows!r}": "Index, Latency(us)\n" + rows
+        for rows in ("0, 10\n1, 11\n\n", "0, 10\n1, 11\n", "0, 10\n1, 11", "0, 10\n2, 11\n\n", "\n", "0, 10\nx\n\n")
+    },
+    **{f"uperf, {t}": uperf_rows(*t) for t in ((0, 1000, 2000), (0, 1000, 2000, 3000, 6000), (0, 500, 2000), (0, 0, 10))},
+    **{f"uperf, gap of {g}": uperf_rows(*range(0, 4000, 1000), 3000 + g) for g in (1900, 2200, 2600, 3500)},
+    **{
+        f"qperf, {lines}": f"{test}:\n" + "".join(f"    {line}\n" for line in lines)
+        for test, lines in (
+            ("udp_bw", ("send_bw         =  100 MB/sec", "recv_bw         =  100 MB/sec", "send_msgs       =  100",
+                        "recv_msgs       =  111")),
+            ("udp_bw", ("send_bw         =  100 MB/sec", "recv_bw         =  100 MB/sec", "send_msgs       =  100",
+                        "recv_msgs       =  109")),
+            ("udp_bw", ("send_bw  =  100 MB/sec", "recv_bw  =  111 MB/sec")),
+            ("udp_bw", ("send_bw  =  100 MB/sec", "recv_bw  =  0 bytes/sec")),
+            ("udp_bw", ("send_bw  =  100 MB/sec",)),
+            ("udp_bw", ("bw\t=\t100 MB/sec", "msg_rate\t=\t1 K/sec")),
+            ("tcp_bw", ("bw = 100 MB/sec", "msg_rate = 1 K/sec")),
+            ("tcp_bw", ("bw              =  100 MB/sec", "msg_rate        =  1 K/sec", "loc_cpus_used   =  50 % cpus")),
+            ("tcp_bw", ("bw              =  100 MB/sec", "send_cpus_used  =  50 % cpus", "rem_cpus_used   =  50 % cpus")),
+            ("tcp_lat", ("latency  =  10 us", "bw       =  100 MB/sec")),
+            ("tcp_lat", ("latency  =  10 us", "bw  =  100 MB/sec")),
+            ("tcp_lat", ("latency   =  10 us", "msg_rate  =  91 K/sec")),
+            ("tcp_lat", ("latency   =  10 us", "msg_rate  =  89 K/sec")),
+            ("tcp_lat", ("latency   =  10 us", "msg_rate  =  111 K/sec")),
+            ("tcp_lat", ("latency       =  10 us", "send_cpus_used  =  50 % cpus")),
+            ("tcp_lat", ("qperf: interrupted",)),
+            ("tcp_lat", ("the test was terminated",)),
+            ("tcp_lat", ("nothing of note",)),
+            ("tcp_lat", ("latency  =  0 us",)),
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_read_of_a_text_at_the_edge_of_a_rule(name: str) -> None:
+    runs = read(TEXTS[name])
+    assert all(
+        (run.status == "ok") == bool(run.metrics) and (run.error is None) == (run.status == "ok") for run in runs
+    )
+
+
+@pytest.mark.parametrize(("indent", "encoding"), [("", "utf-8"), (" ", "utf-8"), ("  ", "utf-16"), ("\t", "utf-16-be")])
+@pytest.mark.parametrize("log", ["iperf2/gen-tcp.txt", "lagscope/gen-hist.txt", "ntttcp/linux-gen-recv.xml"])
+def test_a_log_that_is_indented_printed_twice_and_has_bytes_that_are_no_text(
+    log: str, indent: str, encoding: str
+) -> None:
+    text = "".join(indent + line for line in (LOGS / log).read_text().splitlines(keepends=True))
+    bad = {"utf-8": b"\xff", "utf-16": b"\x00\xd8", "utf-16-be": b"\xd8\x00"}[encoding]
+    for copies in (1, 2, 3):
+        data = (text * copies).encode(encoding)
+        assert {run.status for run in read(data)} == {"ok"}
+        assert {run.status for run in read(data + bad + "\n".encode(encoding)[-2:])} <= {"ok"}
+
+
+STAMPS = "2024-05-01T12:00:00Z", "2024-05-01 12:00:00,5", "Wed May  1 12:00:00 UTC 2024", "Wed May  1 12:00:00 GMT 2024"
+STAMPS += "Wed May  1 12:00:00 CEST 2024", "Wed May  1 12:00:00 2024", "1714564800.5", "2024-13-01T12:00:00Z"
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+@pytest.mark.parametrize("shape", ["{t} {line}", "[{t}] {line}", "{line}  -- {t}", "a | {t} {line}", "{t}{line}"])
+def test_the_time_of_a_run_is_that_before_or_after_its_lines(stamp: str, shape: str) -> None:
+    lines = [*(TAIL + CLIENT).splitlines(), *(CLIENT + TAIL).splitlines()]
+    for least in (0, 2, 3, len(lines) // 3):  # the first lines have no time
+        text = "\n".join(shape.format(t=stamp, line=line) if i >= least else line for i, line in enumerate(lines))
+        assert read(text + "\n") is not None
+
+
+@pytest.mark.parametrize("commas", [0, 1, 2, 3])
+@pytest.mark.parametrize("points", [0, 1, 2, 5])
+def test_decimal_commas_are_points_if_nearly_all_are(commas: int, points: int) -> None:
+    row = TAIL + CLIENT
+    text = CLIENT + TAIL.replace(".", ",") * (commas > 0) + "x 1,5\n" * commas + "y 1.5\n" * points + row[:0]
+    assert len(read(text)) <= 2
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_row_of_iperf2_that_is_cut_anywhere(head: str) -> None:
+    serving = head.startswith(("Reads", "Jitter", "Burst", "Latency"))
+    top = SERVED + ACCEPTED.format(n=3) if serving else CLIENT + TAIL.partition("\n")[0] + "\n"
+    top += f"[ ID] Interval       Transfer     Bandwidth       {head}\n"
+    for end in (HEADS[head], "0.022 ms    0/  426 (0%) -/-/-/- ms 426 pps", "12=1:0:0:0:0:0:0:0", "15625/0   3"):
+        for cut in sorted({*range(0, len(end), 4), len(end)}):
+            assert len(read(f"{top}[  3] 0.0000-2.0213 sec  244 MBytes  1.01 Gbits/sec  {end[:cut]}\n")) == 1
+
+
+SUMS_ONLY = "".join(
+    f"[SUM-2] 0.0000-{t} sec  {s} MBytes  315 Mbits/sec\n" for t, s in (("1.0000", 37.5), ("2.0003", 75.2))
+)
+
+
+@pytest.mark.parametrize("connections", [0, 1, 2])
+def test_rows_of_the_sum_alone(connections: int) -> None:
+    ends = "".join(
+        f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n" for n in range(connections)
+    )
+    (run,) = read(CLIENT + ends + SUMS_ONLY.replace("0.0000-2", "0.0000-2"))
+    assert (run.status == "ok") == (connections != 1)
+
+
+@pytest.mark.parametrize("log", ["made-csv-udp-client-report.csv", "gen-csv-udp-client.csv", "csv-P2-intervals.csv"])
+def test_a_row_of_csv_with_another_end(log: str) -> None:
+    lines = (LOGS / "iperf2" / log).read_text().splitlines()
+    for at in {0, len(lines) - 1}:
+        for field in range(7):
+            values = lines[at].split(",")
+            for other in (values[field] + "1", "9", values[field][:-1]):
+                row = ",".join([*values[:field], other, *values[field + 1 :]])
+                assert read("\n".join([*lines[:at], row, *lines[at + 1 :], ""])) is not None
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "gen-dual-server.txt",
+        "gen-dual-client.txt",
+        "made-dual-2.0-client.txt",
+        "gen-tcp-e-server.txt",
+        "gen-reverse-e.txt",
+    ],
+)
+def test_a_log_of_iperf2_whose_lines_have_other_names(log: str) -> None:
+    text = (LOGS / "iperf2" / log).read_text()
+    names = dict.fromkeys(re.findall(r"\[ *(\*?\d+)\]", text))
+    for name in names:
+        for other in ("*" + name.removeprefix("*"), "SUM", "9"):
+            assert read(re.sub(rf"\[ *{re.escape(name)}\]", f"[{other}]", text)) is not None
+            assert read(re.sub(rf"\[ *{re.escape(name)}\]", f"[{other}]", text, count=1)) is not None
+    for old, new in (("5001", "5002"), ("connected with", "connected to"), ("127.0.0.1", "10.0.0.9"), ("-----", "")):
+        for count in (0, 1):
+            assert read(text.replace(old, new, count or -1)) is not None
+
+
+IPERF3_TEXTS = [p.name for p in sorted((LOGS / "iperf3").glob("*.txt")) if p.stat().st_size < 4000]
+
+
+@pytest.mark.parametrize("log", IPERF3_TEXTS)
+def test_a_text_of_iperf3_without_some_of_its_lines(log: str) -> None:
+    """Its head, its banner, its rules, its sums; or once more below itself, with and without its head."""
+    text = (LOGS / "iperf3" / log).read_text()
+    lines = text.splitlines(keepends=True)
+    for words in (
+        "Connecting",
+        "Accepted",
+        "local",
+        "[ ID]",
+        "- - -",
+        "---",
+        "SUM",
+        "receiver",
+        "sender",
+        "iperf 3",
+        "Done",
+        "listening",
+    ):
+        without = "".join(line for line in lines if words not in line)
+        for other in (without, text + without, without + text):
+            assert read(other) is not None
+    for old, new in (
+        ("[SUM]", "[SUN]"),
+        ("receiver", "receive"),
+        ("(omitted)", ""),
+        ("Bitrate", "Bandwidth"),
+        ("ms  ", "ms 1"),
+    ):
+        assert read(text.replace(old, new)) is not None
+
+
+IPERF3_DOCUMENTS = [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if p.stat().st_size < 6000 and "expected" not in p.name]
+
+
+@pytest.mark.parametrize("log", IPERF3_DOCUMENTS)
+def test_a_document_of_iperf3_without_some_of_its_keys(log: str) -> None:
+    text = (LOGS / "iperf3" / log).read_text()
+    keys = dict.fromkeys(re.findall(r'"(\w+)"\s*:', text))
+    for key in keys:
+        renamed = text.replace(f'"{key}"', f'"{key}x"')
+        assert all(run.status != "ok" or run.metrics for run in read(renamed))
