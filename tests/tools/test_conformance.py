@@ -131,7 +131,7 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
     both = re.search(r"--bidir|-d |-r |--full-duplex", command)
     if (rtt := m.get("rtt_loaded_us")) and "rtt_us" in truth and "-t 2" in command and not both:
         low, high = truth["rtt_us"]
-        if not 0.7 * low <= rtt <= 1.8 * high:
+        if not 0.9 * low <= rtt <= 1.8 * high:
             found.append(f"rtt_loaded_us {rtt}, and ss says {low} to {high}")
     one_by_one = ("ping-pong" in command or "_lat" in command) and "burst" not in command and "K " not in command
     for name, trips in (("latency_oneway_us", 2), ("rtt_us", 1)):

@@ -16,6 +16,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
+from netperf_lib.tools import reading
 from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -834,3 +835,8 @@ def test_a_document_of_iperf3_without_some_of_its_keys(log: str) -> None:
     for key in keys:
         renamed = text.replace(f'"{key}"', f'"{key}x"')
         assert all(run.status != "ok" or run.metrics for run in read(renamed))
+
+
+def test_the_largest_text_is_that_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/logs.md").read_text("utf-8")
+    assert f"above {reading.LARGEST / 2**20:.0f} MiB" in page
