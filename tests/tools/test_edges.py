@@ -293,7 +293,12 @@ def test_a_line_more_in_the_text_of_iperf3(line: str, warned: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "log", [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if "_bidir_reverse" in p.read_text() and "expected" not in p.name]
+    "log",
+    [
+        p.name
+        for p in sorted((LOGS / "iperf3").glob("*.json"))
+        if "_bidir_reverse" in p.read_text() and "expected" not in p.name
+    ],
 )
 def test_both_ways_under_one_name_as_some_versions_print_them(log: str) -> None:
     text = (LOGS / "iperf3" / log).read_text()
@@ -825,7 +830,9 @@ def test_a_text_of_iperf3_without_some_of_its_lines(log: str) -> None:
         assert read(text.replace(old, new)) is not None
 
 
-IPERF3_DOCUMENTS = [p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if p.stat().st_size < 6000 and "expected" not in p.name]
+IPERF3_DOCUMENTS = [
+    p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if p.stat().st_size < 6000 and "expected" not in p.name
+]
 
 
 @pytest.mark.parametrize("log", IPERF3_DOCUMENTS)
@@ -840,3 +847,10 @@ def test_a_document_of_iperf3_without_some_of_its_keys(log: str) -> None:
 def test_the_largest_text_is_that_of_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/logs.md").read_text("utf-8")
     assert f"above {reading.LARGEST / 2**20:.0f} MiB" in page
+
+
+@pytest.mark.parametrize("log", ["gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv"])
+def test_a_statistic_of_sockperf_that_its_packets_contradict(log: str) -> None:
+    text = (LOGS / "sockperf" / log).read_text()
+    for figure in re.findall(r"(?:observation|percentile [\d.]+|avg-\w+|usec|RunTime|std-dev) ?=? *(\d+\.\d{3})", text):
+        assert "ok" not in statuses(text.replace(figure, f"{float(figure) + 0.5:.3f}", 1)) or "RunTime" in text

@@ -219,9 +219,8 @@ def _take(log: _Log, entry: Row) -> None:
         return
     if role and "packets" in details:  # UDP prints it with the loss
         log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {entry.text.strip()!r}"))
-    if role or log.finished or "packets" in details:
-        log.details[entry.index] = details
     if role or log.finished:
+        log.details[entry.index] = details
         if not role and ("lost" not in details or not log.old):
             log.damaged(f"a row of the result does not say whose it is: {entry.text.strip()!r}")
             return
