@@ -181,7 +181,7 @@ def to_bytes(value: float, prefix: str) -> float:
 
 def to_bps(value: float, prefix: str, per: Literal["bit", "byte"]) -> float:
     """Convert a rate to bits per second; prefixes as in `to_bytes`."""
-    return to_bytes(value, prefix) * (8 if per == "byte" else 1)
+    return to_bytes(value, prefix) * {"bit": 1, "byte": 8}[per]
 
 
 WRITTEN: dict[str, tuple[tuple[str, float], ...]] = {

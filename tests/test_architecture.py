@@ -159,7 +159,7 @@ PROTOCOLS = {
 DOUBLED = set(
     """
     AGAIN_S ALIKE ALPHA CONNECT_S DEFAULT ENDS ERROR FAR Finding HOME LONG Labels Level METRICS MOST ORDER
-    OTHERS PLACES Pair Placement Result SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS alternatives
+    OTHERS PLACES Pair Placement Result SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS
     check clean collect conditions describe dry_run examine headline in_words joined leftovers levels log main
     observe overview parse preflight read read_text source start text write
     """.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -89,9 +90,14 @@ def add_cpu_costs(metrics: dict[str, float] | dict[str, float | None]) -> None:
             metrics[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
 
 
+def line_start(text: str, at: int) -> int:
+    """Return the offset where the line of an offset begins."""
+    return text.rfind("\n", 0, at) + 1
+
+
 def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
     """Return the offset of the line above the one at `at` if it matches, else `at`."""
-    above = text.rfind("\n", 0, max(at - 1, 0)) + 1
+    above = line_start(text, at - 1)
     return above if pattern.match(text, above, at) else at
 
 
@@ -114,7 +120,8 @@ class Figure:
     @classmethod
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
-        return cls(float(text) * factor, 0.5 * 10.0 ** -len(text.partition(".")[2]) * factor)
+        mantissa, _, power = text.partition("e")
+        return cls(float(text) * factor, 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor)
 
     def __mul__(self, other: Figure | float) -> Figure:
         b = other if isinstance(other, Figure) else Figure(other)
@@ -123,7 +130,7 @@ class Figure:
     def __truediv__(self, other: Figure | float) -> Figure:
         b = other if isinstance(other, Figure) else Figure(other)
         if abs(b.value) <= b.half:
-            return Figure(0.0, float("inf"))
+            return Figure(self.value, math.inf)
         share = self.value / b.value
         return Figure(share, (self.half + abs(share) * b.half) / (abs(b.value) - b.half))
 

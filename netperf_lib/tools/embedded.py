@@ -37,10 +37,9 @@ def embedded(text: str) -> list[tuple[int, str]]:
 
 def _logs(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        own = {*as_dict(value.get("start")), *as_dict(value.get("end"))}
-        if own & {"connected", "version", "sum", "sum_sent", "sum_received"}:
-            # foreign keys go to the end: a document that begins with its own keys is not searched for logs
-            yield json.dumps({k: value[k] for k in ("start", "intervals", "end") if k in value} | value)
+        if as_dict(value.get("start")) or as_dict(value.get("end")):
+            # it begins with a key of its own: a document that begins with another one is searched for logs
+            yield json.dumps({"start": None} | value)
             return
         for key, inner in value.items():
             if not key.endswith("_lines"):  # Ansible keeps the output of a command as a string, and again as lines
@@ -48,5 +47,5 @@ def _logs(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _logs(inner)
-    elif isinstance(value, str) and ("\n" in value or value.lstrip().startswith("{")):
+    elif isinstance(value, str):
         yield value

@@ -6,12 +6,13 @@ throughput twice, as a rate and as bytes over time. If the two differ by more th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..metrics import to_bps, to_bytes
-from .draft import Contradictory, Damaged, interval_columns
+from .draft import Contradictory, Damaged, Figure, interval_columns
 from .parsed import Columns
 
 _ROW = re.compile(  # the figures may be missing: a row without them is damaged, not some other line
@@ -51,14 +52,14 @@ class Row:
     role: str | None
     start_s: float
     end_s: float
-    size_bytes: float
-    rate_bps: float
+    size: Figure
+    """Bytes."""
+    rate: Figure
+    """Bits per second."""
     rest: str
     """The text after the rate."""
-    tolerance: float
-    """Relative rounding error of rate, bytes and times together."""
     text: str
-    index: int = 0
+    index: int
     """Line number in its log, from 0."""
 
     @property
@@ -66,55 +67,42 @@ class Row:
         """Duration of the row in seconds."""
         return self.end_s - self.start_s
 
+    @property
+    def size_bytes(self) -> float:
+        """Bytes."""
+        return self.size.value
 
-def _half_ulp(number: str) -> float:
-    point = number.find(".")
-    if point < 0:
-        return 0.5
-    end = number.find("e", point) if "e" in number else len(number)
-    return 0.5 * 10.0 ** (point + 1 - end)
+    @property
+    def rate_bps(self) -> float:
+        """Bits per second."""
+        return self.rate.value
 
 
-def row(line: str, index: int = 0) -> Row | None:
+def row(line: str, index: int) -> Row | None:
     """Read a row; None if the line is not a row. `Damaged` if it is cut, in unknown units, or contradicts itself."""
-    if "sec" not in line and "Bytes" not in line:
-        return None  # two traces at most
+    if "sec" not in line:
+        return None
     m = _ROW.search(line)
     if m is None or m[5] is None:
         # One damaged byte breaks one or two traces of a row; the others still show that there was a row.
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
-    if m.start() > 3 and _TORN.search(line, 0, m.start()):
+    if _TORN.search(line[: m.start()]):
         raise Damaged(f"a row is cut short before another one: {line.strip()!r}")
     stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
-    size, rate, start, end = float(amount), float(speed), float(begins), float(ends)
-    length = end - start
-    factor, rate_factor = BYTES[amount_prefix], _BITS_S[per, speed_prefix]
-    size_bytes, rate_bps = size * factor, rate * rate_factor
-    tolerance = 0.0
-    if length < 0:
+    size, rate = Figure.printed(amount, BYTES[amount_prefix]), Figure.printed(speed, _BITS_S[per, speed_prefix])
+    start, end = Figure.printed(begins), Figure.printed(ends)
+    length = Figure(end.value - start.value, end.half + start.half)
+    if length.value < 0:
         raise Damaged(f"a row ends before it starts: {line.strip()!r}")
-    if length > 0 and (size or rate):
-        half_size, half_rate = _half_ulp(amount), _half_ulp(speed)
-        if size:
-            tolerance += half_size / size
-        if rate:
-            tolerance += half_rate / rate
-        clock = (_half_ulp(begins) + _half_ulp(ends)) / length
-        if clock < 0.5:
-            moved_bps = size_bytes * 8 / length
-            if size and rate:
-                slack = 1.02 * (tolerance + clock) * max(rate_bps, moved_bps)
-            else:
-                smallest = half_size * (factor if size else 1) * 8 / length
-                slack = 1.05 * max(smallest, half_rate * rate_factor)
-            if abs(moved_bps - rate_bps) > slack:
-                raise Contradictory(f"the bytes of a row contradict its rate: {line.strip()!r}")
-            if size and not rate:
-                rate_bps = moved_bps  # too slow for the unit that was asked for (-f)
-        tolerance += clock
-    return Row(stream, role, start, end, size_bytes, rate_bps, rest, tolerance, line, index)
+    if length.value and (size.value or rate.value):
+        moved = size * 8 / length
+        if not moved.agrees(rate, 0):
+            raise Contradictory(f"the bytes of a row contradict its rate: {line.strip()!r}")
+        if not rate.value:
+            rate = moved  # too slow for the unit that was asked for (-f)
+    return Row(stream, role, start.value, end.value, size, rate, rest, line, index)
 
 
 @dataclass(slots=True)
@@ -155,12 +143,12 @@ def stream_number(name: str) -> int:
     return int(digits[0]) if digits else 0
 
 
+def is_share(percent: float, lost: int, total: int) -> bool:
+    """Return whether a printed loss, of two digits or to a thousandth, is that of the counts."""
+    return math.isclose(percent, 100 * lost / total, rel_tol=0.06, abs_tol=1e-3)
+
+
 def counter(text: str) -> int | None:
     """Read a 32-bit counter; None if it is negative or wrapped around, which means that it was never set."""
     value = int(text)
     return value if 0 <= value < 2**31 else None
-
-
-def consistent(total: float, parts: Sequence[float], tolerance: float) -> bool:
-    """Return whether a sum agrees with its parts within their rounding."""
-    return abs(total - sum(parts)) <= tolerance * max(total, sum(parts))

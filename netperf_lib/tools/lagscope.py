@@ -61,7 +61,7 @@ def read(text: str) -> list[ParsedRun]:
 
 def _goes_back(text: str) -> bool:
     """Return whether the times of the lines go backwards, except at midnight."""
-    return any(b < a and (a[0], b[0]) != ("23", "00") for a, b in pairwise(_TIME.findall(text)))
+    return any(b < a and a[0] != "23" for a, b in pairwise(_TIME.findall(text)))
 
 
 def _statistics(run: Draft, text: str, *, command: bool, mixed: bool) -> None:

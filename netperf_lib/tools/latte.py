@@ -17,7 +17,6 @@ MARKS = ("SendMethod",)
 
 _START = re.compile(r"^[ \t>]*Protocol[ \t]+\w+[ \t]*\n[ \t>]*SendMethod[ \t]", re.MULTILINE)
 _LINE = re.compile(r"[ \t>]*([A-Z][\w()/%]*)[ \t]+(\S+)(?:[ \t]+\(\S+/iteration\))?[ \t]*")
-_LAST = "Interrupt/sec"
 
 
 def sightings(text: str) -> Iterator[int]:
@@ -32,11 +31,9 @@ def read(text: str) -> list[ParsedRun]:
 
 def _fill(run: Draft, text: str) -> None:
     fields: dict[str, str] = {}
-    for row in text.split("\n")[:40]:
-        if (m := _LINE.fullmatch(row)) and m[1] not in fields:
-            fields[m[1]] = m[2]
-        if m and m[1] == _LAST:
-            break
+    for row in text.split("\n"):
+        if m := _LINE.fullmatch(row):
+            fields.setdefault(m[1], m[2])
     latency = fields.get("Latency(usec)", "missing: the log ends before its result")
     if not re.fullmatch(r"\d+\.\d\d", latency):
         raise Damaged(f"'Latency(usec)' is not a latency with two decimals: {latency}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
+from ..metrics import to_bps
 from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, interval_columns
 from .parsed import ParsedRun, Percentile
 
@@ -36,7 +37,7 @@ _COMMAND = re.compile(r"^.*\bnetperf (?P<options>-.*)$", re.MULTILINE)
 _TESTS = {"RR": "REQUEST/RESPONSE", "CRR": "Connect/Request/Response", "CC": "Connect/Close"}
 """Name of a test on a command line to its name in a banner, if they differ."""
 _FACTORS = {"10^3bits": 1e3, "10^6bits": 1e6, "10^9bits": 1e9}
-_FACTORS |= {"Bytes": 8.0, "KBytes": 8.0 * 2**10, "MBytes": 8.0 * 2**20, "GBytes": 8.0 * 2**30}
+_FACTORS |= {f"{p}Bytes": to_bps(1, p and f"{p}i", "byte") for p in ("", "K", "M", "G")}
 _UNIT = re.compile(r"(10\^[369]bits|[KMG]?Bytes|Trans)/s(?:ec)?")
 _TITLES = {
     f"{title} Latency Microseconds": f"{key}_LATENCY"
@@ -66,8 +67,6 @@ _LATENCIES = {"rtt_us": "MEAN", "rtt_stdev_us": "STDDEV"} | {
     f"rtt_{key.lower()}_us": key for key in ("MIN", "P50", "P90", "P99", "MAX")
 }
 """Mean and deviation, then the others in ascending order."""
-_MOST_TITLE_LINES = 8
-"""Column titles never take more lines than this, empty ones included."""
 
 
 # --- where runs are ---------------------------------------------------------------------------------------------------
@@ -94,7 +93,7 @@ def sightings(text: str) -> Iterator[int]:
 def _keyed_blocks(text: str) -> Iterator[int]:
     """Yield the offsets of blocks of ``NAME=value`` lines; a block ends at other lines, or when a name is repeated."""
     groups: list[list[tuple[int, set[str]]]] = []  # each of blocks that follow each other
-    end = -1
+    end: int | None = None
     for m in _KEY.finditer(text):
         if m.start() != end:
             groups.append([])
@@ -152,8 +151,9 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
     test = run.test or ""
     if m := re.match(r"TCP|UDP|SCTP", test):
         run.parameters["protocol"] = m[0].lower()
-    run.parameters["direction"] = "reverse" if "MAERTS" in test else None
-    _interim(run, text, "reverse" if "MAERTS" in test else "forward")
+    reverse = "MAERTS" in test
+    run.parameters["direction"] = "reverse" if reverse else None
+    _interim(run, text, "reverse" if reverse else "forward")
     result = _result(run, body)
     if rest := result.pop("further", ""):
         further.append(text[: len(text) - len(body)] + rest)
@@ -221,9 +221,9 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     if cut and row == len(lines) - 1 and len(values) == len(titles):
         run.warnings.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
         values.pop()
-    decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # decimal commas
     surplus = len(values) - len(titles)
-    if decimals or not 0 <= surplus <= 1 or (surplus and not set(titles) <= _KNOWN_TITLES):
+    # a comma in the only value is a decimal one
+    if not 0 <= surplus <= 1 or (surplus and (len(titles) == 1 or not set(titles) <= _KNOWN_TITLES)):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if broken := [t for t in titles if t not in _KNOWN_TITLES and _PART_OF_A_TITLE.search(t)]:
         run.warnings.append(f"unknown or damaged titles: {', '.join(map(repr, broken))}")
@@ -238,7 +238,7 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
 def _columns(lines: list[str]) -> dict[str, str]:
     """Read text columns; a title takes several lines, above its value."""
     row = _first_row(lines, r"[ \t]")
-    if not 0 < row <= _MOST_TITLE_LINES:
+    if not row:
         return {}
     starts = [m.start() for m in re.finditer(r"\S+", lines[0])]
     spans = list(zip(starts, [*starts[1:], None], strict=True))
@@ -261,14 +261,14 @@ _CLASSIC = {
 
 def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     """Read the table of a classic test: the row of numbers under the line of units."""
-    rows = [line.strip(" \t>").split() for line in lines[at + 1 :] if line.strip()]
+    rows = [line.split() for line in lines[at + 1 :] if line.strip()]
     if not rows or not rows[0] or not rows[0][0][0].isdigit():
         return {}
     printed = " ".join(rows[0])
     numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row) for row in rows]
     if not numeric[0]:
         raise Damaged(f"not readable: {printed!r}")
-    units = lines[at].strip(" \t>").replace("Bytes  /s", "Bytes/s").split()
+    units = lines[at].replace("Bytes  /s", "Bytes/s").split()
     unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
     kind = "answered" if _is_answered(test) else "datagrams" if _sends_datagrams(test) else "stream"
     by_bits = kind == "answered" and "per sec" not in lines[at]  # -f
@@ -302,7 +302,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
         result |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
         size, seconds = float(result["message"]), Figure.printed(result["ELAPSED_TIME"])
         for packets, moved in ((result["packets"], result[rate]), (rows[1][2], rows[1][3])):
-            if not (_bps(moved, unit, digits) * seconds).agrees(Figure(float(packets) * size * 8, size * 8), 0.02):
+            if not (_bps(moved, unit, digits) * seconds / 8).agrees(Figure(float(packets) * size, size), 0.02):
                 raise Damaged(f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}")
     if kind == "answered":
         _round_trips(result, lines, by_bits=by_bits)
@@ -340,8 +340,7 @@ def _bps(number: str, unit: str, digits: str = r"\d\d?") -> Figure:
     m = _UNIT.fullmatch(unit)
     if not m or m[1] == "Trans" or not re.fullmatch(rf"\d+\.{digits}", number):
         raise Damaged(f"unknown unit {unit!r} or damaged number {number!r}")
-    figure = Figure.printed(number, _FACTORS[m[1]])
-    return Figure(round(figure.value, 3), figure.half)
+    return Figure.printed(number, _FACTORS[m[1]])
 
 
 def _number(text: str | None) -> float | None:
@@ -350,9 +349,9 @@ def _number(text: str | None) -> float | None:
 
 
 def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
-    def value(key: str, factor: float = 1.0) -> float | None:
+    def value(key: str, divisor: float = 1.0) -> float | None:
         number = _number(result.get(key))
-        return None if number is None else round(number * factor, 7)
+        return None if number is None else number / divisor
 
     def count(key: str) -> int | None:
         return None if (number := value(key)) is None else int(number)
@@ -363,8 +362,8 @@ def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
         "duration_measured_s": value("ELAPSED_TIME"),
         "retransmits_count": count("LOCAL_TRANSPORT_RETRANS"),
         "packets_count": count("packets"),
-        "cpu_client_ratio": value("LOCAL_CPU_UTIL", 0.01),
-        "cpu_server_ratio": value("REMOTE_CPU_UTIL", 0.01),
+        "cpu_client_ratio": value("LOCAL_CPU_UTIL", 100),
+        "cpu_server_ratio": value("REMOTE_CPU_UTIL", 100),
     }
     sent, received = count("packets"), count("received")
     if received is not None and sent:
@@ -434,5 +433,5 @@ def _interim(run: Draft, text: str, direction: str) -> None:
         [max(0.0, round(t - s - start, 3)) for _, _, s, t in rows],
         [round(t - start, 3) for _, _, _, t in rows],
         direction=direction,
-        throughput_bps=[round(n * _FACTORS[u], 3) for n, u, _, _ in rows],
+        throughput_bps=[n * _FACTORS[u] for n, u, _, _ in rows],
     )

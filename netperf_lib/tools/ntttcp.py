@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, or_above
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, line_start, or_above
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -34,7 +34,7 @@ _COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets of version lines or document starts; the command just before belongs to the run."""
     starts = (or_above(text, m.start(), _COMMAND) for m in _START.finditer(text))
-    totals = text.rfind("\n", 0, text.find(_TOTALS)) + 1 if _TOTALS in text else None
+    totals = line_start(text, text.find(_TOTALS)) if _TOTALS in text else None
     return first_or_starts(starts, totals)
 
 
@@ -56,7 +56,7 @@ def _fill(run: Draft, text: str) -> None:
         _linux(run, text)
 
 
-def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float = 0.0, **others: Any) -> None:
+def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float, **others: Any) -> None:
     """Store the totals under the names of the end that printed them; `cpu` in percent, other metrics by name."""
     if not size.value or not seconds.value or not bps.value:
         raise Damaged("nothing was transferred")
@@ -69,7 +69,7 @@ def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: fl
         "throughput_sent_bps" if sender else "throughput_bps": bps.value,
         "sent_bytes" if sender else "transferred_bytes": round(size.value),
         "duration_measured_s": seconds.value,
-        "cpu_client_ratio" if sender else "cpu_server_ratio": None if cpu is None else round(float(cpu) / 100, 7),
+        "cpu_client_ratio" if sender else "cpu_server_ratio": None if cpu is None else float(cpu) / 100,
         **others,
     }
 
@@ -80,11 +80,11 @@ def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: fl
 def _xml(text: str) -> dict[str, str]:
     """Flatten the totals of a document: ``name`` or ``name metric`` to text; ``role`` and ``version`` from its root."""
     name = text.lstrip()[1:8]
-    end = text.find(f"</{name}>")
-    if end < 0:
+    inside, last, _ = text.partition(f"</{name}>")
+    if not last:
         raise Damaged("the document ends before its last element")
     try:
-        root = ET.fromstring(text[: end + len(name) + 3].lstrip())  # noqa: S314 - it begins with its root
+        root = ET.fromstring(inside.lstrip() + last)  # noqa: S314 - it begins with its root
     except ET.ParseError as e:
         raise Damaged(f"the document is damaged: {e}") from None
     figures = {"role": root.tag, "version": root.get("version", "")}
@@ -95,7 +95,7 @@ def _xml(text: str) -> dict[str, str]:
     return figures
 
 
-_JSON_NAMES = {"totalBytes": "total_bytes", "realTime": "realtime", "runTime": "run_time", "recvSocketBuff": ""}
+_JSON_NAMES = {"totalBytes": "total_bytes", "realTime": "realtime", "runTime": "run_time"}
 
 
 def _json(text: str) -> dict[str, str]:
@@ -181,8 +181,6 @@ def _linux(run: Draft, text: str) -> None:
     for row in text[text.index(_TOTALS) :].split("\n")[1:-1]:  # a line without its end may be cut
         if m := _KEY.fullmatch(row):
             figures.setdefault(m[1], m[2])
-            if m[1] == "cpu busy (all)":
-                break
     values = {key: re.fullmatch(pattern, figures.get(key, "")) for key, pattern in _VALUES.items()}
     lost = [k for k, m in values.items() if not m and (k in figures or k not in ("retrans segs", "cpu busy (all)"))]
     seconds, size, rate, retransmits, cpu = values.values()

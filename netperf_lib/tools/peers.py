@@ -77,8 +77,6 @@ def _run(
 
 # -- flent -------------------------------------------------------------------------------------------------------------
 
-_PINGS = ("Ping (ms) avg", "Ping (ms) ICMP", "Ping (ms) UDP")
-
 
 def _flent(document: Mapping[str, Any]) -> ParsedRun:
     """Read one test: round trips before the traffic are idle ones, those until its end are under load."""
@@ -90,7 +88,7 @@ def _flent(document: Mapping[str, Any]) -> ParsedRun:
 
     up = values("TCP upload sum", "TCP upload", "TCP upload BE", "UDP upload")
     down = values("TCP download sum", "TCP download", "TCP download BE", "UDP download")
-    pings = values(*_PINGS, *(name for name in series if name.startswith("Ping (ms)")))
+    pings = values("Ping (ms) avg", *(name for name in series if name.startswith("Ping (ms)")))
     busy = sorted(i for row in (up, down) for i, v in enumerate(row) if v is not None)
     first, last = (busy[0], busy[-1]) if busy else (len(pings), -1)
     metrics = {
@@ -251,6 +249,6 @@ def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     return _run("k8s-netperf", profile, metrics, parameters, document.get("toolVersion"), *notes)
 
 
-FLENT = Peer("flent", ('"raw_values"', '"x_values"'), lambda documents: list(map(_flent, documents)))
+FLENT = Peer("flent", ('"x_values"',), lambda documents: list(map(_flent, documents)))
 PERFKIT = Peer("perfkit", ('"metric"', '"value"', '"run_uri"'), _perfkit)
 K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), lambda documents: list(map(_k8s, documents)))

@@ -139,7 +139,7 @@ _UNITS: dict[str, dict[str, float]] = {
 _ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "sec/GB"}
 """The units of ``-uu``, and the largest ones of times: only with these may a number be above 1000."""
 _KINDS = {
-    **dict.fromkeys(("latency", "time", "timeout", "real_time", "cpu_time"), "time"),
+    **dict.fromkeys(("latency", "time", "real_time"), "time"),
     **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
 } | {"bw": "band", "msg_rate": "rate", "cpus_used": "share", "cost": "cost", "msgs": "count"}
 _ENDS = re.compile(r"^(?:loc_|rem_)?(?:send_|recv_)?")
@@ -169,15 +169,15 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     words: list[str] = []  # lines without figures
     seen: set[str] = set()
     rank = 0
-    columns: set[int] = set()  # positions of the equals sign, which qperf aligns
+    columns: set[int | None] = set()  # positions of the equals sign, which qperf aligns
     widths: list[int] = []  # of the names, which are padded to the longest one
     rows = body.split("\n")
     for i, row in enumerate(rows):
         m = _LINE.fullmatch(row)
         if not m:
-            words += [row.strip()] if row.strip(" \t>") else []
+            words += [row.strip()] if row.strip() else []
             continue
-        key, value = m[1], m[2].rstrip(" \t")
+        key, value = m[1], m[2].rstrip()
         kind = _KINDS.get(_ENDS.sub("", key))
         if words and figures and kind:
             if key not in seen:
@@ -194,7 +194,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         seen.add(key)
         if kind:
             # two or more blanks, unless somebody removed them
-            columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
+            columns.add(row.index("=") if "  =" in row and "\t" not in row else None)
             widths.append(row.index("=") - row.index(key) - 2)
             try:
                 figures[key] = _figure(kind, value)
@@ -218,7 +218,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     _metrics(run, test, figures)
     if gone := _companions(test, seen):
         run.warnings.append(f"lines are missing: {', '.join(gone)}")
-    elif -1 not in columns and widths[-1] > max(map(len, seen)):
+    elif None not in columns and widths[-1] > max(map(len, seen)):
         run.warnings.append("lines are missing: the names are aligned with a longer one")
 
 

@@ -55,13 +55,7 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
     sources = [Voice(without_colours(data))] if tool else cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
-    runs = [_located(run, source, file) for source in sources for run in _runs(source.text, tool)]
-    settled = tool or any(run.status == "ok" or run.contradictory for run in runs)
-    if len(sources) == 1 and not settled:
-        for text, remark in repaired(sources[0].text):
-            again = [_located(run, Voice(text), file) for run in _runs(text)]
-            if any(run.status == "ok" for run in again):
-                return [replace(run, warnings=(*run.warnings, remark)) for run in again]
+    runs = sorted((run for source in sources for run in _of_source(source, file, tool)), key=lambda run: run.line)
     if not runs and tool:
         return parse(data, file=file)
     if not runs:
@@ -69,8 +63,18 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
             f"no run of a known tool in this text; pass the complete output of one of {', '.join(READERS)}",
             file=file,
         )
-    runs = _beside_others(runs)
-    return sorted(runs, key=lambda run: run.line) if len(sources) > 1 else runs
+    return _beside_others(runs)
+
+
+def _of_source(source: Voice, file: str | None, tool: str | None) -> list[ParsedRun]:
+    """Read the runs of one source; if none is usable, as it may have been before a terminal or a locale changed it."""
+    runs = [_located(run, source, file) for run in _runs(source.text, tool)]
+    if not tool and not any(run.status == "ok" or run.contradictory for run in runs):
+        for text, remark in repaired(source.text):
+            again = [_located(run, Voice(text), file) for run in _runs(text)]
+            if any(run.status == "ok" for run in again):
+                return [replace(run, warnings=(*run.warnings, remark)) for run in again]
+    return runs
 
 
 def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
@@ -86,7 +90,7 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
     """Set the position of a run in its file, and its start time if its lines have times."""
     stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
     times = started(stamp) if stamp else {}
-    if times and not {"started_utc", "started_local"} & run.parameters.keys():
+    if times and not any(name.startswith("started") for name in run.parameters):
         object.__setattr__(run, "parameters", dict(run.parameters) | times)
     object.__setattr__(run, "file", file)
     object.__setattr__(run, "line", source.place(run.line))

@@ -17,7 +17,7 @@ from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from .parsed import ParsedRun
 
 NAME = "uperf"
-MARKS = ("running profile:", "name:Txn", "Txn1 ", "Txn2 ")
+MARKS = ("running profile:", "Txn")
 
 _START = re.compile(r"^Starting \d+ (?:threads?|process\w*) running profile:(\S+) \.\.\.", re.MULTILINE)
 _ROW = re.compile(
@@ -148,7 +148,7 @@ def _raw_rows(run: Draft, raw: list[_Sample], statistics: _Moved | None) -> None
         "throughput_sent_bps": (last.size - first.size) * 8 / seconds,
         "sent_bytes": last.size - first.size,
         "transaction_rate_per_s": (last.operations - first.operations) / seconds,
-        "duration_measured_s": round(seconds, 6),
+        "duration_measured_s": seconds,
     }
     gaps = [b.time_s - a.time_s for a, b in spans]
     if max(gaps) > 2 * fmean(gaps) + 0.1:

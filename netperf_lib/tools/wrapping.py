@@ -40,7 +40,7 @@ _NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]
 """A host or container before each line."""
 _NO_NAMES = re.compile(r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE)
 _QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
-_ARROW = re.compile(r"(?<=[\w)])[ \t]*<(?:-{2,}|={2,}).*$", re.MULTILINE)
+_ARROW = re.compile(r"<(?<=[\w) \t]<)(?:--|==).*$", re.MULTILINE)
 """``9.42 Gbits/sec  <--* too slow``: an annotation on a web page."""
 _ITEM = re.compile(r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE)
 """An item of a list, as Ansible prints lines."""
@@ -97,10 +97,8 @@ def without_colours(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Remove quote marks of mails, arrows of web pages, and indentation."""
-    if "\n>" in text or "\n >" in text or text.startswith((">", " >")):
-        text = _QUOTE.sub("", text)
-    if "<--" in text or "<==" in text:
-        text = _ARROW.sub("", text)
+    text = _QUOTE.sub("", text) if ">" in text else text
+    text = _ARROW.sub("", text) if "<" in text else text
     return textwrap.dedent(text) if text[:1].isspace() else text
 
 
@@ -139,12 +137,9 @@ def _count_lines(text: str) -> int:
 
 
 def _sampled(pattern: re.Pattern[str], text: str) -> bool:
-    """Return whether the pattern matches one of some lines: the first ones, and others from all over the text."""
-    starts = [0]
-    for _ in range(2):
-        starts.append(text.find("\n", starts[-1]) + 1)
-    starts += [text.find("\n", part * len(text) // 8) + 1 for part in range(1, 8)]
-    return any(pattern.match(text, start) for start in starts)
+    """Return whether the pattern matches one of some lines: the first, and others from all over the text."""
+    starts = [text.find("\n", part * len(text) // 8) + 1 for part in range(8)]
+    return any(pattern.match(text, start) for start in [0, *starts])
 
 
 def _without_times(text: str, stamps: dict[int, str]) -> str:
@@ -175,14 +170,9 @@ def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
         return
     rows = text.split("\n")
     names = [m[1] if (m := _NAME.match(row)) and not _NO_NAMES.match(m[1]) else None for row in rows]
-    counts = Counter(n for n in names if n)
-    counts = Counter({n: c for n, c in counts.items() if c >= 3})
-    # these may be other words: nearly all lines must have a name, and there must be few names
-    if (
-        not counts
-        or len(counts) > 16
-        or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(text)
-    ):
+    counts = {n: c for n, c in Counter(names).items() if n and c >= 3}
+    # these may be other words: nearly all lines must have a name
+    if not counts or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(text):
         yield text, None
         return
     rest = [

@@ -49,6 +49,7 @@ def complete(run: ParsedRun) -> dict[str, Any]:
     """Everything that a reader says about a run; tables with their columns and a digest of their values."""
     plain = logs.to_json(run) | {"parameters": {k: run.parameters[k] for k in sorted(run.parameters)}}
     del plain["file"]
+    plain |= {"percentile_basis": run.percentile_basis} if run.percentiles else {}
     for name, batches in (("intervals", [run.intervals] if run.intervals else []), ("samples", run.samples())):
         digest, columns = hashlib.sha256(), ""
         for batch in batches:

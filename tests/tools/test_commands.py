@@ -27,6 +27,8 @@ def told() -> Iterator[str]:
         yield f"{name} {tool.PACKAGE} {' '.join(tool.VERSION)}; loads: {' '.join(tool.LOAD_TESTS)}"
         for o in tool.OPTIONS:
             yield f"{name} {o.name} {o.flag} {o.default} {o.unit}: {o.help}"
+            for value in ("two words", -1, True, 2.5):
+                yield f"{name} {o.name} {value!r}: {o.problem(value)}"
         options = [{o.name: o.type[-1] if isinstance(o.type, tuple) else VALUES[o.type]} for o in tool.OPTIONS]
         options = [o for o in options if "mps" not in o] + [
             {"mps": "max"},

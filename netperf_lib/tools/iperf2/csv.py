@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from operator import eq
 
 from ..draft import Damaged, Draft, or_above
 from ..iperf_rows import row
@@ -41,7 +42,7 @@ def sightings(text: str) -> Iterator[int]:
         if begun and _reports(m, own):
             finished.add(m["id"])
             continue
-        other = m["id"] in finished or (m["id"] != "-1" and ports.get(m["id"], key) != key)
+        other = m["id"] in finished or ports.get(m["id"], key) != key
         other |= bool(finished) and m["id"] != "-1" and m["id"] not in ports
         ends = {(m["local"], m["local_port"]), (m["remote"], m["remote_port"])}
         other |= not (ends & shared)  # the streams of a run have one end in common
@@ -63,12 +64,10 @@ def _ends(m: re.Match[str]) -> tuple[str, ...]:
 def _reports(m: re.Match[str], own: Mapping[str, tuple[str, ...]]) -> bool:
     """Return whether a client's row is its server's report: its ends are those of an `own` row, swapped.
 
-    Either the id or one of the ends may be damaged.
+    Either the id or one of the ends may be damaged. Only a receiver prints a figure with a point.
     """
-    if m["rest"].count(",") < 2:
-        return False
-    alike = {k: sum(a == b for a, b in zip(_ends(m), ends[2:] + ends[:2], strict=True)) for k, ends in own.items()}
-    return alike.get(m["id"], 0) >= 3 or 4 in alike.values()
+    alike = {k: sum(map(eq, _ends(m), ends[2:] + ends[:2])) for k, ends in own.items()}
+    return "." in m["rest"] and (alike.get(m["id"], 0) >= 3 or 4 in alike.values())
 
 
 def read_csv(text: str) -> list[ParsedRun]:
@@ -92,9 +91,10 @@ def read_csv(text: str) -> list[ParsedRun]:
         elif name not in own:
             name = next(iter(own))
         size, bps, length = int(f["bytes"]), int(f["bps"]), float(m["end"]) - float(m["start"])
-        if several and name != "-1" and length and abs(size * 8 - bps * length) > 0.15 * size * 8:
+        exact = size * 8 / length if length else bps
+        if several and name != "-1" and abs(exact - bps) > 0.15 * exact:
             log.draft.warnings.append(f"the bytes of a row contradict its rate: {line.strip()!r}")
-            bps = round(size * 8 / length)  # iperf 2.0.5 with -P prints such results of single streams
+            bps = round(exact)  # iperf 2.0.5 with -P prints such results of single streams
         loss = ""
         if f["packets"] is not None:
             log.udp = True

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..draft import or_above
+from ..draft import line_start, or_above
 from ..iperf_rows import stream_number
 
 _START = re.compile(  # each begins with a literal character: the engine looks for these first
-    r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?: \d+ with pid (?P<connects>\d+))?(?P<client>)"
-    r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?: with pid (?P<listens>\d+))?(?P<server>)"
+    r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?P<client>)"
+    r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?P<server>)"
     r"|\[\s*(?P<name>[^\]\n]{1,20})\] local \S+ port (?P<here>\d+) connected with (?P<peer>\S*)(?P<local>)"
     r"|\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B"
     r"(?P<row>)"
@@ -22,7 +22,7 @@ _START = re.compile(  # each begins with a literal character: the engine looks f
 )
 
 
-_RULE = re.compile(r"[ >]*-----")
+_COMMAND, _RULE = re.compile(r"\biperf -"), re.compile(r"[ >]*-----")
 _BEFORE_AN_ERROR = 60
 """Number of characters that may precede a message in its line."""
 
@@ -33,7 +33,6 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
     results = _results(matches)
     kind = ""
     rows_seen = finished = serving = is_server = False
-    process: str | None = None
     listening: set[str] = set()
     peers: set[str] = set()
     names: set[int] = set()  # numbers of the program's connections
@@ -44,34 +43,30 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
             rows_seen, finished = rows_seen or bool(kind), i in results
             waiting.clear()
             continue
-        at, complete = text.rfind("\n", 0, m.start()) + 1, True
+        at, complete = line_start(text, m.start()), True
         if now in ("client", "server"):
             # One program prints two banners with -d, and an early connection may precede its banner.
-            pid = m["connects"] or m["listens"]
             back = m["target"] in peers and (waiting or _goes_on(matches[i + 1 :], names))
-            back = back and (pid is None or process is None or pid == process)
             if is_server and now == "client" and back:
                 new, complete, now = finished and not waiting, False, "local"
             else:
                 new = not kind or rows_seen or kind == "client" or (kind == now == "server")
                 serving = now == "server"
-            process = pid or process
             at = or_above(text, at, _RULE)
         elif now == "local":
             new, complete = not kind or finished, not kind
         elif m.start() - at > _BEFORE_AN_ERROR:
             continue
         else:
-            above = text[matches[i - 1].end() if i else 0 : m.start()]
-            another = "connect failed" not in m[0] or (finished and re.search(r"\biperf -", above) is not None)
-            new = not kind or (rows_seen and another)
+            above = matches[i - 1].end()
+            another = "connect failed" not in m[0] or (finished and _COMMAND.search(text, above, m.start()))
+            new = not kind or bool(rows_seen and another)
             if not new:
                 continue
         if new:
             rows_seen = finished = False
             if complete:
                 listening, peers, names, is_server = set(), set(), set(), False
-                process = m["connects"] or m["listens"]
             waiting = set()
             yield at, complete
         if m["port"]:
@@ -88,21 +83,17 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
 
 def _results(matches: list[re.Match[str]]) -> set[int]:
     """Return the rows over a whole test that has ended: no row of the same stream continues from there."""
-    last: dict[str, tuple[int, int]] = {}  # stream -> index of its last row, and number of rows since its start
+    last: dict[str, int] = {}  # stream -> index of its last row
     results: set[int] = set()
     for i, m in enumerate(matches):
         if not m["to"]:
             continue
-        index, count = last.get(m["id"], (-1, 0))
-        goes_on = index >= 0 and abs(float(m["from"]) - float(matches[index]["to"])) < 0.011
-        if goes_on:
+        index = last.get(m["id"])
+        if index is not None and abs(float(m["from"]) - float(matches[index]["to"])) < 0.011:
             results.discard(index)
-        back = float(m["from"]) == 0
-        if back and index in results:
-            count = 0
-        if back and (count > 1 or float(m["to"]) != 1 or "SUM" in m["id"]):
+        if float(m["from"]) == 0 and (index is not None or float(m["to"]) != 1 or "SUM" in m["id"]):
             results.add(i)
-        last[m["id"]] = i, count + 1
+        last[m["id"]] = i
     return results
 
 
@@ -110,5 +101,5 @@ def _goes_on(matches: list[re.Match[str]], names: set[int]) -> bool:
     """Return whether the connection under a client banner is the server's: its number follows the earlier ones."""
     following = next((m for m in matches if m.lastgroup), None)
     return following is not None and (
-        following["here"] is None or stream_number(following["name"]) > max(names, default=0)
+        following["here"] is None or all(stream_number(following["name"]) > n for n in names)
     )

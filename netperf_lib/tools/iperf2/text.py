@@ -7,25 +7,24 @@ sent; the received data are in the server's log. For UDP the server sends its re
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from ...metrics import to_us
-from ..draft import Contradictory, Damaged, Draft, added
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row, stream_number
+from ..draft import Contradictory, Damaged, Draft, Figure, added
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, is_share, row, stream_number
 from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
 
 ERROR = re.compile(
-    r"^.{0,60}?(?P<text>(?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+|(?:listener )?bind failed: .+"
+    r".{0,60}?(?P<text>(?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+|(?:listener )?bind failed: .+"
     r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|(?<![^\s>])(?<!, )error: .+"
     r"|WARNING: did not receive ack of last datagram.*)"
 )
-_TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
-"""Each line that `ERROR` matches contains one of these."""
 _NOT_FATAL = ("listener", "recvack failed")
 """Messages after which the test goes on: a port that is taken, a server that does not say its version."""
 _LOCAL = re.compile(
@@ -171,8 +170,6 @@ class Log:
     enhanced: bool = False
     blank: list[int] = field(default_factory=list)
     """Empty lines; no program prints them between its rows."""
-    form: re.Pattern[str] = _FORMS[0]
-    """The form of the last row after its rate."""
     columns: str = ""
     """The columns after the rate, from the table head."""
     bursts: bool = False
@@ -205,15 +202,14 @@ def _test(text: str, log: Log) -> ParsedRun:
     for index, line in enumerate(text.split("\n")):
         if "[" in line and _special(log, line, reports):
             continue
-        if "[" in line or " sec " in line:
-            try:
-                entry = row(line, index)
-            except Damaged as e:
-                log.damaged(str(e))
-                continue
-            if entry is not None:
-                take(log, entry, reports)
-                continue
+        try:
+            entry = row(line, index)
+        except Damaged as e:
+            log.damaged(str(e))
+            continue
+        if entry is not None:
+            take(log, entry, reports)
+            continue
         if not line.strip():
             log.blank.append(index)
         _context(log, line)
@@ -236,8 +232,7 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
             stream.sent = int(m[2])
     elif "[ ID]" in line and ("Interval" in line or "Burst (start-end)" in line):
         log.bursts = "Interval" not in line
-        log.udp |= "Jitter" in line or "PPS" in line
-        log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
+        log.columns = line.partition("Bandwidth")[2].strip()
     elif "[ CT]" in line and (m := _CONNECT.search(line)):
         log.connect_mean_us = to_us(float(m["mean"]), m["unit"])
     else:
@@ -250,15 +245,15 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     program = log.program
     if not program.end_known and "5001" in (m["here"], m["there"]):
         program.serving, program.end_known = m["here"] == "5001", True
-    name, ports = m["id"].strip("*"), (m["here"], m["there"])
+    name, ports = m["id"].removeprefix("*"), (m["here"], m["there"])
     if log.ports.setdefault(name, ports) != ports and not log.connect_only:
         log.damaged(Contradictory(f"{_PROCESSES}two connections of stream {name}"))
     log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
-    if m["id"].startswith("*"):  # only a server that connects back marks its connection itself
+    if m["id"] != name:  # only a server that connects back marks its connection itself
         program.serving = program.accepting = program.end_known = True
     if "(reverse)" in m["rest"]:
-        log.reversed_ids.add(m["id"].strip("*"))
+        log.reversed_ids.add(name)
     log.full_duplex |= "(full-duplex)" in m["rest"]
     log.enhanced |= "(sock=" in m["rest"]
     log.bounceback |= "(bb" in m["rest"]
@@ -292,7 +287,7 @@ def _context(log: Log, line: str) -> None:
         parameters["message_bytes"] = int(m[1])
     elif "three-way-handshake (3WHS) only" in line:
         log.connect_only = True
-    elif any(map(line.__contains__, _TROUBLE)) and (m := ERROR.search(line)):
+    elif m := ERROR.match(line):
         log.errors.append(m["text"].strip())
 
 
@@ -302,10 +297,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
     if log.bursts and not _OF_ALL_BURSTS.search(entry.rest):
         return
     if entry.rest.strip():
-        for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
+        for form in _FORMS:
             if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
-                log.form = form
                 break
         else:
             if log.known_columns:
@@ -370,7 +364,7 @@ def _ways(log: Log) -> None:
         if (wrote and not sends) or (read and sends):
             program.damage = f"the rows of stream {name} belong to the other direction: a line is damaged"
     lost = [k for k in log.streams if k.strip("*") not in log.ports and k != "SUM"]
-    marked = {k.strip("*") for k in log.streams if k.startswith("*")}
+    marked = {k[1:] for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, directions can be separated only if each stream goes both ways; a server prints them all
     if lost and (log.ports or program.listening or (marked and plain and marked != plain)):
@@ -395,13 +389,11 @@ def _refuse_other_hosts(log: Log) -> None:
 
 def _leave_out_other_tests(log: Log) -> None:
     """Drop rows after the result, of a stream that never connected: another command printed them."""
-    known = {k: s for k, s in log.streams.items() if k.strip("* ") in log.ports}
-    if not known or log.local != len(known) or not all(s.total for s in known.values()):
-        return
-    last = max(s.rows[-1][0].index for s in known.values())
-    for name in log.streams.keys() - known.keys() - {"SUM"}:
-        first = log.streams[name].rows[0][0] if log.streams[name].rows else None
-        if first is not None and "SUM" not in log.sums and any(last < i < first.index for i in log.blank):
+    known = {k: s for k, s in log.streams.items() if k.removeprefix("*") in log.ports}
+    last = max((s.total[0].index for s in known.values() if s.total), default=math.inf)
+    for name in log.streams.keys() - known.keys():
+        first = next((r for r, _ in log.streams[name].rows), None)
+        if first is not None and any(last < i < first.index for i in log.blank):
             warning = f"a row after the result is of another test and is left out: {first.text.strip()!r}"
             log.draft.warnings.append(warning)
             del log.streams[name]
@@ -438,7 +430,7 @@ def read_log(log: Log) -> ParsedRun:
         except Damaged as e:
             error = e
     elif error is None:
-        error = "; ".join(log.errors) or "the test did not run: there are no rows"
+        error = (log.errors or ["the test did not run: there are no rows"])[0]
     draft.intervals = _intervals(log, salvage=error is not None)
     if rows or any(v is not None for v in draft.parameters.values()):
         draft.test = _test_name(log)
@@ -528,20 +520,20 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
     summed = log.sums.get("SUM") if (both or not reverse) and not log.bounceback else None
     sizes, lengths = [r.size_bytes for r in rows], [r.length_s for r in rows]
-    tolerance = 2 * max(r.tolerance for r in rows)
+    added_up = Figure.sum([r.size for r in rows])
     warnings = log.draft.warnings
     if len(rows) == 1:
         other = summed.rows[-1] if summed and not both and summed.rows[-1][0].start_s == 0 else None
-        if other and not consistent(other[0].size_bytes, sizes, tolerance):
+        if other and not other[0].size.agrees(added_up, 1e-3):
             if log.csv:
                 raise Damaged("rows of a stream are missing: the sum is of more than one")
             warnings.append(f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}")
         return rows[0].rate_bps, sizes[0], lengths[0]
-    sums = [r for r, _ in summed.rows if r.start_s == rows[0].start_s] if summed else []
+    sums = [r for r, _ in summed.rows if not r.start_s] if summed else []
     if both:  # a sum does not state its direction
         together = sum(r.rate_bps for r in rows)
         each = sum(1 for r in sums if r.length_s > 0.9 * max(lengths)) > 1
-        sums = [r for r in sums if each and consistent(r.size_bytes, sizes, tolerance)]
+        sums = [r for r in sums if each and r.size.agrees(added_up, 1e-3)]
         sums.sort(key=lambda r: -abs(r.rate_bps - together))
     t = sums[-1] if sums and summed and (both or sums[-1] is summed.rows[-1][0]) else None
     # 2.2 sometimes counts the last write of a stream a second late; the sum is then as long as another stream
@@ -551,12 +543,12 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
             raise Damaged("the row of the sum of the result is missing")
         if summed is not None or not reverse:
             warnings.append("there is no row [SUM] of the result; the streams are added")
-    elif consistent(t.size_bytes, sizes, tolerance):
+    elif t.size.agrees(added_up, 1e-3):
         return t.rate_bps, t.size_bytes, t.length_s
     else:
         # iperf 2.0.5 as a server counts the first interval twice in [SUM].
-        first = sum(s.rows[0][0].size_bytes for s in streams.values())
-        if log.csv or not consistent(t.size_bytes, [*sizes, first], tolerance):
+        twice = Figure.sum([added_up, *(s.rows[0][0].size for s in streams.values())])
+        if log.csv or not t.size.agrees(twice, 1e-3):
             raise Contradictory(f"the row of the sum contradicts its streams: {t.text.strip()!r}")
         warnings.append(f"the row [SUM] counts the first interval twice; the streams are added: {t.text.strip()!r}")
     # rates over different times do not add up
@@ -602,7 +594,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
     views = [s.total if here_receives else s.report for s in streams.values()]
     seen = [v for v in views if v is not None and "lost" in v[1]]
     if len(seen) < len(views):
-        raise Damaged("the server's report is missing: " + ("; ".join(log.errors) or "the log is cut short or damaged"))
+        raise Damaged("the server's report is missing: " + (log.errors or ["the log is cut short or damaged"])[0])
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
     if not here_receives:
         metrics[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
@@ -617,7 +609,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
         if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions print this share as 0
             log.draft.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
             lost = [None]
-        elif total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-3):
+        elif total and not is_share(percent, int(d["lost"]), total):
             raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
     if not (count := added(packets)):
         return
@@ -637,7 +629,7 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
             log.draft.warnings.append(f"the intervals end before the test: no round trips of {total.end_s:g} s")
             intervals = []
-    rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0)) > 0]
+    rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0))]
     if rtts and not log.bounceback:
         of_path = {"": sum(rtts) / len(rtts), "min_": min(rtts), "max_": max(rtts)}
         metrics |= {f"rtt_loaded_{statistic}us": value for statistic, value in of_path.items()}
@@ -664,8 +656,8 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
 
 
 def _window(details: dict[str, Any]) -> float | None:
-    size = int(details.get("cwnd", -1))
-    return size * BYTES[details.get("cwnd_unit", "")] if size > 0 else None
+    size = int(details["cwnd"]) if "cwnd" in details else -1
+    return size * BYTES[details["cwnd_unit"]] if size > 0 else None
 
 
 def _intervals(log: Log, *, salvage: bool) -> Columns:

@@ -44,36 +44,40 @@ def count(value: Any) -> int | None:
     return int(figure) if figure is not None and 0 <= figure < WRAPPED and figure == int(figure) else None
 
 
-def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Return the document at the start of `text`, the text after it, and warnings; None if there is no whole one."""
+def decode_documents(text: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the document at the start of `text`, and the text after it; None if there is no whole one."""
     try:
         doc = orjson.loads(text)
     except orjson.JSONDecodeError:
         doc = None
     if isinstance(doc, dict):
-        return json.loads(text, object_pairs_hook=keep_doubles) if has_doubles(doc) else doc, "", []
-    warnings = []
-    doc, end = _decoded(text)
-    if not isinstance(doc, dict):
-        numbers = _NAN.sub(r"\1null", text)
-        text = _EXPONENT.sub(r"\1+\2", numbers)
-        if text != numbers:
-            warnings.append("a number lost the plus sign of its exponent and is read with it")
-        doc, end = _decoded(text)
-    return (doc, text[end:], warnings) if isinstance(doc, dict) else (None, "", [])
+        return json.loads(text, object_pairs_hook=keep_doubles) if has_doubles(doc) else doc, ""
+    text = _mended(text)
+    doc, end = _decoded(text, 0)
+    return (doc, text[end:]) if isinstance(doc, dict) else (None, "")
 
 
 _NAN = re.compile(r'(:\s*)[-+]?(?:nan|inf)(?:inity)?(?=\s*[,}\]])', re.IGNORECASE)  # fmt: skip
 _EXPONENT = re.compile(r"(:\s*-?\d+(?:\.\d+)?[eE]) (\d+)(?=\s*[,}\]])")
+"""A number that lost the plus sign of its exponent, as in an address of the web."""
+
+
+def _mended(text: str) -> str:
+    return _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
 
 
 def has_doubles(doc: dict[str, Any]) -> bool:
     """Return whether this is a --bidir document of a version that repeats keys; a plain reader keeps only the last."""
     end = as_dict(doc.get("end"))
     streams = as_list(end.get("streams"))
-    if len(streams) < 2 or any(key.endswith("_bidir_reverse") for key in end):
+    if goes_both_ways(end):
         return False
     return {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)} == {True, False}
+
+
+def goes_both_ways(end: dict[str, Any]) -> bool:
+    """Return whether the result has sums of both directions, under different names."""
+    return any(key.endswith("_bidir_reverse") for key in end)
 
 
 def keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,7 +103,7 @@ _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_ou
 _DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles, parse_constant=lambda _: None)
 
 
-def _decoded(text: str, at: int = 0) -> tuple[Any, int]:
+def _decoded(text: str, at: int) -> tuple[Any, int]:
     """Return the value at an offset, and its end; None if there is no whole value."""
     try:
         return _DECODER.raw_decode(text, at)
@@ -115,14 +119,14 @@ def _rows(text: str) -> list[dict[str, Any]]:
 
 def salvage(text: str) -> tuple[dict[str, Any], str]:
     """Return the whole parts of a document that is cut short or damaged, and a message about the rest."""
-    text = _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
+    text = _mended(text)
 
     def value(key: str, at: int = 0) -> Any:
         m = _KEY[key].search(text, at)
         return _decoded(text, m.end())[0] if m else None
 
     begun = re.search(r'"intervals"\s*:\s*\[', text)
-    start = value("start") if "start" in text[:20] else None
+    start = value("start")
     if not isinstance(start, dict):
         start = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
     at = begun.end() if begun else 0
@@ -141,14 +145,14 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
 
 def from_events(text: str) -> tuple[dict[str, Any], str]:
     """Return the document made from the events of ``--json-stream``, one per line, and what is wrong with it."""
-    doc: dict[str, Any] = {"start": {}, "intervals": []}
+    doc: dict[str, Any] = {"intervals": []}
     cut = ""
     kinds: set[str] = set()
     for line in text.splitlines():
         line = line[line.find("{") :] if "{" in line else ""
         if not re.match(r'\{\s*"event"', line):
             continue
-        event, _, _ = decode_documents(line)
+        event, _ = decode_documents(line)
         if event is None:
             cut = "the stream is cut short or damaged in an event"
             doc["intervals"] += _rows(line)

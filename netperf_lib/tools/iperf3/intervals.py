@@ -22,7 +22,7 @@ _KEYS: dict[str, int | None] = {
     "sender": 0,
     "retransmits": WRAPPED,
     "rtt": WRAPPED,
-    "snd_cwnd": WRAPPED * 8,
+    "snd_cwnd": WRAPPED,
 }
 """The keys read from a row: finite numbers (None), counters below a limit, or anything (0)."""
 
@@ -82,8 +82,7 @@ class Intervals:
             if s is None or s >= 1e-6:
                 if None not in (r, b) and abs(b * 8 - r * length) <= 1e-4 * abs(r * length):
                     continue
-                if len(self.warnings) < 5:
-                    self.warnings.append(f"the interval at {start} s contradicts itself: its throughput is left out")
+                self.warnings.append("intervals contradict themselves: their throughput is left out")
             rates[i] = None  # also over no time, where a rate is meaningless
 
     def columns(self) -> Columns:
@@ -137,7 +136,7 @@ class Intervals:
     def _round_trips(
         self, metrics: dict[str, float], senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
     ) -> None:
-        results = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
+        results: list[list[Any]] = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
         known = not any(None in column for column in rtts)
         if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, results)):
             if any(None in s and any(s) for s in results):
@@ -148,7 +147,7 @@ class Intervals:
             m in (sum(c) // len(c), sum(k) // len(k) if k else None)
             for c, k, (m, _, _) in zip(rtts, counted, results, strict=True)
         )
-        ends = min(s[1] or 0 for s in results), max(s[2] or 0 for s in results)
+        ends = min(s[1] for s in results), max(s[2] for s in results)
         if not fits or (min(map(min, rtts)), max(map(max, rtts))) != ends:
             self.warnings.append(
                 "the round-trip times of the result contradict those of the intervals and are left out"

@@ -8,42 +8,35 @@ from typing import Any
 
 import orjson
 
-from ..alternatives import alternatives
-from ..draft import or_above
+from ..draft import line_start, or_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
 from .results import NAME as NAME
 from .results import read_document
 from .text import read_text
 
-_STRONG = (
-    '"start"',
-    '"event"',
-    '"bits_per_second"',
-    "iperf3",
-    "iperf 3.",
-    "connected to",
-    "Connecting to host",
-    "Bitrate",
-)
-MARKS = (*_STRONG, "its/sec", "Bytes/sec")
-_START = alternatives(
-    {
-        "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
-        "event": r'\{\s*"event"\s*:\s*"\w+"',
-        "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
-        "banner": r"\biperf 3\.\d+[^\n\x22]*$",
-        "client": r"Connecting to host \S+, port \d+",
-        "server": r"Accepted connection from ",
-        "done": r"iperf Done\.",
-        "nested": r"Server output:",
-        "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
-        "usage": r"^Usage: iperf3 ",
-        "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)",
-        "local": r"\]\s+local \S+ port \d+ connected to ",
-        "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
-        "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
-    }
+MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
+_START = re.compile(  # each alternative begins with a literal character: the engine searches for these first
+    "|".join(
+        f"{pattern}(?P<{kind}>)"
+        for kind, pattern in {
+            "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
+            "event": r'\{\s*"event"\s*:\s*"\w+"',
+            "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
+            "banner": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$",
+            "client": r"Connecting to host \S+, port \d+",
+            "server": r"Accepted connection from ",
+            "done": r"iperf Done\.",
+            "nested": r"Server output:",
+            "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
+            "usage": r"U(?<=^U)sage: iperf3 ",
+            "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)[^\n]*",
+            "local": r"\]\s+local \S+ port \d+ connected to ",
+            "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
+            "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+        }.items()
+    ),
+    re.MULTILINE,
 )
 
 _SCTP, _RULE = re.compile(".*--sctp"), re.compile(r"[ >]*- - -")
@@ -53,20 +46,19 @@ _RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\brecei
 """Shows that a test has a result; an error after it belongs to another run."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 """Column heads that iperf 2 does not have."""
+_OF_JSON = re.compile(r'^[ \t]*["{}\[\]]', re.MULTILINE)
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    if not any(map(text.__contains__, _STRONG)) and "connected with" in text:
-        return  # rows of iperf 2
-    if '"throughput-bits"' in text and '"bits_per_second"' not in text:
+    if '"throughput-bits"' in text:
         return  # the result of pScheduler (perfSONAR), which has a form of its own
     begun, kind = len(text), ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
         if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
             continue  # part of the current run
-        line = text.rfind("\n", 0, m.start()) + 1
+        line = line_start(text, m.start())
         step = (_in_json if now in ("json", "event", "part") else _in_text)(text, m, line, begun, kind)
         if step is None:
             continue
@@ -89,7 +81,7 @@ def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return _fragment(text, line), True, now
     if now == "event":
         what = m[0].rsplit('"', 2)[1]
-        over = what == "error" and '"event":"end"' in text[begun:at].replace(" ", "")
+        over = what == "error" and re.search(r'"event"\s*:\s*"end"', text[begun:at]) is not None
         return at, what == "start" or kind != "event" or over, now
     if before := text[line:at].rstrip():
         nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
@@ -129,7 +121,7 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         # a message on stderr ends the document that it belongs to
         return line, new, now if new else "" if kind == "json" else kind
     if now == "header":
-        own = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
+        own = _OWN_COLUMNS.search(m[0]) is not None
         again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
         new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))
         return or_above(text, line, _RULE), new, "fragment"
@@ -155,11 +147,8 @@ def _one_stream_more(text: str) -> bool:
 
 def _fragment(text: str, line: int) -> int:
     """Return where a piece of JSON without its document starts: at its first line."""
-    above = text.rfind("\n\n", 0, line)
-    at = above + 2 if above >= 0 else 0
-    while at < line and text[at : text.find("\n", at)].strip()[:1] not in ('"', "{", "}", "[", "]"):
-        at = text.find("\n", at) + 1
-    return at
+    m = _OF_JSON.search(text, text.rfind("\n\n", 0, line) + 1, line)
+    return m.start() if m else line
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -169,14 +158,11 @@ def read(text: str) -> list[ParsedRun]:
         if re.match(r'\{\s*"event"\s*:', head):
             made, cut = from_events(text)
             return [read_document(made, after=text, cut=cut)]
-        doc, after, warnings = decode_documents(head)
-        if doc is not None and "bits_per_second" in doc:
-            row = {"intervals": [{"streams": [doc]}]}
-            return [read_document(row, warnings=warnings, cut="a single row of an interval, without its document")]
-        if doc is not None and doc.keys() & {"start", "intervals", "end", "error"}:
-            return [read_document(doc, after=after, warnings=warnings)]
-        if '"bits_per_second"' not in text and '"start"' not in text:
-            return []
+        doc, after = decode_documents(head)
+        if doc is not None and "bits_per_second" in doc:  # a row without its document
+            doc = {"intervals": [{"streams": [doc]}]}
+        if doc is not None:
+            return [read_document(doc, after=after)]
         return _salvaged(text)
     if '"bits_per_second"' in text and "bits/sec" not in text:
         return _salvaged(text)
@@ -190,8 +176,7 @@ def _salvaged(text: str) -> list[ParsedRun]:
 
 def read_whole(data: bytes) -> list[ParsedRun] | None:
     """Read a large file that is one JSON document; None for any other."""
-    head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
+    if not re.match(rb'\s*\{\s*"start"\s*:', data):
         return None
     try:
         doc: Any = orjson.loads(data)

@@ -21,33 +21,29 @@ from typing import Any
 
 from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
 from ..parsed import ParsedRun, Status
-from .document import as_dict, as_list, count, number, record
+from .document import as_dict, as_list, count, goes_both_ways, number, record
 from .intervals import RATE_TOLERANCE, Intervals
 
 NAME = "iperf3"
 
-_SUMS = ("sum", "sum_sent", "sum_received")
-_REVERSE = frozenset(f"{name}_bidir_reverse" for name in _SUMS)
 _PLAIN = frozenset({str, int, float, bool})
 
 
-def read_document(
-    doc: dict[str, Any], *, after: str = "", warnings: list[str] | None = None, cut: str = ""
-) -> ParsedRun:
+def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> ParsedRun:
     """Read a document with any of ``start``, ``intervals``, ``end``, ``error``.
 
     `after` is the text after it, such as a message on stderr; `cut` says why it is not whole, empty if it is.
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
-    messages = list(warnings or [])
+    messages: list[str] = []
     version = start.get("version")
     version = version.removeprefix("iperf").strip() if isinstance(version, str) else None
     error = doc.get("error")
     error = error.strip() if isinstance(error, str) and error.strip() else None
     if error is None and (m := ERROR.search(after)):
         error = m[1].strip()
-    if after.lstrip()[:1] in tuple('}],":'):
+    if re.match(r'\s*[}\],":]', after):
         cut = cut or "the document is damaged: figures follow its end"
     intervals = Intervals(doc)
 
@@ -100,12 +96,11 @@ def _parameters(
         "port": count(as_dict(start.get("connecting_to")).get("port")),
     }
     if test:
-        both = test.get("bidir") or any(k.endswith("_bidir_reverse") for k in end)
+        both = test.get("bidir") or goes_both_ways(end)
         parameters["direction"] = "bidir" if both else "reverse" if test.get("reverse") else "forward"
     if isinstance(parameters["protocol"], str):
         parameters["protocol"] = parameters["protocol"].lower()
-    seconds = number(as_dict(start.get("timestamp")).get("timesecs"))
-    if seconds is not None and 0 < seconds < 1e11:
+    if seconds := count(as_dict(start.get("timestamp")).get("timesecs")):
         parameters["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {k: v for k, v in parameters.items() if type(v) in _PLAIN}
 
@@ -118,10 +113,10 @@ def _metrics(
     if not all(record(s, "sender", "receiver", "udp") for s in streams):
         raise Contradictory("a stream of the result has no figures, which contradicts it")
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
-    both = not _REVERSE.isdisjoint(end)
+    both = goes_both_ways(end)
     metrics: dict[str, float] = {}
     warnings: list[str] = []
-    if end.keys().isdisjoint(_SUMS):
+    if not any(key.startswith("sum") for key in end):
         return {}, []
     serving = "accepted_connection" in start
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
@@ -186,7 +181,7 @@ def _rates(
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
     if not total or (not rate and not size):
         return None
-    if rate is None or size is None or rate < 0 or size < 0:
+    if rate is None or size is None:
         raise Contradictory(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
     lengths = (x for record in (total, *parts) for x in _lengths(record))
     fitting = next((s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None)
@@ -239,7 +234,7 @@ def _datagrams(
         metrics[f"packets{word}_count"] = packets
         if lost is not None and lost <= packets:
             percent = number(views[0].get("lost_percent"))
-            if percent is not None and abs(percent - 100 * lost / packets) > 1e-3 * max(percent, 1):
+            if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
                 raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
             metrics[f"lost{word}_count"] = lost
             metrics[f"lost{word}_ratio"] = lost / packets

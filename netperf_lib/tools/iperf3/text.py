@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft, add_cpu_costs
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
+from ..draft import Contradictory, Damaged, Draft, Figure, add_cpu_costs
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, counter, is_share, row
 from ..parsed import ParsedRun
 
 NAME = "iperf3"
 
 ERROR = re.compile(
-    r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|warning|the server|unable|parameter)\b.*"
+    r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|the server|unable|parameter)\b.*"
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
 _SENT_OR_TCP = re.compile(r"\s+(-?\d+)(?: +(-?\d+(?:\.\d+)?) +([KMGT]?)Bytes)?\s*$")
@@ -94,53 +94,49 @@ def read_text(text: str) -> list[ParsedRun]:
     of_server = False
     for index, line in enumerate(lines):
         if of_server:  # it ends at an empty line; with --bidir rows of the result follow
-            of_server = bool(line.strip(" >"))
+            of_server = bool(line.strip())
             continue
-        if "[" in line or " sec " in line:
-            if "datagrams received out-of-order" in line and (m := _DISORDER.search(line)):
-                log.disorder[m["id"]] = int(m["count"])
-                continue
-            try:
-                current = row(line, index)
-            except Damaged as e:
-                if log.serving and not rule and _AFTER_OMITTED.search(line):
-                    log.warnings.append(f"{e}: the first interval after omitted ones is left out")
-                else:
-                    log.damaged(e)
-                continue
-            if current is not None:
-                if log.closed and _is_repeated(log, current):
-                    continue  # by what ran iperf3
-                if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
-                    log.warnings.append("an interval is printed twice; counted once")
-                else:
-                    _take(log, current)
-                previous = current
-                continue
-            if "[ ID]" in line and "Interval" in line:
-                log.finished |= rule
-                log.udp |= "Datagrams" in line or "Jitter" in line
-                log.old = "Bandwidth" in line
-                log.windows |= "Cwnd" in line
-                # a server does not print "Reverse mode": that it sends shows in the columns only
-                sends = "Retr" in line or ("Total Datagrams" in line and "Lost" not in line)
-                log.reverse |= log.serving and not log.sides and sends and "[Role]" not in line
-                rule = False
-                continue
-        stripped = line.strip(" >")
-        if stripped.endswith(("- - - - -", "---")) and "Server" not in stripped:
+        if m := _DISORDER.search(line):
+            log.disorder[m["id"]] = int(m["count"])
+            continue
+        try:
+            current = row(line, index)
+        except Damaged as e:
+            if log.serving and not rule and _AFTER_OMITTED.search(line):
+                log.warnings.append(f"{e}: the first interval after omitted ones is left out")
+            else:
+                log.damaged(e)
+            continue
+        if current is not None:
+            if log.closed and _is_repeated(log, current):
+                continue  # by what ran iperf3
+            if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
+                log.warnings.append("an interval is printed twice; counted once")
+            else:
+                _take(log, current)
+            previous = current
+            continue
+        stripped = line.strip()
+        if "[ ID]" in line and "Interval" in line:
+            log.finished |= rule
+            log.udp |= "Datagrams" in line
+            log.old = "Bandwidth" in line
+            log.windows |= "Cwnd" in line
+            # a server does not print "Reverse mode": that it sends shows in the columns only
+            sends = "Retr" in line or ("Total Datagrams" in line and "Lost" not in line)
+            log.reverse |= log.serving and not log.sides and sends and "[Role]" not in line
+            rule = False
+        elif stripped.endswith(("- - - - -", "---")):
             rule = True
-        elif stripped == "Server output:" or "Server output:" in stripped[-20:]:
+        elif stripped.endswith("Server output:"):
             if log.sides or log.intervals or log.parameters:
                 of_server = True
                 continue
             log.warnings.append("what the client printed is missing: only the server's output is there")
         elif stripped.endswith("iperf Done."):
             log.closed = True
-        elif ("error" in line or "iperf3" in line or "iperf 3" in line) and _message(log, line):
-            continue
-        elif stripped and not stripped.startswith("-"):
-            _context(log, line)  # a host may also be called iperf3
+        elif not _message(log, line):
+            _context(log, line)
             rule = rule and "Accepted connection" not in line  # the rules above it frame the port, not a result
     return [_run(log)]
 
@@ -148,8 +144,7 @@ def read_text(text: str) -> list[ParsedRun]:
 def _message(log: _Log, line: str) -> bool:
     """Read a message or the version; return whether the line was one."""
     if m := ERROR.search(line):
-        if not m["text"].startswith("warning") and log.error is None:
-            log.error = m["text"].strip()
+        log.error = log.error or m["text"].strip()
         return True
     if m := _VERSION.search(line):
         log.version = m[1]
@@ -169,18 +164,17 @@ def _context(log: _Log, line: str) -> None:
         ends = m["here"], m["there"]
         if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(log.ends):
             log.damaged(Contradictory(f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"))
-    elif "--sctp" in line:
+    elif "--sctp" in line and "iperf3 " in line:  # not the line of its help
         log.sctp = True
     elif "CPU Utilization: " in line:
         for end, total, user, system in _CPU.findall(line):
             if abs(float(total) - float(user) - float(system)) < 0.16:
-                log.cpu[end] = round(float(total) / 100, 5)
+                log.cpu[end] = float(total) / 100
             else:
                 log.warnings.append(f"the {end} CPU time contradicts its parts and is left out")
     elif "Server listening on" in line and log.sides:
         log.closed = True
     elif "Starting Test" in line and (m := _VERBOSE.search(line)):
-        log.udp |= m["protocol"] == "UDP"
         log.sctp |= m["protocol"] == "SCTP"
         log.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
         if m["seconds"]:
@@ -225,9 +219,8 @@ def _take(log: _Log, entry: Row) -> None:
         return
     if role and "packets" in details:  # UDP prints it with the loss
         log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {entry.text.strip()!r}"))
-    if role or log.finished or "packets" in details:
-        log.details[entry.index] = details
     if role or log.finished:
+        log.details[entry.index] = details
         if not role and ("lost" not in details or not log.old):
             log.damaged(f"a row of the result does not say whose it is: {entry.text.strip()!r}")
             return
@@ -291,9 +284,7 @@ def _total(side: _Side | None, what: str) -> Row | None:
         if len(rows) > 1:
             raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
         return rows[0] if rows else None
-    if rows and not consistent(
-        side.total.rate_bps, [r.rate_bps for r in rows], 2 * max(r.tolerance for r in [*rows, side.total])
-    ):
+    if rows and not side.total.size.agrees(Figure.sum([r.size for r in rows]), 0):
         raise Contradictory(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
     return side.total
 
@@ -432,8 +423,7 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
     else:
         percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
-        shares = [100 * lost / n for n in (packets, count) if n]
-        if all(abs(share - percent) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
+        if not any(is_share(percent, lost, n) for n in (packets, count) if n):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
         metrics[f"lost{word}_count"], metrics[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
@@ -441,7 +431,7 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
         if abs(mean - jitter) > 0.0011:
             raise Contradictory(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
-    if jitter > 1e3 * max(total.length_s, 0):
+    if jitter > 1e3 * total.length_s:
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
         metrics[f"jitter{word}_us"] = jitter * 1e3
