@@ -241,6 +241,8 @@ def _judged(
     source: Any, obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any], margin: float | str | None
 ) -> tuple[Family, tuple[Contrast, ...]]:
     """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
+    if isinstance(source, Sequence | Mapping):  # what one of several experiments declares is not asked of all
+        return Family(()), ()
     if declared := contrasts(runs):
         asked = asked_about(obs, declared, where)
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
