@@ -378,6 +378,7 @@ def between(
         raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
+    notes += ["change: the typical ratio of a run after to a run before, which need not be that of the two medians"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
     compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:

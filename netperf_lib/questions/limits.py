@@ -241,8 +241,8 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
     Examples
     --------
-    >>> npl.questions.limits_words(npl.limits(exp))[:41]
-    'Held back by: window on 4 of 13 condition'
+    >>> npl.questions.limits_words(npl.limits(exp))[:59]
+    'Throughput is held back by: window on 4 of 13 conditions (cr'
     """
     return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
 

@@ -99,13 +99,15 @@ class Answer:
         main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
         shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
         some = shared and len(main.conditions) < len(self.observations.conditions)
+        if (main.declaration.get("hosts") or {}).get("source", "imported") != "imported":
+            notes = f" Every condition is measured once in every planned round, so that drift affects all alike.{notes}"
         return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(shared)}." if some else ""))
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`."""
+    def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`, which has the options."""
         from ..plots import rounds
 
-        return rounds(self.main, ax=ax)
+        return rounds(self.main, ax=ax, **options)
 
     def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
         """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""

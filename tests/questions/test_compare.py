@@ -219,7 +219,10 @@ def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
 
 
 def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
-    by_rule, (family, _) = npl.compare("data/recorded/datagrams"), npl.questions.lead.conclude("data/recorded/datagrams")
+    by_rule, (family, _) = (
+        npl.compare("data/recorded/datagrams"),
+        npl.questions.lead.conclude("data/recorded/datagrams"),
+    )
     assert [c.words for c in by_rule] == [c.words for c in family]
 
 
