@@ -230,4 +230,4 @@ def _in_words(contrast: Contrast) -> str:
     words = [", ".join(factor(f).level_words(v) for f, v in side.items()) or "all runs" for side in sides]
     words += [f"below {contrast.below}"] if contrast.below is not None else []
     words += [f"at least {contrast.at_least}"] if contrast.at_least is not None else []
-    return f"{METRICS[contrast.metric].label}: {' against '.join(words)}"
+    return f"{METRICS[contrast.metric].label}: {(' against ' if contrast.b is not None else ', ').join(words)}"

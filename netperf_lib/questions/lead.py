@@ -567,6 +567,9 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     if worse := _contradictions(name, [*good, *same], findings):
         cause = ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps" else ""
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
+    losses = [lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"]
+    if losses and max(losses) > LOSS:
+        return f"but {format_value(max(losses), 'ratio')} of the datagrams are lost"
     if name == "bitrate" or (any(x.kind == "open" for x in some) and not good):
         return ""  # what was asked for is no gain
     better, worse_metrics = (in_words(_noun(x.obs.metric) for x in rows) for rows in (good, bad))

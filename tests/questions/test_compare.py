@@ -245,3 +245,13 @@ def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -
     assert len(npl.compare(exp, where={"accelerated": "true"})) == 8
     with pytest.raises(UsageError, match="no contrast has runs with streams=16 on both sides"):
         npl.compare(exp, where={"streams": 16})
+
+
+def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    planned = "measured once in every planned round"
+    assert planned in npl.ask(exp, "placement").words
+    by_hand = pd.DataFrame(exp.runs.to_dict("records"))
+    assert planned not in npl.ask(by_hand, "placement").words
+    with pytest.raises(UsageError, match="for streams give the experiment"):
+        npl.ask(exp, "placement").plot(hue="streams")
