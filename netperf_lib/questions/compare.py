@@ -134,7 +134,7 @@ def compare(
         # the others were declared before the data, and alone get a verdict
         contrasts = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
     if contrasts is None and not declared_contrasts(results):
-        runs = runs_of(results, where)
+        runs = Observed.of(runs_of(results, where)).runs
         chosen = by_rule(of_main_tools(runs, metric), MARGIN if margin is None else margin)
         if not chosen:
             raise UsageError("the experiment declares no contrast, and each metric has one condition")
@@ -195,7 +195,7 @@ def _of_contrasts(
     if len(chosen) < len(every):
         levels = ", ".join(f"{k}={v}" for k, v in where.items())
         if not chosen:
-            raise UsageError(f"no contrast has runs with {levels} on both sides; name a factor to compare")
+            raise UsageError(f"no contrast is about {levels}, with runs on both sides; name a factor to compare")
         warnings.append(f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides")
     held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
     chosen = [c if within(source, [c], where, every=True) else _narrowed(c, held) for c in chosen]

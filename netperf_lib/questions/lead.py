@@ -568,7 +568,7 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         cause = ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps" else ""
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
     losses = [lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"]
-    if losses and max(losses) > LOSS:
+    if losses and max(losses) > NOTICEABLE:
         return f"but {format_value(max(losses), 'ratio')} of the datagrams are lost"
     if name == "bitrate" or (any(x.kind == "open" for x in some) and not good):
         return ""  # what was asked for is no gain
@@ -812,7 +812,9 @@ def _lost(obs: Observations) -> str:
         )
         clauses.append(f"{format_value(losses[c], 'ratio')} on {c}{both}")
     rest = (
-        f"; more than {format_value(NOTICEABLE, 'ratio')} on {len(losses) - FEW // 2} more" if len(losses) > FEW // 2 else ""
+        f"; more than {format_value(NOTICEABLE, 'ratio')} on {len(losses) - FEW // 2} more"
+        if len(losses) > FEW // 2
+        else ""
     )
     return f"Datagrams lost: {'; '.join(clauses)}{rest}" if clauses else ""
 

@@ -252,7 +252,7 @@ NAMED = 3
 
 
 def held_words(held: Sequence[Held], *, share: bool = True) -> str:
-    """``Throughput is held back by: link on ppg; window on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``; may be empty.
+    """``Throughput is held back by: link on ppg; window on 4 of 12 (cross-region: 4 MiB over 20 ms)``; may be empty.
 
     The `share` of the link may have been said before.
     """

@@ -107,7 +107,8 @@ class Answer:
         """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`, which has the options."""
         from ..plots import rounds
 
-        return rounds(self.main, ax=ax, **options)
+        axes: Axes = rounds(self.main, ax=ax, **options)
+        return axes
 
     def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
         """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""

@@ -243,7 +243,7 @@ def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -
     assert {c.words for c in some if c.declared} <= every
     assert all(c.declared for c in some)
     assert len(npl.compare(exp, where={"accelerated": "true"})) == 8
-    with pytest.raises(UsageError, match="no contrast has runs with streams=16 on both sides"):
+    with pytest.raises(UsageError, match="no contrast is about streams=16, with runs on both sides"):
         npl.compare(exp, where={"streams": 16})
 
 
