@@ -218,9 +218,9 @@ class Comparison(Result):
 
     @property
     def size(self) -> str:
-        """On how many rounds it rests; on how many runs of A and of B where these are not paired: ``1 against 7``."""
+        """On how many rounds it rests; on how many runs of A and of B where these are not paired: ``1/7``."""
         a, b = self.runs
-        return f"{a} against {b}" if a != b and self.method.startswith("unblocked") else str(self.n)
+        return f"{a}/{b}" if a != b and self.method.startswith("unblocked") else str(self.n)
 
     @property
     def basis(self) -> str:

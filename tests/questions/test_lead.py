@@ -279,7 +279,7 @@ def test_sides_of_different_size_say_both() -> None:
     runs = table({"ppg": 40.0, "same-zone": 57.0}, rounds=5)
     runs = runs[runs["placement"].eq("ppg") ^ runs["round"].gt(4)]
     [c] = lead_paragraph(runs).family
-    assert c.size == "4 against 1"
+    assert c.size == "4/1"
     assert c.reason.startswith("4 runs against 1, at least")
 
 
