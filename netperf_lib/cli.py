@@ -380,6 +380,8 @@ def compare(
     from .reporting import answer
 
     as_json, as_csv, as_markdown = (options.pop(name) for name in ("as_json", "as_csv", "as_markdown"))
+    if as_json + as_csv + as_markdown > 1:
+        raise click.UsageError("choose one of --json, --csv and --markdown")
     factors, where_after = by.split(",") if by else [], options.pop("where_after")
     result: Family | answer.Answer
     lead: Sequence[str] = ()

@@ -18,12 +18,15 @@ import click
 import jsonschema
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from netperf_lib import cli
 from netperf_lib.cli import npl as command_line
+from netperf_lib.experiment.model import Contrast
 from netperf_lib.hosts import lab
 from netperf_lib.hosts.prerequisites import Finding, doctor
 from netperf_lib.measure.collector import collect
+from netperf_lib.questions.contents import _in_words
 from netperf_lib.verbs import GROUPS
 
 from .conftest import REPO
@@ -302,6 +305,22 @@ def test_show_says_what_is_in_an_experiment() -> None:
     assert "10: Do 16 MiB TCP buffers raise" in text
     (one,) = json.loads(npl("show", RECORDED, "--json").stdout)
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
+
+
+def test_show_names_contrasts_without_a_question_in_words(tmp_path: Path) -> None:
+    a, b = {"placement": "ppg", "streams": 1}, {"placement": "same-zone"}
+    words = [_in_words(Contrast(metric="throughput_bps", a=a, b=b))]
+    words += [_in_words(Contrast(metric="latency_oneway_us", a=b, below="1 ms"))]
+    assert words == [
+        "Throughput at the receiver: ppg, 1 stream against same-zone",
+        "One-way latency: same-zone, below 1 ms",
+    ]
+
+
+def test_formats_that_exclude_each_other_are_refused() -> None:
+    done = CliRunner().invoke(command_line, ["compare", str(RECORDED), "--json", "--csv"])
+    assert done.exit_code == 2
+    assert "choose one of --json, --csv and --markdown" in done.output
 
 
 def test_a_card_has_the_size_that_chats_show(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -19,14 +20,15 @@ from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
 from ..experiment.model import Contrast, Margin
-from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value
+from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
+from .families import by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe, wished
+from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, wished
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .tables import Table
 from .words import contrasts as declared_contrasts
@@ -82,7 +84,8 @@ def compare(
         Only this metric; needed with `by`.
     by : str or sequence of str, optional
         The factors whose levels are compared, among conditions that differ in nothing else; what was not declared is
-        exploratory. Default: the contrasts that the experiment declares, all of which share `alpha`.
+        exploratory. Default: the contrasts that the experiment declares, or, if it declares none, every level of each
+        factor against the ordinary one; all of them share `alpha`.
     baseline : optional
         Level of the first factor of `by` that the others are compared with; default: each with each other.
     where, where_after : mapping, optional
@@ -130,6 +133,13 @@ def compare(
     if contrasts is None and isinstance(results, Results) and results.added:
         # the others were declared before the data, and alone get a verdict
         contrasts = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
+    if contrasts is None and not declared_contrasts(results):
+        runs = Observed.of(runs_of(results, where)).runs
+        chosen = by_rule(of_main_tools(runs, metric), MARGIN if margin is None else margin)
+        if not chosen:
+            raise UsageError("the experiment declares no contrast, and each metric has one condition")
+        family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
+        return replace(with_causes(family, (p.conditions for p in chosen)), notice=attached(runs).notice)
     return _of_contrasts(results, metric, contrasts, where or {}, margin, alpha, looked)
 
 
@@ -181,10 +191,15 @@ def _of_contrasts(
             known = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
             raise UsageError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
-    chosen = within(chosen, where)
-    if not chosen:
-        raise UsageError(f"no contrast is about {', '.join(f'{k}={v}' for k, v in where.items())} alone")
-    family, extra, shown = _family(declared, chosen, where, margin)
+    every, chosen = chosen, within(source, chosen, where)
+    if len(chosen) < len(every):
+        levels = ", ".join(f"{k}={v}" for k, v in where.items())
+        if not chosen:
+            raise UsageError(f"no contrast is about {levels}, with runs on both sides; name a factor to compare")
+        warnings.append(f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides")
+    held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
+    chosen = [c if within(source, [c], where, every=True) else _narrowed(c, held) for c in chosen]
+    family, extra, shown = _family(declared, chosen, margin)
     sequential = (about.looked if looked is None else looked) or experiment.get("design") == "sequential"
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
@@ -201,15 +216,12 @@ def _of_contrasts(
 
 
 def _family(
-    declared: Iterable[Contrast], chosen: Iterable[Contrast], where: Mapping[str, Any], margin: float | None
+    declared: Iterable[Contrast], chosen: Iterable[Contrast], margin: float | None
 ) -> tuple[list[Contrast], list[Contrast], list[Contrast]]:
     """What is judged together, what is exploratory, and which of them are shown: one for each that is chosen."""
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
     extra, shown, taken = list[Contrast](), list[Contrast](), set[int]()
     for c in chosen:
-        held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
-        sides = {side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
-        c = c.model_copy(update=sides)
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
         c = c.model_copy(update={"margin": size})
@@ -239,13 +251,32 @@ def asked_about(obs: Observations, contrasts: Iterable[Contrast], where: Mapping
     return rows
 
 
-def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
-    """The contrasts neither side of which names another level than `where`."""
+def within(
+    data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any], *, every: bool = False
+) -> list[Contrast]:
+    """The contrasts whose sides have runs with the levels `where`; `every`: and no others."""
+    observed: dict[str, Observations] = {}
 
-    def fits(side: Mapping[str, Any]) -> bool:
-        return all(factor(f).cast(side[f]) in wished(f, level) for f, level in where.items() if f in side)
+    def fits(obs: Observations, side: Mapping[str, Any]) -> bool:
+        levels = {f: wished(f, wish) for f, wish in where.items()}
+        if not all(factor(f).cast(side[f]) in levels[f] for f in levels.keys() & side.keys()):
+            return False
+        facts = [{f: obs.fact(c, f) if f in obs.facts else SEVERAL for f in where} for c in obs.matching(side)]
+        rows = (all(v[f] in w or (v[f] == SEVERAL and not every) for f, w in levels.items()) for v in facts)
+        return not facts or (all if every else any)(rows)
 
-    return [c for c in contrasts if fits(c.a) and fits(c.b or {})]
+    def kept(c: Contrast) -> bool:
+        with suppress(NothingToReport):
+            obs = observed.setdefault(c.metric, observe(data, c.metric))
+            return fits(obs, c.a) and fits(obs, c.b or c.a)
+        return True
+
+    return [c for c in contrasts if not where or kept(c)]
+
+
+def _narrowed(c: Contrast, held: Mapping[str, Any]) -> Contrast:
+    """A contrast between the runs with these levels alone."""
+    return c.model_copy(update={side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None})
 
 
 def read_margin(margin: Any) -> float:
@@ -297,7 +328,8 @@ def _by(
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
     known: dict[tuple[str, str], Contrast] = {}
-    for c in [] if isinstance(results, Observations) else asked_about(obs, declared_contrasts(results), where):
+    several = isinstance(results, Observations | Sequence | Mapping)  # experiments that may declare different contrasts
+    for c in [] if several else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             known[one, two] = c
@@ -346,6 +378,7 @@ def between(
         raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
+    notes += ["change: the typical ratio of a run after to a run before, which need not be that of the two medians"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
     compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:

@@ -218,7 +218,16 @@ def _summary(exp: Results) -> dict[str, Any]:
             if len(levels) > 1
         },
         "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in METRICS if m in runs and runs[m].any()},
-        "contrasts": {str(i): c.question or f"{c.a} against {c.b}" for i, c in enumerate(exp.contrasts, 1)},
+        "contrasts": {str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)},
         "notice": exp.notice or "",
         "folder": exp.path,
     }
+
+
+def _in_words(contrast: Contrast) -> str:
+    """``One-way latency: ppg against same-zone``."""
+    sides = (side for side in (contrast.a, contrast.b) if side is not None)
+    words = [", ".join(factor(f).level_words(v) for f, v in side.items()) or "all runs" for side in sides]
+    words += [f"below {contrast.below}"] if contrast.below is not None else []
+    words += [f"at least {contrast.at_least}"] if contrast.at_least is not None else []
+    return f"{METRICS[contrast.metric].label}: {(' against ' if contrast.b is not None else ', ').join(words)}"

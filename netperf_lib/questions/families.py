@@ -19,6 +19,7 @@ from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .judging import Pair
 from .observe import PAIR, Observations, observe
+from .runs import headline_metrics
 
 
 def of_main_tool(runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
@@ -40,11 +41,36 @@ def of_main_tool(runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] 
     return obs if measured == obs.names else obs.only(measured)
 
 
+def of_main_tools(
+    runs: pd.DataFrame, metric: str | None = None, contrasts: Sequence[Contrast] = ()
+) -> list[Observations]:
+    """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
+    return [of_main_tool(runs_with(runs, name), name, contrasts) for name in ([metric] if metric else _metrics(runs))]
+
+
+def _metrics(runs: pd.DataFrame) -> list[str]:
+    """Headline metrics, without those that say the same thing twice."""
+    names = headline_metrics(runs)
+    percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
+    if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
+        names = ["rtt_p50_us", *names]
+    times = any(n.endswith("_us") for n in names)
+    return [n for n in names if not (n == "transaction_rate_per_s" and times)]
+
+
+def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
+    if metric != "throughput_sent_bps" or not runs["throughput_bps"].notna().any():
+        return runs
+    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
+    return runs[~arrived]
+
+
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
     """The family of an experiment without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
-        for name in obs.factors:
+        for name in [f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")]:  # a rate asked for is no gain
             on_hosts = name not in ("placement", PAIR) and "placement" in obs.by
             for placement in sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]:
                 main = [c for c in obs.names if obs.at(c, "placement") == placement] if on_hosts else usual(obs, name)

@@ -21,13 +21,14 @@ from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.contrasts import threshold
 from ..experiment.factors import Level, dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast
-from ..metrics import ALPHA, MARGIN, METRICS, plural
+from ..metrics import ALPHA, MARGIN, METRICS, format_value, plural
 from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW_BEYOND
 from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, unchained
 from .runs import ENDS, HOSTS, nearest, status_counts
+from .udp import NOTICEABLE, lost_share
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
@@ -355,6 +356,12 @@ def _sample(p: Pair) -> Sample:
     names_of, about["context"] = _names(of, p, both)
     about["names"] = names_of[0], limit or names_of[1]
     warnings = [] if c is None else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
+    losses = [lost_share(of.obs, side.conditions) if of.obs.unit == "bps" else 0.0 for side in both]
+    warnings += [
+        f"{name} lost {format_value(loss, 'ratio')} of its datagrams"
+        for name, loss in zip(names_of, losses, strict=False)
+        if loss > NOTICEABLE
+    ]
     if b is not None and a.conditions and b.conditions and not of.two:
         warnings += _confounded(of, (a, b), named, differ)
     empty = [name for side, name in zip(both, names_of, strict=False) if not side.conditions]

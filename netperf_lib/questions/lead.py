@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -18,7 +19,7 @@ import pandas as pd
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
@@ -28,16 +29,19 @@ from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
 from .details import filling_words, saturation
-from .families import by_rule, of_main_tool, usual
+from .families import by_rule, of_main_tools, runs_with, usual
 from .history import ask_history
 from .judging import judge_pairs
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
-from .runs import headline_metrics, read_data, runs_of, table_of
+from .runs import read_data, runs_of, table_of
+from .udp import NOTICEABLE, datagrams, datagrams_words, lost_share
 from .words import contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
+WIDE = 1.5
+"""A level whose interval is wider than this ratio is not one figure."""
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
@@ -220,11 +224,11 @@ def lead_paragraph(
     Examples
     --------
     >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:60]
-    'TCP buffer: throughput (cross-region, 1 stream) default 732 '
+    'Throughput is held back by: window on 4 of 13 conditions (cr'
     """
     runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
-    observed = [of_main_tool(_rows_of(runs, n), n, declared) for n in ([metric] if metric else _metrics(runs))]
+    observed = of_main_tools(runs, metric, declared)
     pairs = [] if declared else by_rule(observed, margin or MARGIN)
     used = declared or [pair.as_contrast() for pair in pairs]
     if judged is not None:
@@ -243,8 +247,10 @@ def lead_paragraph(
     p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
     if not p.lines:
         p.lines += [_plain(p, obs) for obs in observed]
-    held = filter(None, (held_words(list(of_conditions(obs).values()), share=not p.limit_said) for obs in observed))
-    p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
+    p.lines += filter(None, map(_lost, observed))
+    for obs in observed:  # of all the conditions that `limits` lists
+        every = observe(runs, obs.metric) if obs.where and obs.unit == "bps" else obs
+        p.lines += filter(None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)])
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(
@@ -268,12 +274,16 @@ def conclude(
     runs = runs_of(results, where)
     declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
     if declared:
-        family, shown = compare(results, metric=metric, where=where, margin=margin), within(declared, where or {})
+        family = compare(results, metric=metric, where=where, margin=margin)
+        shown = within(results, declared, where or {})
         lead = lead_paragraph(runs, family=shown, judged=family[: len(shown)])
         return replace(family, comparisons=(*lead.family, *family[len(shown) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
-        raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
+        raise UsageError(
+            "there is nothing to compare: one condition of each metric, or rates that were asked for. "
+            + " ".join(lead.lines)
+        )
     return lead.family, lead
 
 
@@ -309,24 +319,6 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
 
 def _position(name: str) -> float:
     return ORDER.index(name) if name in ORDER else 2.5
-
-
-def _metrics(runs: pd.DataFrame) -> list[str]:
-    """Headline metrics, without those that say the same thing twice."""
-    names = headline_metrics(runs)
-    percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
-    if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
-        names = ["rtt_p50_us", *names]
-    times = any(n.endswith("_us") for n in names)
-    return [n for n in names if not (n == "transaction_rate_per_s" and times)]
-
-
-def _rows_of(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
-    if metric != "throughput_sent_bps" or not runs["throughput_bps"].notna().any():
-        return runs
-    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
-    return runs[~arrived]
 
 
 def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[Observations | None, str, str]:
@@ -377,7 +369,7 @@ def _alike(
     for name, condition in conditions:
         value = obs.value(condition)
         near = [g for g in groups if max(value, *g[1]) <= ALIKE * min(value, *g[1])]
-        if near and not ladder:
+        if near and not ladder and not _range(obs, condition) and not _range(obs, near[0][2]):
             near[0][0].append(name)
             near[0][1].append(value)
         else:
@@ -407,6 +399,7 @@ def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, st
         text = _value(obs, values, condition)
         number, _, unit = text.rpartition(" ")
         share = _share(p, obs, condition) if ladder or (max(values) == top and not p.limit_said) else ""
+        share += _range(obs, condition) if len(values) == 1 else ""
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{share}")
         elif all("→" in name or "," in name for name in names):
@@ -416,6 +409,12 @@ def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, st
             parts.append(f"{in_words(names)}{colon} {number if unit == last_unit else text}{share}")
         last_unit = unit
     return ", ".join(parts)
+
+
+def _range(obs: Observations, condition: str) -> str:
+    """The range of the runs where the median stands for runs that differ widely; otherwise empty."""
+    n, low, high, smallest, largest = (obs.value(condition, c) for c in "n low high smallest largest".split())
+    return f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)" if high > WIDE * low else ""
 
 
 def _share(p: Paragraph, obs: Observations, condition: str) -> str:
@@ -568,8 +567,11 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     if worse := _contradictions(name, [*good, *same], findings):
         cause = ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps" else ""
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
-    if any(x.kind == "open" for x in some) and not good:
-        return ""
+    losses = [lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"]
+    if losses and max(losses) > NOTICEABLE:
+        return f"but {format_value(max(losses), 'ratio')} of the datagrams are lost"
+    if name == "bitrate" or (any(x.kind == "open" for x in some) and not good):
+        return ""  # what was asked for is no gain
     better, worse_metrics = (in_words(_noun(x.obs.metric) for x in rows) for rows in (good, bad))
     if "throughput" in worse_metrics and some[0].level in GATEWAYS:
         return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
@@ -651,6 +653,9 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     others = ""
     with_figures = False
     for obs in (obs for obs in p.observed if name in obs.factors):
+        if name == "bitrate" and (rates := _rates(obs)):
+            clauses.append(rates)
+            continue
         main = _shown_conditions(p, obs, name, findings)
         if not main or (name != "placement" and len({obs.at(c, name) for c in main}) == 1):
             continue
@@ -768,7 +773,7 @@ def _of_one_condition(obs: Observations) -> str:
 def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
     """``Throughput by other tools or tests: 1.2 Gbit/s for TCP STREAM, netperf``: what nothing is compared with."""
     means = {name: level for name, level in obs.where.items() if name in ("tool", "test")}
-    every = observe(_rows_of(runs, obs.metric), obs.metric)
+    every = observe(runs_with(runs, obs.metric), obs.metric)
     rows = levels(every).drop(list(every.matching(means)))
     rows = rows[rows["n"] > 0] if means else rows[:0]
     if rows.empty:
@@ -785,6 +790,33 @@ def _incident(obs: Observations) -> str:
     points = [p for some in ask_history(obs).changes.values() for p in some]
     clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
     return f"; {clear.words(obs.metric)}" if clear else ""
+
+
+def _rates(obs: Observations) -> str:
+    """``ppg: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s``; empty where none was counted."""
+    with suppress(NothingToReport):
+        return "; ".join(line.removesuffix(".") for line in datagrams_words(datagrams(obs.runs)).splitlines()[:FEW])
+    return ""
+
+
+def _lost(obs: Observations) -> str:
+    """``Datagrams lost: 37 % on cross-zone (80 Mbit/s sent, 48.9 Mbit/s received)``: the conditions that lose most."""
+    if obs.unit != "bps":
+        return ""
+    losses = {c: loss for c in obs.names if (loss := lost_share(obs, [c])) > NOTICEABLE}
+    clauses = []
+    for c in sorted(losses, key=losses.__getitem__, reverse=True)[: FEW // 2]:
+        received, sent = obs.value(c), obs.column("throughput_sent_bps", [c]).median()
+        both = (
+            f" ({format_value(sent, 'bps')} sent, {format_value(received, 'bps')} received)" if sent > received else ""
+        )
+        clauses.append(f"{format_value(losses[c], 'ratio')} on {c}{both}")
+    rest = (
+        f"; more than {format_value(NOTICEABLE, 'ratio')} on {len(losses) - FEW // 2} more"
+        if len(losses) > FEW // 2
+        else ""
+    )
+    return f"Datagrams lost: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:

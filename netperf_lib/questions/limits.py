@@ -18,7 +18,7 @@ from ..metrics import format_value, in_words, plural
 from ..stats import Family
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .observe import Data, Observations, observe
-from .runs import runs_of
+from .runs import ok_runs, runs_of
 from .tables import Table
 from .words import Headline, Words
 
@@ -241,8 +241,8 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
     Examples
     --------
-    >>> npl.questions.limits_words(npl.limits(exp))[:41]
-    'Held back by: window on 4 of 13 condition'
+    >>> npl.questions.limits_words(npl.limits(exp))[:59]
+    'Throughput is held back by: window on 4 of 13 conditions (cr'
     """
     return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
 
@@ -252,7 +252,7 @@ NAMED = 3
 
 
 def held_words(held: Sequence[Held], *, share: bool = True) -> str:
-    """``Held back by: link on ppg; window on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``; may be empty.
+    """``Throughput is held back by: link on ppg; window on 4 of 12 (cross-region: 4 MiB over 20 ms)``; may be empty.
 
     The `share` of the link may have been said before.
     """
@@ -271,7 +271,7 @@ def held_words(held: Sequence[Held], *, share: bool = True) -> str:
         example = "" if len(members) == 1 else f"{first.condition}: "
         clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
     rest = f"; not known on {len(unknown)}" if unknown else ""
-    return f"Held back by: {'; '.join(clauses)}{rest}" if clauses else ""
+    return f"Throughput is held back by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def text(held: Sequence[Held]) -> str:
@@ -375,7 +375,8 @@ def _delays(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, float] | N
 def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
     """Return the round-trip time of a run's idle path: measured between its hosts, else on its kind of path."""
     keys = ("client", "server"), ("placement", "accelerated")
-    idle = runs[(runs["status"] == "ok") & (runs["during"].isna() if "during" in runs else True)]
+    idle = ok_runs(runs)
+    idle = idle[idle["during"].isna()] if "during" in idle else idle
     values: dict[tuple[int, Hashable], float] = {}
     for name, factor in (("latency_oneway_us", 2.0), ("rtt_us", 1.0), ("rtt_p50_us", 1.0)):
         if name not in idle or not idle[name].notna().any():
@@ -409,7 +410,8 @@ def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> 
         Round-trip time of the idle path, for a run without samples of its connections.
     """
     sampled = _number(row, "limit_receive_window_ratio") is not None
-    bps = _number(row, "limit_bps") or _number(row, "throughput_bps")
+    names = ("limit_bps", "throughput_bps", "throughput_sent_bps")
+    bps = next((value for name in names if (value := _number(row, name))), None)
     if bps is None:
         return None
     streams = _number(row, "limit_connections") or _number(row, "streams") or 1

@@ -63,7 +63,7 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
         causes = " / ".join(dict.fromkeys(filter(None, reversed(c.held_back))))
         rows.append(
             Line(
-                name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), str(c.n), c.reason,
+                name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), c.size, c.reason,
                 causes, c.warnings,
             )
         )  # fmt: skip

@@ -11,6 +11,7 @@ import pandas as pd
 from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
+from ..experiment.factors import level_words
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from .families import of_main_tool
 from .observe import Data, Observations, levels
@@ -123,7 +124,10 @@ def _beside(obs: Observations, condition: str, figure: Any, value: float) -> tup
     if obs.value(condition, "n") > 1:
         here += f" ({format_span(low, high, obs.unit)})"
     printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
-    return condition, figure.metric, figure.source, printed, here, f"{median / value:#.3g}"
+    source = figure.source
+    if obs.fact(condition, "accelerated") is None and not pd.isna(figure.accelerated):
+        source += f", {level_words('accelerated', bool(figure.accelerated))}"  # ours may be either
+    return condition, figure.metric, source, printed, here, f"{median / value:#.3g}"
 
 
 def _matches(obs: Observations, condition: str, figure: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,6 +18,8 @@ from .words import Headline
 
 CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
+NOTICEABLE = 0.01
+"""Share of lost datagrams from which on a throughput is not shown without it."""
 _BESIDE = {"sent_bps": "throughput_sent_bps", "received_bps": "throughput_bps", "jitter_us": "jitter_us"}
 
 
@@ -76,6 +78,12 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
     attach(table, notice=attached(runs).notice)  # stands in the figure
     return table
+
+
+def lost_share(obs: Observations, conditions: Collection[str]) -> float:
+    """The median share of datagrams that runs of these conditions lost; 0 where none was counted."""
+    shares = obs.column("lost_ratio", conditions).dropna()
+    return float(shares.median()) if len(shares) else 0.0
 
 
 def has_rates(runs: pd.DataFrame) -> bool:

@@ -99,13 +99,16 @@ class Answer:
         main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
         shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
         some = shared and len(main.conditions) < len(self.observations.conditions)
+        if (main.declaration.get("hosts") or {}).get("source", "imported") != "imported":
+            notes = f" Every condition is measured once in every planned round, so that drift affects all alike.{notes}"
         return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(shared)}." if some else ""))
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`."""
+    def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`, which has the options."""
         from ..plots import rounds
 
-        return rounds(self.main, ax=ax)
+        axes: Axes = rounds(self.main, ax=ax, **options)
+        return axes
 
     def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
         """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""
@@ -241,6 +244,8 @@ def _judged(
     source: Any, obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any], margin: float | str | None
 ) -> tuple[Family, tuple[Contrast, ...]]:
     """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
+    if isinstance(source, Sequence | Mapping):  # what one of several experiments declares is not asked of all
+        return Family(()), ()
     if declared := contrasts(runs):
         asked = asked_about(obs, declared, where)
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())

@@ -217,6 +217,12 @@ class Comparison(Result):
         return f"{a} against {b}" if self.threshold is None else f"{a} ({self.quantity} {b})"
 
     @property
+    def size(self) -> str:
+        """On how many rounds it rests; on how many runs of A and of B where these are not paired: ``1/7``."""
+        a, b = self.runs
+        return f"{a}/{b}" if a != b and self.method.startswith("unblocked") else str(self.n)
+
+    @property
     def basis(self) -> str:
         """What the statement rests on, in a line."""
         share = f", one of {self.family} that share the error" if self.family > 1 else ""
@@ -230,7 +236,7 @@ class Comparison(Result):
         other = f"; for other hours {low:.4g} to {high:.4g}" if math.isfinite(low + high) else ""
         return (
             f"verdict {str(self.verdict)!r}: ratio {self.ratio:.4g}, {self.low:.4g} to {self.high:.4g} "
-            f"at {percent(self.confidence)}, {plural(self.n, self.unit)}{margin}{share}; "
+            f"at {percent(self.confidence)}, {self.size} {self.unit}{'' if self.size == '1' else 's'}{margin}{share}; "
             f"{self.estimand or 'typical ratio'}; {self.method}{slow}{other}"
         )
 

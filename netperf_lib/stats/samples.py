@@ -459,9 +459,11 @@ def _verdict(
         return Verdict.NONE, data.refusal or "no round has values of both sides", 0
     s, n, unit, code = data.sample, estimate.n, data.name, decision.code
     side = " per side" if data.unblocked is not None else ""
+    a, b = map(len, data.unblocked or ((), ()))
     if n < (need := _least(data, rules)):
         shared = f" for a family of {rules.size} contrasts" if rules.size > 1 else ""
-        return Verdict.NONE, f"{plural(n, unit)}{side}, at least {need} are needed{shared} ({need - n} more)", need - n
+        size = f"{plural(n, unit)}{side}" if a == b else f"{plural(a, unit)} against {b}"
+        return Verdict.NONE, f"{size}, at least {need} are needed{shared} ({need - n} more)", need - n
     if doubt and code != OPEN:
         return Verdict.NONE, doubt, 0
     if code == EQUIVALENT:

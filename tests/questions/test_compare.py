@@ -216,3 +216,42 @@ def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
     for name in names:
         value = getattr(module, name)
         assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), f"{name} is another library's"
+
+
+def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
+    by_rule, (family, _) = (
+        npl.compare("data/recorded/datagrams"),
+        npl.questions.lead.conclude("data/recorded/datagrams"),
+    )
+    assert [c.words for c in by_rule] == [c.words for c in family]
+
+
+@pytest.mark.parametrize("many", [list, lambda paths: dict(zip("xy", paths, strict=True))])
+def test_several_experiments_are_compared_by_a_factor(many: Any) -> None:
+    data = many(["data/recorded/before", "data/recorded/after"])
+    verdicts = {str(c.verdict) for c in npl.compare(data, metric="latency_oneway_us", by="placement")}
+    assert verdicts == {"exploratory"}
+    assert npl.ask(data, metric="latency_oneway_us", by="placement").verdicts
+
+
+def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    every = {c.words for c in npl.compare(exp)}
+    some = npl.compare(exp, where={"streams": "1"})
+    assert len(some) == 9
+    assert "1 contrast left out: no runs with streams=1 on both sides" in some.warnings
+    assert {c.words for c in some if c.declared} <= every
+    assert all(c.declared for c in some)
+    assert len(npl.compare(exp, where={"accelerated": "true"})) == 8
+    with pytest.raises(UsageError, match="no contrast is about streams=16, with runs on both sides"):
+        npl.compare(exp, where={"streams": 16})
+
+
+def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    planned = "measured once in every planned round"
+    assert planned in npl.ask(exp, "placement").words
+    by_hand = pd.DataFrame(exp.runs.to_dict("records"))
+    assert planned not in npl.ask(by_hand, "placement").words
+    with pytest.raises(UsageError, match="for streams give the experiment"):
+        npl.ask(exp, "placement").plot(hue="streams")

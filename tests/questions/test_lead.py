@@ -247,3 +247,44 @@ def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_wh
     answer = npl.ask(exp, "streams", "throughput_bps")
     assert answer.headline.startswith(f"cross-region: {filled}")
     assert str(answer.shown()[-1]).startswith(f"- cross-region: {filled}")
+
+
+def test_a_rate_that_was_asked_for_is_no_gain_and_loss_is_said() -> None:
+    family, lead = npl.questions.lead.conclude("data/recorded/datagrams")
+    text = str(lead)
+    assert not any("bitrate" in c.a and c.a["bitrate"] != (c.b or {}).get("bitrate") for c in lead.contrasts)
+    assert "Datagrams lost: 62.1 % on cross-region, bitrate 80 Mbit/s (79.9 Mbit/s sent, 28.8 Mbit/s received)" in text
+    assert "cross-zone: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s" in text
+    assert "counts" not in text
+    assert not any(c.verdict == "better" for c in family)
+
+
+def test_a_row_says_which_side_loses_datagrams() -> None:
+    runs = table({"ppg": 1e9, "same-zone": 9e8}, metric="throughput_bps")
+    runs["lost_ratio"] = np.where(runs["placement"] == "ppg", 0.73, 0.005)
+    runs["throughput_sent_bps"] = runs["throughput_bps"] / (1 - runs["lost_ratio"])
+    family, lead = npl.questions.lead.conclude(runs)
+    assert "Datagrams lost: 73 % on ppg (3.71 Gbit/s sent, 1 Gbit/s received)." in lead.lines
+    assert "11 % more throughput; but 73 % of the datagrams are lost." in lead.lines[0]
+    assert family[0].warnings[0] == "ppg lost 73 % of its datagrams"
+
+
+def test_a_level_that_stands_for_runs_that_differ_widely_has_its_range() -> None:
+    runs = table({"ppg": 40.0, "same-zone": 40.1})
+    runs.loc[runs["placement"].eq("same-zone") & runs["round"].gt(6), "latency_oneway_us"] = 100.0
+    assert "ppg 40.1 µs, same-zone 70.7 (39.1 to 100 µs in 12 runs)" in str(lead_paragraph(runs))
+
+
+def test_sides_of_different_size_say_both() -> None:
+    runs = table({"ppg": 40.0, "same-zone": 57.0}, rounds=5)
+    runs = runs[runs["placement"].eq("ppg") ^ runs["round"].gt(4)]
+    [c] = lead_paragraph(runs).family
+    assert c.size == "4/1"
+    assert c.reason.startswith("4 runs against 1, at least")
+
+
+def test_what_holds_throughput_back_is_a_sentence_of_its_own_and_counts_what_limits_lists() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    last = lead_paragraph(exp).lines[-1]
+    assert last.startswith("Throughput is held back by: window on 4 of 13 conditions")
+    assert len(npl.limits(exp)) == 13

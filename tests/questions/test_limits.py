@@ -75,7 +75,7 @@ def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
 
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.questions.lead_paragraph(runs)
-    assert "Held back by: window on 4 of 12 conditions" in str(lead)
+    assert "held back by: window on 4 of 13 conditions" in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
@@ -136,3 +136,11 @@ def test_the_command_prints_objects_and_lines() -> None:
     shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
     assert "held back by: window, 1 MiB over 20.4 ms" in shown
     assert shown.endswith("fewer causes can be named.\n")
+
+
+def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too() -> None:
+    rounds = list(range(8)) * 2
+    runs = pd.DataFrame({"placement": ["a"] * 8 + ["b"] * 8, "round": rounds, "throughput_bps": [1e9] * 8 + [2e9] * 8})
+    assert npl.compare(runs, metric="throughput_bps", by="placement")[0].medians == (2e9, 1e9)
+    sent = runs.rename(columns={"throughput_bps": "throughput_sent_bps"})
+    assert [one.limit.reason for one in npl.limits(sent)] == [one.limit.reason for one in npl.limits(runs)]

@@ -47,3 +47,13 @@ def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:
     assert beside["same-zone: one-way latency"] == "40 µs"
     assert beside["public-ip: throughput at the receiver"] == "131 Mbit/s"
     assert beside["vpn, 125 MiB TCP buffer: throughput at the receiver"] == "549 Mbit/s"
+
+
+def test_a_figure_says_its_acceleration_where_ours_is_not_known(tmp_path: Path) -> None:
+    runs = npl.load(measured("study-paths", tmp_path))
+    runs = runs[runs["placement"].eq("same-zone") & ~runs["accelerated"].eq(False)].assign(accelerated=None)
+    found = published_beside(runs, "latency_oneway_us")
+    assert dict(zip(found["source"], found["published"], strict=True)) == {
+        "azure-eastasia-d8sv3, no accelerated networking": "146 µs",
+        "azure-eastasia-d8sv3, accelerated networking": "40 µs",
+    }
