@@ -297,13 +297,14 @@ def _by(
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
     known: dict[tuple[str, str], Contrast] = {}
-    for c in [] if isinstance(results, Observations) else asked_about(obs, declared_contrasts(results), where):
+    several = isinstance(results, Observations | Sequence | Mapping)
+    for c in [] if several else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             known[one, two] = c
             known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
     keys = [p.conditions[1:] for p in chosen]
-    declared = {key: known[key] for key in {*keys} & known.keys()}
+    declared = {key: known[key] for key in keys if key in known}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))

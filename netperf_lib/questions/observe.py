@@ -57,6 +57,7 @@ MEASUREMENT = "measurement"
 """The factor that tells apart the experiments of a mapping, such as before and after."""
 POOLS = {
     "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
+    "measurements": (MEASUREMENT,),
 }
 """Names for several factors that are pooled together."""
 
@@ -522,7 +523,10 @@ class Observed:
             return cls(joined(frames), next(iter(parts.values())).declared)
         data = read_data(data)
         if isinstance(data, Sequence) and data:
-            return cls(joined([cls.of(one).runs for one in data]), {})
+            every = joined([cls.of(one).runs for one in data])
+            if {"experiment", "run_id"} <= set(every) and every.duplicated(["experiment", "run_id"]).any():
+                raise UsageError("two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}")
+            return replace(cls.of(every), declared={})
         runs = table_of(data)
         if is_details(runs) or {"n", "median"} <= set(runs):
             what = "a table of levels" if "median" in runs else "a table of intervals or percentiles"
@@ -531,6 +535,8 @@ class Observed:
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
+        if MEASUREMENT not in runs and "experiment" in runs and runs["experiment"].nunique() > 1:
+            runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
         return cls(runs.reset_index(drop=True), declared, planned)
 
     @cached_property
@@ -720,8 +726,8 @@ class _Projection:
 
     def _candidates(self) -> list[tuple[str, ...]]:
         """Factors that may split, in order; both hosts are one, and so is a property of both."""
-        unasked = set(self.codes) - {*self.asked, *self.pooled, *self.counters}
-        names = sorted(unasked, key=_rank)
+        others = {*self.asked, *self.pooled, *self.counters}
+        names = sorted((c for c in self.codes if c not in others), key=_rank)
         both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
         *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))
         alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
@@ -773,9 +779,8 @@ class _Projection:
         unknown = one.null == "unknown"
         if one.always_splits and _varies(group, code, null_is_level=not unknown):
             return True
-        if not self.blocked:  # without rounds, hosts that come back are pairs
-            returns = names[0] in ("client", "server") and 2 * (int(code.max()) + 1) <= len(self.rows)
-            return returns and _varies(group, code, null_is_level=False)
+        if not self.blocked:  # without rounds, other hosts are another path
+            return names[0] in ("client", "server") and _varies(group, code, null_is_level=False)
         if one.always_splits and not unknown:
             return False
         # a null between rounds says nothing; two runs of one round, one of them with a null, are two conditions

@@ -305,3 +305,38 @@ def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_me
     both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
     pairs = {(a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")}
     assert len(pairs) == 6  # each condition after with itself before, and the other way round
+
+
+def test_without_rounds_another_server_is_another_condition() -> None:
+    one = {"status": "ok", "tool": "iperf3", "test": "tcp"}
+    rows = [("far", 1, 0.7e9), ("far", 16, 2.5e9), ("near", 1, 7.5e9), ("next", 1, 7.6e9)]
+    runs = pd.DataFrame([one | {"server": s, "streams": n, "throughput_bps": x} for s, n, x in rows])
+    (pair,) = npl.compare(runs, metric="throughput_bps", by="streams")
+    assert pair.medians == (2.5e9, 0.7e9)
+    lead = npl.questions.lead_paragraph(runs)
+    assert lead.lines[0].startswith(
+        "Parallel streams: throughput (server far) 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s"
+    )
+    assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {(2.5e9, 0.7e9)}
+
+
+def test_labels_split_in_their_own_order() -> None:
+    names = ["zeta", "alpha", "mid", "beta", "omega"]
+    bits = [{name: f"{name}{n >> i & 1}" for i, name in enumerate(names)} for n in range(32)]
+    runs = pd.DataFrame([{"round": n, "status": "ok", "throughput_bps": 1e9} | b for n in (1, 2) for b in bits])
+    assert list(observe(runs, "throughput_bps").by) == names
+
+
+def test_experiments_in_a_list_or_below_each_other_are_measurements() -> None:
+    both = [npl.recorded().with_name("before"), npl.recorded().with_name("after")]
+    medians = {"before": 57.0, "after": 65.8}
+    for data in (both, pd.concat([npl.read(one).runs for one in both])):
+        obs = observe(data, "latency_oneway_us", by="placement")
+        assert any("measurement varies too" in note for note in obs.notes)
+        table = levels(obs)
+        rows = table[table["placement"] == "cross-zone"]
+        assert dict(zip(rows["measurement"], rows["median"].round(1), strict=True)) == medians
+    change = npl.compare(both, metric="latency_oneway_us", by="measurement", where={"placement": "cross-zone"})
+    assert change[0].medians == pytest.approx((65.8, 57.0), abs=0.05)
+    with pytest.raises(UsageError, match="name them"):
+        levels([both[0], both[0]], "latency_oneway_us")
