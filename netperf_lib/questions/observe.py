@@ -61,6 +61,9 @@ POOLS = {
 }
 """Names for several factors that are pooled together."""
 
+REMARK = "runs apart, and no conditions"
+"""How the note about labels ends that are no factors."""
+
 _CARRIED = ("run_id", "started_utc", "experiment", "deployment", "client", "server")
 """Columns of the runs that observations have, too."""
 _PROPERTIES = ("vm_size", "region", "zone")
@@ -69,7 +72,13 @@ _FEW = 3
 """Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
 """A column of the user's with more different fractions, times or running numbers than this is no factor."""
-_CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
+_CLOCK = re.compile(
+    r"((20\d\d-?\d\d-?\d\d|\d\d?([./])\d\d?\3(\d\d){0,2})([T, _-]*\d\d?:?\d\d(:?\d\d)?)?|\d\d?:\d\d(:\d\d)?)"
+    r"([.,]\d+)?( ?[A-Za-z]{1,3}|[+-][\d:]+)?"
+)
+"""A date, a time of day, or both."""
+_NEARLY = 0.1
+"""Nearly all are all but this share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,7 +544,7 @@ class Observed:
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
-        if MEASUREMENT not in runs and "experiment" in runs and runs["experiment"].nunique() > 1:
+        if MEASUREMENT not in runs and "experiment" in runs and len(runs["experiment"].dropna().unique()) > 1:
             runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
         return cls(runs.reset_index(drop=True), declared, planned)
 
@@ -648,24 +657,30 @@ class _Projection:
         self.value = self._numbers(metric)[rows]
         self.ok = self.ran[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
-        self.counters = [c for c in self.codes if c not in asked and self._is_counter(c)]
-        if self.counters:
-            names = in_words([_label(c) for c in self.counters])
-            self.notes.append(f"{names} {'tell' if len(self.counters) > 1 else 'tells'} runs apart, and no conditions")
+        self.remarks = [c for c in self.codes if c not in asked and self._is_remark(c)]
+        if self.remarks:
+            names = in_words([_label(c) for c in self.remarks])
+            self.notes.append(f"{names} {'tell' if len(self.remarks) > 1 else 'tells'} {REMARK}")
 
-    def _is_counter(self, name: str) -> bool:
-        """Whether a label of the user's names a run: times, or numbers in sequence, none of them in two rounds."""
+    def _is_remark(self, name: str) -> bool:
+        """Whether a label of the user's is about one run or round: none of its values comes back in another round.
+
+        It is a time, a running number, or follows from rounds of several runs, or nearly every run has its own.
+        """
         if name in FACTORS or name == MEASUREMENT:
             return False
-        codes, first = np.unique(self.codes[name], return_index=True)
-        if len(codes) <= _MOST_LEVELS or codes[0] < 0:
-            return False
-        if len(np.unique(_joined(len(self.rows), self.codes[name], self.block))) > len(codes):
-            return False
-        words = [str(v) for v in self.every[name].iloc[self.rows[first]]]
+        rows = np.flatnonzero(self.codes[name] >= 0)
+        codes, block = _factorized(self.codes[name][rows]), self.block[rows]
+        number, rounds = int(codes.max()) + 1, len(np.unique(self.block))
+        returning = len(np.unique(_joined(len(rows), codes, block))) - number
+        words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
         numbers = sorted(int(w) for w in words if w.isdecimal())
-        in_sequence = len(numbers) == len(words) and numbers[-1] - numbers[0] + 1 == len(words)
-        return in_sequence or all(map(_CLOCK.match, words))
+        in_sequence = len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
+        once, known = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
+        follows = known and not _varies(block, codes, null_is_level=True)
+        if all(map(_CLOCK.fullmatch, words)):
+            return once or follows
+        return (once and known and (follows or number >= (1 - _NEARLY) * len(rows))) or (in_sequence and not returning)
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.every:
@@ -726,7 +741,7 @@ class _Projection:
 
     def _candidates(self) -> list[tuple[str, ...]]:
         """Factors that may split, in order; both hosts are one, and so is a property of both."""
-        others = {*self.asked, *self.pooled, *self.counters}
+        others = {*self.asked, *self.pooled, *self.remarks}
         names = sorted((c for c in self.codes if c not in others), key=_rank)
         both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
         *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))

@@ -285,6 +285,22 @@ def test_times_and_running_numbers_are_no_conditions() -> None:
     assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
 
 
+def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
+    rows = [
+        {"round": n, "placement": place, "status": "ok", "latency_oneway_us": 40.0 + i, "Uhrzeit": f"19:0{n}",
+         "Datum": f"0{1 + n // 3}.11.2026", "Notiz": f"Lauf von Tisch {n}-{i}", "Laune": f"Tag {n}", "rack": f"r{n % 2}"}
+        for n in (1, 2, 3, 4) for i, place in enumerate(("ppg", "same-zone"))
+    ]  # fmt: skip
+    obs = observe(pd.DataFrame(rows), "latency_oneway_us")
+    assert obs.by == ("placement", "rack"), "what comes back is a factor"
+    assert obs.notes[0] == "Uhrzeit, Datum, Notiz and Laune tell runs apart, and no conditions"
+    (pair, *_) = npl.compare(pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement")
+    assert not pair.warnings
+    once = pd.DataFrame(rows).drop(columns=["round", "Laune", "rack", "Datum"]).assign(Uhrzeit=[f"19:{n}" for n in range(10, 18)])
+    assert observe(once.drop(columns="Notiz"), "latency_oneway_us").by == ("placement",)
+    assert len(observe(pd.DataFrame(rows[:2]), "latency_oneway_us").conditions) == 2
+
+
 def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
     rates = pd.DataFrame({"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]})
     assert list(observe(rates, "throughput_bps").table["state"]) == ["ok", "missing", "ok", "ok"]
