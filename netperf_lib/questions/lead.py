@@ -342,7 +342,8 @@ def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[O
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
     """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
     if name == PAIR:
-        return next((w.removeprefix("zone ") for w in condition.split(", ") if "→" in w), condition)
+        ends = (w.removeprefix("zone ") for w in condition.split(", ") if "→" in w or w.startswith(("to ", "from ")))
+        return next(ends, condition)
     level = obs.at(condition, name)
     if isinstance(level, bool):
         text = "on" if level else "off"
