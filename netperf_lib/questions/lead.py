@@ -19,6 +19,7 @@ from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import UsageError
+from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
@@ -274,7 +275,7 @@ def conclude(
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
         raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
-    return lead.family, lead
+    return replace(lead.family, notice=attached(runs).notice), lead
 
 
 def opening(place: Location, *, alpha: float | None = None) -> Lead:

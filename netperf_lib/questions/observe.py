@@ -575,12 +575,11 @@ def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
         return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
     if name in METRICS:
         return "it is a metric"
-    if name in NOT_FACTORS:
-        return "it tells runs apart, and no conditions"
     suffix = any(k.endswith(f"_{name}") for k in known)
+    shown = [f for f in known if f in runs and len(runs[f].astype(str).unique()) > 1]
     named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
     of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
-    return f"it is a level of {of}" if of else nearest(name, known)
+    return f"it is a level of {of}" if of else nearest(name, known, shown)
 
 
 def _codes(column: pd.Series) -> Codes | None:

@@ -288,7 +288,7 @@ def test_times_and_running_numbers_are_no_conditions() -> None:
 def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
     rows = [
         {"round": n, "placement": place, "status": "ok", "latency_oneway_us": 40.0 + i, "Uhrzeit": f"19:0{n}",
-         "Datum": f"0{1 + n // 3}.11.2026", "Notiz": f"Lauf von Tisch {n}-{i}", "Laune": f"Tag {n}", "rack": f"r{n % 2}"}
+         "Datum": f"0{1 + n // 3}.11.2026", "Notiz": f"Lauf von {n}-{i}", "Laune": f"Tag {n}", "rack": f"r{n % 2}"}
         for n in (1, 2, 3, 4) for i, place in enumerate(("ppg", "same-zone"))
     ]  # fmt: skip
     obs = observe(pd.DataFrame(rows), "latency_oneway_us")
@@ -296,7 +296,11 @@ def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
     assert obs.notes[0] == "Uhrzeit, Datum, Notiz and Laune tell runs apart, and no conditions"
     (pair, *_) = npl.compare(pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement")
     assert not pair.warnings
-    once = pd.DataFrame(rows).drop(columns=["round", "Laune", "rack", "Datum"]).assign(Uhrzeit=[f"19:{n}" for n in range(10, 18)])
+    once = (
+        pd.DataFrame(rows)
+        .drop(columns=["round", "Laune", "rack", "Datum"])
+        .assign(Uhrzeit=[f"19:{n}" for n in range(10, 18)])
+    )
     assert observe(once.drop(columns="Notiz"), "latency_oneway_us").by == ("placement",)
     assert len(observe(pd.DataFrame(rows[:2]), "latency_oneway_us").conditions) == 2
 
