@@ -86,7 +86,9 @@ def _against_the_ordinary(obs: Observations, name: str, conditions: Sequence[str
 
 
 def _others(obs: Observations, name: str, a: str, b: str) -> bool:
-    """Whether a label of the user's goes with other machines: those of two providers are no contrast."""
+    """Whether only the hosts differ, or a label goes with other machines: those of two providers are no contrast."""
+    if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
+        return True
     sizes = [[obs.fact(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
     return is_label(name) and sizes[0] != sizes[1] and None not in (*sizes[0], *sizes[1])
 
