@@ -597,8 +597,11 @@ def import_(
         _echo(str(done.notice))
     if done.runs["status"].eq("ok").any():
         from .questions.lead import lead_paragraph
+        from .questions.observe import REMARK, observe
+        from .questions.runs import headline_metrics
 
-        _echo("\n".join(["", *lead_paragraph(done.runs).lines]))
+        notes = [note for name in headline_metrics(done.runs) for note in observe(done.runs, name).notes]
+        _echo("\n".join([*dict.fromkeys(n for n in notes if n.endswith(REMARK)), "", *lead_paragraph(done.runs).lines]))
     if pdf is not None:
         from .pipeline import report_to
 

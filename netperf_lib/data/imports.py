@@ -30,6 +30,7 @@ from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, 
 from ..experiment.attached import attach
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
+from ..experiment.placements import PLACEMENTS
 from ..metrics import metric, plural, to_bytes
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
@@ -65,6 +66,8 @@ _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
 _MOST_PROBLEMS = 20
 """Problems that are shown at once."""
+_ALIKE = 4
+"""Problems of more logs than this that are the same are one line."""
 _TIMES = re.compile(r"20\d\d-?\d\d-?\d\d[T ]\d\d:?\d\d(:?\d\d)?(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
 _DAY_S = 24 * 3600.0
 
@@ -168,8 +171,16 @@ def _are_times(cells: pd.Series) -> bool:
 
 def _column(heading: str) -> str:
     """Name of a column from its heading: ``TCP buffer bytes`` is ``tcp_buffer_bytes``; an own heading is kept."""
-    plain_name = re.sub(r"[\s-]+", "_", heading.strip().lower())
-    return plain_name if plain_name in (*COLUMNS, FILE, RUN) else heading.strip()
+    plain_name = _plain(heading)
+    return plain_name if plain_name in (*COLUMNS, FILE, RUN) else _LABELS.get(plain_name, heading.strip())
+
+
+def _plain(heading: str) -> str:
+    return re.sub(r"\W+", "_", heading.strip().lower()).strip("_")
+
+
+_LABELS = {_plain(f.label): name for name, f in reversed(list(FACTORS.items())) if " " in f.label}
+"""Columns by the name that a report gives them, where that is no single word, which may be a label of the user's."""
 
 
 def understand(
@@ -227,7 +238,7 @@ def understand(
         if FILE not in row:
             problems.append(f"{where}: the cell {FILE!r} is empty; name a log or a pattern")
         elif where not in used:
-            problems.append(f"{where}: {row[FILE]!r} matches no log")
+            problems.append(f"{where} ({row[FILE]!r}): it matches no log")
     _refuse(problems if named or problems else [_no_logs(files)])
     _warn_of_addresses(logged)
     return logged
@@ -326,10 +337,20 @@ def _warn_of_addresses(runs: Sequence[LoggedRun]) -> None:
 
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
-        once = list(dict.fromkeys(problems))
-        head = "" if len(once) == 1 else f"{len(once):,} problems, nothing was imported:\n"
-        more = f"\nand {len(once) - _MOST_PROBLEMS:,} more" if len(once) > _MOST_PROBLEMS else ""
-        raise UsageError(head + "\n".join(once[:_MOST_PROBLEMS]) + more)
+        alike = defaultdict[str, dict[str, None]](dict)  # what is wrong, and where
+        for problem in problems:
+            where, _, what = problem.partition(": ")
+            alike[what or where][where if what else ""] = None
+        lines = list[str]()
+        for what, places in alike.items():
+            if len(places) > _ALIKE:
+                lines.append(f"{', '.join([*places][:3])} and {len(places) - 3:,} more: {what}")
+            else:
+                lines += [f"{where}: {what}" if where else what for where in places]
+        size = sum(map(len, alike.values()))
+        head = "" if size == 1 else f"{size:,} problems, nothing was imported:\n"
+        more = f"\nand {len(lines) - _MOST_PROBLEMS:,} more" if len(lines) > _MOST_PROBLEMS else ""
+        raise UsageError(head + "\n".join(lines[:_MOST_PROBLEMS]) + more)
 
 
 def _several(files: Location | Iterable[Location]) -> list[Location]:
@@ -397,6 +418,9 @@ def _typed(cells: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[st
             continue
         try:
             typed[column] = _value(COLUMNS.get(column, "text"), value)
+            spelled = re.sub(r"[\s_]+", "-", str(typed[column]).lower())
+            if column == "placement" and spelled in PLACEMENTS:
+                typed[column] = spelled
         except (ValueError, OverflowError):
             kinds = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
             what = kinds.get(COLUMNS[column], "a number")

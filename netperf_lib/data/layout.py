@@ -211,6 +211,8 @@ class Store:
             parent, name = split(path)
             meant = did_you_mean(name, (split(e)[1] for e in experiments(parent))).rstrip()
             hint = f"; it holds the experiments {', '.join(inside)}" if inside else f"; {meant}" if meant else ""
+            if not hint and os.path.exists(path):  # noqa: PTH110 - a URL, too
+                hint = "; raw logs become one by npl import LOGS --into results/NAME"
             raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
         return cls(*split(opened(path)))
 

@@ -42,7 +42,7 @@ def document_colours(obs: Observations) -> Iterator[None]:
     split = [f for f in dimensions(runs.columns) if f not in _MEANS and factor(f).always_splits and f in held]
     split = [f for f in split if not held[f].map(repr).eq(repr(SEVERAL)).any()]
     rows = runs[split].drop_duplicates().itertuples(index=False)
-    order = sorted({tuple(map(plain, row)) for row in rows}, key=partial(_key, split))
+    order = sorted(dict.fromkeys(tuple(map(plain, row)) for row in rows), key=partial(_key, split))
     styles = _numbered([_identity(split, levels) for levels in order])
     called = {str(name): _identity(split, levels) for name, *levels in held[split].itertuples()}
     token = _DOCUMENT.set({name: styles[identity] for name, identity in called.items() if identity in styles})

@@ -18,7 +18,7 @@ from ..data.load import Results
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
-from ..experiment.factors import FACTORS, dimensions, factor, plain
+from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast, Margin
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
@@ -28,7 +28,7 @@ from ..stats.samples import UNPAIRED
 from .families import by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, wished
+from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, level_names, observe, wished
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .tables import Table
 from .words import contrasts as declared_contrasts
@@ -323,6 +323,9 @@ def _by(
     obs = observe(results, metric, by, where=where, pool=pool)
     size = MARGIN if margin is None else margin
     chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
+    for name in (pool,) if isinstance(pool, str) else pool:
+        for a, b in (pair.conditions[1:] for pair in chosen if name not in POOLS):
+            _check_pooled(obs, name, a, b)
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
@@ -335,7 +338,7 @@ def _by(
             known[one, two] = c
             known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
     keys = [p.conditions[1:] for p in chosen]
-    declared = {key: known[key] for key in {*keys} & known.keys()}
+    declared = {key: known[key] for key in keys if key in known}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
@@ -346,6 +349,15 @@ def _by(
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
     family = with_causes(family, (p.conditions for p in chosen))
     return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
+
+
+def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
+    """Raise UsageError unless two conditions have the same levels of what is pooled: the others would be the effect."""
+    one, two = (set(map(plain, obs.column(name, [side]))) for side in (a, b))
+    if one != two:
+        alone = ", ".join(level_words(name, level) for level in sort_levels(name, one ^ two))
+        what = f"{name} is pooled, but {a} and {b} do not both have {alone}"
+        raise UsageError(f"{what}: hold one level by where, or let it split")
 
 
 def between(
@@ -366,7 +378,8 @@ def between(
     (before, one), (after, two) = sides.items()
     both = dimensions([str(c) for c in one if c in two])
     if unknown := [f for f in by if f not in both]:
-        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both)}")
+        shown = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
+        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, shown)}")
     changed = {} if by else _changed(one, two)
     varying = [f for f in by if len(_levels(one, f) | _levels(two, f)) > 1]
     pool = list(changed)

@@ -18,8 +18,8 @@ from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .judging import Pair
-from .observe import PAIR, Observations, observe
-from .runs import headline_metrics
+from .observe import PAIR, Observations, is_label, observe
+from .runs import HOSTS, headline_metrics
 
 
 def of_main_tool(runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
@@ -94,7 +94,9 @@ def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> l
     """The conditions in which a factor is looked at; pairs are compared within a placement that has several."""
     if name != PAIR:
         return obs.usual([name], contrasts)
-    names = [c for c in obs.usual(["placement"] if "placement" in obs.by else [], contrasts) if "→" in c]
+    ends = [f for f in obs.by if f not in obs.factors]
+    with_ends = obs.only([c for c in obs.names if any(obs.at(c, f) is not None for f in ends)])
+    names = with_ends.usual(["placement"] if "placement" in obs.by else [], contrasts)
     count = Counter(obs.fact(c, "placement") for c in names)
     return [c for c in names if count[obs.fact(c, "placement")] > 1]
 
@@ -105,7 +107,15 @@ def _against_the_ordinary(obs: Observations, name: str, conditions: Sequence[str
     base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), next(iter(conditions), ""))
     direct = next((c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base)
     sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]
-    return [(a, b) for a, b in sides if a != b and obs.same(a, b, name, PAIR)]
+    return [(a, b) for a, b in sides if a != b and obs.same(a, b, name, PAIR) and not _others(obs, name, a, b)]
+
+
+def _others(obs: Observations, name: str, a: str, b: str) -> bool:
+    """Whether only the hosts differ, or a label goes with other machines: those of two providers are no contrast."""
+    if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
+        return True
+    sizes = [[obs.fact(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
+    return is_label(name) and sizes[0] != sizes[1] and None not in (*sizes[0], *sizes[1])
 
 
 def _is_far(obs: Observations, condition: str) -> bool:

@@ -215,7 +215,8 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
     """
     if metric is None and not hasattr(data, "metric"):
         metric = next(iter(headline_metrics(data)), "latency_oneway_us")
-    obs = observe(data, metric, where=where)
+    pool = () if hasattr(data, "metric") or isinstance(data, Mapping) else "measurements"
+    obs = observe(data, metric, where=where, pool=pool)
     chosen, metric = obs.runs, obs.metric
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:

@@ -161,7 +161,8 @@ def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
     """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
     for name in side:
         if name not in obs.facts:
-            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)))}")
+            shown = [str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1]
+            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), shown)}")
     return obs.matching(side)
 
 

@@ -20,6 +20,7 @@ from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import NothingToReport, UsageError
+from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
@@ -241,7 +242,7 @@ def lead_paragraph(
     rows = [Judged(i, obs, used[i], comparisons[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
     p = Paragraph(observed, rows, declared)
     p.lines += _thresholds(p)
-    for name in sorted({f for obs in observed for f in obs.factors}, key=_position):
+    for name in sorted(dict.fromkeys(f for obs in observed for f in obs.factors), key=_position):
         p.lines += _of_factor(p, name)
     p.lines += [_of_one_condition(obs) for obs in observed if not obs.factors]
     p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
@@ -284,7 +285,7 @@ def conclude(
             "there is nothing to compare: one condition of each metric, or rates that were asked for. "
             + " ".join(lead.lines)
         )
-    return lead.family, lead
+    return replace(lead.family, notice=attached(runs).notice), lead
 
 
 def opening(place: Location, *, alpha: float | None = None) -> Lead:
@@ -334,7 +335,8 @@ def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[O
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
     """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
     if name == PAIR:
-        return next((w.removeprefix("zone ") for w in condition.split(", ") if "→" in w), condition)
+        ends = (w.removeprefix("zone ") for w in condition.split(", ") if "→" in w or w.startswith(("to ", "from ")))
+        return next(ends, condition)
     level = obs.at(condition, name)
     if isinstance(level, bool):
         text = "on" if level else "off"
@@ -637,7 +639,9 @@ def _thresholds(p: Paragraph) -> list[str]:
 def _shown_conditions(p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]) -> list[str]:
     """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
     if name in ("placement", PAIR) or "placement" not in obs.factors:
-        return usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
+        shown = usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
+        # on another path a level says nothing about the factor
+        return [c for c in shown if name == PAIR or any(c != d and obs.same(c, d, name) for d in shown)] or shown
     decided = [x for x in findings if x.obs is obs and x.kind != "same"]
     if not decided or is_label(name):
         return []
@@ -683,7 +687,7 @@ def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
     if "streams" not in obs.factors or obs.unit != "bps":
         return []
     slices = []
-    for level in {obs.at(c, "streams") for c in obs.names}:
+    for level in dict.fromkeys(obs.at(c, "streams") for c in obs.names):
         some = [
             [c for c in obs.names if obs.at(c, "streams") == level and obs.same(c, d, "streams", PAIR)][:1]
             for d in main
@@ -728,6 +732,9 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
         if level not in (None, factor(g).ordinary)
     ]
     words += [str(obs.where["test"])] if "test" in obs.where else []
+    ends = level_names(obs, [f for f in obs.by if f not in obs.factors])
+    if name != PAIR and PAIR in obs.factors and "placement" not in obs.factors and len({ends[c] for c in main}) == 1:
+        words.insert(0, ends[main[0]])
     return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
 
 

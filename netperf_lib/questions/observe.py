@@ -57,8 +57,12 @@ MEASUREMENT = "measurement"
 """The factor that tells apart the experiments of a mapping, such as before and after."""
 POOLS = {
     "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
+    "measurements": (MEASUREMENT,),
 }
 """Names for several factors that are pooled together."""
+
+REMARK = "runs apart, and no conditions"
+"""How the note about labels ends that are no factors."""
 
 _CARRIED = ("run_id", "started_utc", "experiment", "deployment", "client", "server")
 """Columns of the runs that observations have, too."""
@@ -68,7 +72,13 @@ _FEW = 3
 """Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
 """A column of the user's with more different fractions, times or running numbers than this is no factor."""
-_CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
+_CLOCK = re.compile(
+    r"((20\d\d-?\d\d-?\d\d|\d\d?([./])\d\d?\3(\d\d){0,2})([T, _-]*\d\d?:?\d\d(:?\d\d)?)?|\d\d?:\d\d(:\d\d)?)"
+    r"([.,]\d+)?( ?[A-Za-z]{1,3}|[+-][\d:]+)?"
+)
+"""A date, a time of day, or both."""
+_NEARLY = 0.1
+"""Nearly all are all but this share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -522,7 +532,10 @@ class Observed:
             return cls(joined(frames), next(iter(parts.values())).declared)
         data = read_data(data)
         if isinstance(data, Sequence) and data:
-            return cls(joined([cls.of(one).runs for one in data]), {})
+            every = joined([cls.of(one).runs for one in data])
+            if {"experiment", "run_id"} <= set(every) and every.duplicated(["experiment", "run_id"]).any():
+                raise UsageError("two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}")
+            return replace(cls.of(every), declared={})
         runs = table_of(data)
         if is_details(runs) or {"n", "median"} <= set(runs):
             what = "a table of levels" if "median" in runs else "a table of intervals or percentiles"
@@ -531,6 +544,8 @@ class Observed:
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
+        if MEASUREMENT not in runs and "experiment" in runs and len(runs["experiment"].dropna().unique()) > 1:
+            runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
         return cls(runs.reset_index(drop=True), declared, planned)
 
     @cached_property
@@ -560,12 +575,11 @@ def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
         return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
     if name in METRICS:
         return "it is a metric"
-    if name in NOT_FACTORS:
-        return "it tells runs apart, and no conditions"
     suffix = any(k.endswith(f"_{name}") for k in known)
+    shown = [f for f in known if f in runs and len(runs[f].astype(str).unique()) > 1]
     named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
     of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
-    return f"it is a level of {of}" if of else nearest(name, known)
+    return f"it is a level of {of}" if of else nearest(name, known, shown)
 
 
 def _codes(column: pd.Series) -> Codes | None:
@@ -642,24 +656,30 @@ class _Projection:
         self.value = self._numbers(metric)[rows]
         self.ok = self.ran[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
-        self.counters = [c for c in self.codes if c not in asked and self._is_counter(c)]
-        if self.counters:
-            names = in_words([_label(c) for c in self.counters])
-            self.notes.append(f"{names} {'tell' if len(self.counters) > 1 else 'tells'} runs apart, and no conditions")
+        self.remarks = [c for c in self.codes if c not in asked and self._is_remark(c)]
+        if self.remarks:
+            names = in_words([_label(c) for c in self.remarks])
+            self.notes.append(f"{names} {'tell' if len(self.remarks) > 1 else 'tells'} {REMARK}")
 
-    def _is_counter(self, name: str) -> bool:
-        """Whether a label of the user's names a run: times, or numbers in sequence, none of them in two rounds."""
+    def _is_remark(self, name: str) -> bool:
+        """Whether a label of the user's is about one run or round: none of its values comes back in another round.
+
+        It is a time, a running number, or follows from rounds of several runs, or nearly every run has its own.
+        """
         if name in FACTORS or name == MEASUREMENT:
             return False
-        codes, first = np.unique(self.codes[name], return_index=True)
-        if len(codes) <= _MOST_LEVELS or codes[0] < 0:
-            return False
-        if len(np.unique(_joined(len(self.rows), self.codes[name], self.block))) > len(codes):
-            return False
-        words = [str(v) for v in self.every[name].iloc[self.rows[first]]]
+        rows = np.flatnonzero(self.codes[name] >= 0)
+        codes, block = _factorized(self.codes[name][rows]), self.block[rows]
+        number, rounds = int(codes.max()) + 1, len(np.unique(self.block))
+        returning = len(np.unique(_joined(len(rows), codes, block))) - number
+        words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
         numbers = sorted(int(w) for w in words if w.isdecimal())
-        in_sequence = len(numbers) == len(words) and numbers[-1] - numbers[0] + 1 == len(words)
-        return in_sequence or all(map(_CLOCK.match, words))
+        in_sequence = len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
+        once, known = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
+        follows = known and not _varies(block, codes, null_is_level=True)
+        if all(map(_CLOCK.fullmatch, words)):
+            return once or follows
+        return (once and known and (follows or number >= (1 - _NEARLY) * len(rows))) or (in_sequence and not returning)
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.every:
@@ -720,8 +740,8 @@ class _Projection:
 
     def _candidates(self) -> list[tuple[str, ...]]:
         """Factors that may split, in order; both hosts are one, and so is a property of both."""
-        unasked = set(self.codes) - {*self.asked, *self.pooled, *self.counters}
-        names = sorted(unasked, key=_rank)
+        others = {*self.asked, *self.pooled, *self.remarks}
+        names = sorted((c for c in self.codes if c not in others), key=_rank)
         both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
         *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))
         alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
@@ -773,9 +793,8 @@ class _Projection:
         unknown = one.null == "unknown"
         if one.always_splits and _varies(group, code, null_is_level=not unknown):
             return True
-        if not self.blocked:  # without rounds, hosts that come back are pairs
-            returns = names[0] in ("client", "server") and 2 * (int(code.max()) + 1) <= len(self.rows)
-            return returns and _varies(group, code, null_is_level=False)
+        if not self.blocked:  # without rounds, other hosts are another path
+            return names[0] in ("client", "server") and _varies(group, code, null_is_level=False)
         if one.always_splits and not unknown:
             return False
         # a null between rounds says nothing; two runs of one round, one of them with a null, are two conditions

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import UsageError
-from ..experiment.factors import dimensions, factor, plain
+from ..experiment.factors import NOT_FACTORS, dimensions, factor, plain
 from ..metrics import PAGES
 
 LENGTHS = ("duration_s", "omit_s")
@@ -109,14 +109,18 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
     check_levels(where or {})
     for name, wish in (where or {}).items():
         if name not in runs.columns:
-            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
+            known = dimensions(runs.columns)
+            shown = [f for f in known if len(runs[f].astype(str).unique()) > 1]
+            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, known, shown)}")
         several = wish if isinstance(wish, list | tuple | set) else [wish]
         wishes = {str(level).lower() for one in several for level in (one, factor(name).cast(one))}
         runs = runs[[str(plain(v)).lower() in wishes for v in runs[name]]]
     return runs
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Say which of the known names were meant, or which there are."""
+def nearest(name: str, known: Sequence[str], shown: Sequence[str] = ()) -> str:
+    """Say which of the known names were meant, or which there are: of many factors those that vary, `shown`."""
+    if name in NOT_FACTORS:
+        return f"it tells runs apart, and no conditions; these vary: {', '.join(shown or known)}"
     close = [k for k in known if k.endswith(f"_{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known) or 'none'}"
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(shown or known) or 'none'}"

@@ -255,3 +255,20 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
     assert planned not in npl.ask(by_hand, "placement").words
     with pytest.raises(UsageError, match="for streams give the experiment"):
         npl.ask(exp, "placement").plot(hue="streams")
+
+
+def test_what_is_pooled_has_the_same_levels_on_both_sides(exp: npl.Results) -> None:
+    where = {"placement": "cross-region", "streams": [1, 16], "during": None}
+    ask: dict[str, Any] = {"metric": "throughput_bps", "by": "streams", "where": where}
+    with pytest.raises(UsageError, match="but 16 streams and 1 stream do not both have 1 MiB TCP buffer, 4"):
+        npl.compare(exp, pool="tcp_buffer_bytes", **ask)
+    (alike,) = npl.compare(exp, **{**ask, "where": {**where, "tcp_buffer_bytes": None}})
+    assert alike.ratio > 3
+
+
+@pytest.mark.parametrize("arguments", [("--by", "round", "--metric", "throughput_bps"), ("--where", "round=1")])
+def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, ["compare", str(RECORDED), *arguments])
+    message = str(done.exception)
+    assert "it tells runs apart, and no conditions; these vary: placement, accelerated, tool" in message
+    assert "mss" not in message

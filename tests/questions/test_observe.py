@@ -285,6 +285,26 @@ def test_times_and_running_numbers_are_no_conditions() -> None:
     assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
 
 
+def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
+    rows = [
+        {"round": n, "placement": place, "status": "ok", "latency_oneway_us": 40.0 + i, "Uhrzeit": f"19:0{n}",
+         "Datum": f"0{1 + n // 3}.11.2026", "Notiz": f"Lauf von {n}-{i}", "Laune": f"Tag {n}", "rack": f"r{n % 2}"}
+        for n in (1, 2, 3, 4) for i, place in enumerate(("ppg", "same-zone"))
+    ]  # fmt: skip
+    obs = observe(pd.DataFrame(rows), "latency_oneway_us")
+    assert obs.by == ("placement", "rack"), "what comes back is a factor"
+    assert obs.notes[0] == "Uhrzeit, Datum, Notiz and Laune tell runs apart, and no conditions"
+    (pair, *_) = npl.compare(pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement")
+    assert not pair.warnings
+    once = (
+        pd.DataFrame(rows)
+        .drop(columns=["round", "Laune", "rack", "Datum"])
+        .assign(Uhrzeit=[f"19:{n}" for n in range(10, 18)])
+    )
+    assert observe(once.drop(columns="Notiz"), "latency_oneway_us").by == ("placement",)
+    assert len(observe(pd.DataFrame(rows[:2]), "latency_oneway_us").conditions) == 2
+
+
 def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
     rates = pd.DataFrame({"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]})
     assert list(observe(rates, "throughput_bps").table["state"]) == ["ok", "missing", "ok", "ok"]
@@ -305,3 +325,36 @@ def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_me
     both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
     pairs = {(a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")}
     assert len(pairs) == 6  # each condition after with itself before, and the other way round
+
+
+def test_without_rounds_another_server_is_another_condition() -> None:
+    one = {"status": "ok", "tool": "iperf3", "test": "tcp"}
+    rows = [("far", 1, 0.7e9), ("far", 16, 2.5e9), ("near", 1, 7.5e9), ("next", 1, 7.6e9)]
+    runs = pd.DataFrame([one | {"server": s, "streams": n, "throughput_bps": x} for s, n, x in rows])
+    (pair,) = npl.compare(runs, metric="throughput_bps", by="streams")
+    assert pair.medians == (2.5e9, 0.7e9)
+    lead = npl.questions.lead_paragraph(runs)
+    assert "Parallel streams: throughput (server far) 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s" in lead.lines[1]
+    assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {(2.5e9, 0.7e9)}
+
+
+def test_labels_split_in_their_own_order() -> None:
+    names = ["zeta", "alpha", "mid", "beta", "omega"]
+    bits = [{name: f"{name}{n >> i & 1}" for i, name in enumerate(names)} for n in range(32)]
+    runs = pd.DataFrame([{"round": n, "status": "ok", "throughput_bps": 1e9} | b for n in (1, 2) for b in bits])
+    assert list(observe(runs, "throughput_bps").by) == names
+
+
+def test_experiments_in_a_list_or_below_each_other_are_measurements() -> None:
+    both = [npl.recorded().with_name("before"), npl.recorded().with_name("after")]
+    medians = {"before": 57.0, "after": 65.8}
+    for data in (both, pd.concat([npl.read(one).runs for one in both])):
+        obs = observe(data, "latency_oneway_us", by="placement")
+        assert any("measurement varies too" in note for note in obs.notes)
+        table = levels(obs)
+        rows = table[table["placement"] == "cross-zone"]
+        assert dict(zip(rows["measurement"], rows["median"].round(1), strict=True)) == medians
+    change = npl.compare(both, metric="latency_oneway_us", by="measurement", where={"placement": "cross-zone"})
+    assert change[0].medians == pytest.approx((65.8, 57.0), abs=0.05)
+    with pytest.raises(UsageError, match="name them"):
+        levels([both[0], both[0]], "latency_oneway_us")
