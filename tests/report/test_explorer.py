@@ -191,8 +191,19 @@ def test_the_python_of_a_view_gives_its_levels(browser: Any, file: Path, monkeyp
 def test_the_yaml_of_a_view_declares_contrasts(browser: Any, file: Path) -> None:
     view = Page(browser, file)
     declared = yaml.safe_load(view.code(1))["contrasts"]
-    assert len(declared) == len(view.rows()) - 1
-    assert all(c["metric"] == "latency_oneway_us" and c["a"] != c["b"] for c in declared)
+    assert declared
+    for c in declared:
+        assert c["metric"] == "latency_oneway_us"
+        assert c["b"]["placement"] == "same-zone", "the baseline is the declared one"
+        assert sum(c["a"][name] != level for name, level in c["b"].items()) == 1
+    view.close()
+
+
+def test_the_caveat_is_complete_in_the_figure(browser: Any, file: Path, recorded: Any) -> None:
+    view = Page(browser, file, viewport={"width": 600, "height": 800})
+    lines = view.page.locator(".caveat").all_text_contents()
+    assert " ".join(lines).startswith(recorded.notice.split(";")[0])
+    assert recorded.notice.endswith(lines[-1])
     view.close()
 
 

@@ -17,6 +17,13 @@ function node(tag, attributes = {}, ...children) {
 
 const shorten = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
 
+function folded(text, most) { // lines of words
+  const rows = [""];
+  for (const word of text.split(" "))
+    if (`${rows.at(-1)} ${word}`.length > most) rows.push(word); else rows.push(`${rows.pop()} ${word}`.trim());
+  return rows.map(row => shorten(row, most));
+}
+
 function format(units, value, unit) { // as the library writes a value
   if (value === null || value === undefined) return "–";
   if (unit === "ratio") return `${+(100 * value).toPrecision(3)} %`;
@@ -180,9 +187,9 @@ function mount(root, data, readLog, start, onChange, saveView) {
     }
     const axis = marks.flatMap(value => [node("line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: y }),
       node("text", { class: "tick", x: x(value), y: y + 16, "text-anchor": x(value) < 30 ? "start" : x(value) > width - 40 ? "end" : "middle" }, format(data.units, value, metric.unit))]);
-    const caveat = data.notice ? node("text", { class: "tick caveat", x: width - 4, y: y + 34, "text-anchor": "end" }, shorten(data.notice, width / 7.6)) : null;
-    const picture = node("svg", { viewBox: `0 0 ${width} ${y + (caveat ? 40 : 22)}`, width: "100%", role: "group", "aria-label": title,
-      onmousemove: event => pointed(event, false), onclick: event => pointed(event, true), onmouseleave: hideTip }, ...axis, ...parts, caveat);
+    const caveat = data.notice ? folded(data.notice, width / 7.6).map((line, i) => node("text", { class: "tick caveat", x: width - 4, y: y + 34 + 13 * i, "text-anchor": "end" }, line)) : [];
+    const picture = node("svg", { viewBox: `0 0 ${width} ${y + 24 + 13 * caveat.length}`, width: "100%", role: "group", "aria-label": title,
+      onmousemove: event => pointed(event, false), onclick: event => pointed(event, true), onmouseleave: hideTip }, ...axis, ...parts, ...caveat);
     return role("panels") ? node("section", {}, node("h2", {}, title), picture) : picture;
   }
   function row(one, y, width, x, extra) {
@@ -278,10 +285,13 @@ function mount(root, data, readLog, start, onChange, saveView) {
       (where.length ? `, where={${where.join(", ")}}` : "") + ")\nlevels = npl.levels(obs)\nnpl.plots.rounds(obs)\n";
   }
   function asYaml() { // JSON is YAML, so that a label can say anything
-    const base = shown.find(one => one.name === state.base) || shown[0], split = varying(metric.conditions);
+    const usual = state.base ?? data.verdicts.find(verdict => verdict.metric === metric.name && verdict.b.length === 1)?.b[0];
+    const base = shown.find(one => one.name === usual) || shown[0], split = varying(metric.conditions);
     const side = one => `{${split.map(factor => `${JSON.stringify(factor.name)}: ${JSON.stringify(factor.levels[levelOf(metric, one, factor.name)])}`).join(", ")}}`;
-    if (shown.length < 2) return "# two conditions are needed\n";
-    return "contrasts:\n" + shown.filter(one => one !== base).map(one => `- metric: ${metric.name}\n  a: ${side(one)}\n  b: ${side(base)}\n  margin: 0.1\n`).join("");
+    const differ = one => one.levels.filter((level, i) => level !== base.levels[i]).length;
+    const others = shown.filter(one => one !== base), alike = others.filter(one => differ(one) === 1);
+    if (!others.length) return "# two conditions are needed\n";
+    return "contrasts:\n" + (alike.length ? alike : others).map(one => `- metric: ${metric.name}\n  a: ${side(one)}\n  b: ${side(base)}\n  margin: 0.1\n`).join("");
   }
   function drawCode() {
     const part = (title, text) => node("details", {}, node("summary", {}, title), node("pre", { tabindex: 0 }, text),
