@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, of_cell, pip_install, visible
 from ..experiment.attached import attach
-from ..experiment.factors import FACTORS, is_reserved
+from ..experiment.factors import FACTORS, FLAGS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..experiment.placements import PLACEMENTS
 from ..metrics import metric, plural, to_bytes
@@ -61,7 +61,6 @@ COLUMNS: dict[str, str] = {
 factor."""
 FILE, RUN = "file", "run"
 """Columns that identify the log of a row: its path or a pattern, and the number of the run in that log, from 1."""
-_FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
 _MOST_PROBLEMS = 20
@@ -448,9 +447,9 @@ def _wrong_text(label: str) -> str | None:
 def _value(kind: str, value: Any) -> Any:
     text = str(value).strip()
     if kind == "flag":
-        if text.lower().removesuffix(".0") not in _FLAGS:
+        if text.lower().removesuffix(".0") not in FLAGS:
             raise ValueError(text)
-        return _FLAGS[text.lower().removesuffix(".0")]
+        return FLAGS[text.lower().removesuffix(".0")]
     if kind in ("integer", "number", "bytes"):
         # a decimal comma; 12,500 may be twelve or twelve thousand, and is refused
         text = re.sub(r"^(0|\d+(?!,\d{3}\b)),(?=\d+\s*[A-Za-z]*$)", r"\1.", text)

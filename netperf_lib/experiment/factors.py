@@ -25,7 +25,7 @@ from .placements import PLACEMENTS
 
 Level: TypeAlias = str | int | float | bool | None
 
-FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 """How people write a flag."""
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
