@@ -282,7 +282,7 @@ def conclude(
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
         raise UsageError(
-            "there is nothing to compare: one condition of each metric, or rates that were asked for. "
+            "there is nothing to compare: each metric has one condition, or rates that were asked for. "
             + " ".join(lead.lines)
         )
     return replace(lead.family, notice=attached(runs).notice), lead

@@ -242,7 +242,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
     Examples
     --------
     >>> npl.questions.limits_words(npl.limits(exp))[:59]
-    'Throughput is held back by: window on 4 of 13 conditions (cr'
+    'Throughput is held back by: window on 4 of 13 conditions (c'
     """
     return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
 

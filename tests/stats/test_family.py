@@ -250,7 +250,7 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
         (lambda r: npl.compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
         (lambda r: npl.compare(r, by="placement"), "needs a metric"),
         (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
-        (lambda r: npl.compare([1, 2]), "expected an experiment; got 2"),
+        (lambda r: npl.compare([1, 2]), "table of runs; got 2: for two"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence(call, text):
