@@ -281,10 +281,7 @@ def conclude(
         return replace(family, comparisons=(*lead.family, *family[len(shown) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
-        raise UsageError(
-            "there is nothing to compare: each metric has one condition, or rates that were asked for. "
-            + " ".join(lead.lines)
-        )
+        raise UsageError(f"there is nothing to compare by rule. {' '.join(lead.lines)}")
     return replace(lead.family, notice=attached(runs).notice), lead
 
 

@@ -52,7 +52,7 @@ def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none() -> None:
     assert {c.metric for c in family} == {"throughput_bps"}
     assert all("cross-region" in c.context for c in family)
     assert len(lead.family) == len(family)
-    with pytest.raises(UsageError, match="there is nothing to compare: each metric has one condition"):
+    with pytest.raises(UsageError, match="there is nothing to compare by rule"):
         conclude(runs({"ppg": 1e9}))
 
 

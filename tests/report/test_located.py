@@ -12,6 +12,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import load
+from netperf_lib.data.layout import Store
 from netperf_lib.data.shipped import located
 from netperf_lib.errors import StoreError
 
@@ -56,7 +57,7 @@ def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experime
 
 
 def test_a_figure_begins_with_what_the_data_are_and_not_where_they_were_found() -> None:
-    runs = load._noticed(npl.load(npl.recorded()), "There is no results/lab yet, so this page shows another.")
+    runs = load._frame(Store.at(npl.recorded()), "runs", "There is no results/lab yet, so this page shows another.")
     assert npl.plots.rounds(runs, "latency_oneway_us").figure.get_supxlabel().startswith("Emulated hosts")
 
 
