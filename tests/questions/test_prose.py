@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.hosts.lab.emulator import OVERHEAD_US
 from netperf_lib.hosts.lab.supervisor import NOISE_US
 from netperf_lib.metrics import ALPHA, format_value
 from netperf_lib.reporting import explorer
@@ -31,7 +30,6 @@ COMPUTED: dict[str, Callable[[], str]] = {
         if c.endswith("MB buffers")
     ),
     "0.3 MB": lambda: f"{UNSENT / 1e6:g} MB",
-    "40 µs": lambda: format_value(OVERHEAD_US, "us"),
     "20 µs": lambda: format_value(NOISE_US, "us"),
 }
 """Every figure with a unit in the prose of the lessons, of README.md and of the documentation, and what makes it."""

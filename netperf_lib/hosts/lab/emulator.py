@@ -20,8 +20,6 @@ from heapq import heappop, heappush
 from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
-OVERHEAD_US = 40.0
-"""What the emulation itself adds to a delay, about: it is subtracted from every delay."""
 _SPIN_NS = 100_000
 """How long before a deadline to stop sleeping, and how long after a packet to wait for the next one without sleeping:
 longer than a sleep overruns, and than a host needs for an answer."""
@@ -83,9 +81,12 @@ class _Lane:
 
 
 class Emulator:
-    """All links of a lab, between the open TUN devices of its hosts."""
+    """All links of a lab, between the open TUN devices of its hosts.
 
-    def __init__(self, options: Options, tuns: Mapping[str, int]) -> None:
+    What the emulation itself adds to a delay is subtracted from every delay.
+    """
+
+    def __init__(self, options: Options, tuns: Mapping[str, int], overhead_us: float) -> None:
         queue_ns = round(options.queue_us * 1000)
         self._lanes: dict[int, dict[bytes, _Lane]] = {}
         for a in options.hosts:
@@ -98,7 +99,7 @@ class Emulator:
                         receiver=tuns[b.name],
                         interface=interface,
                         link=_Queue(path.rate_bps, queue_ns) if path.rate_bps else None,
-                        delay_ns=round(max(0, path.delay_us - OVERHEAD_US) * 1000),
+                        delay_ns=round(max(0, path.delay_us - max(0, overhead_us)) * 1000),
                         jitter_ns=path.jitter_us * 1000,
                         loss=path.loss,
                     )

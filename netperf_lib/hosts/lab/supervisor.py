@@ -35,8 +35,7 @@ log = logging.getLogger(__name__)
 
 
 TOLERANCE, NOISE_US = 0.05, 20.0
-"""Share of a delay, and at least how much, by which it may differ from what was asked for: the emulation was seen to
-add 25 to 55 µs, of which `OVERHEAD_US` are subtracted."""
+"""Share of a delay, and at least how much, by which it may differ from what was asked for."""
 _PROBE = """
 import errno, json, socket, statistics, sys, time
 now = time.perf_counter
@@ -81,8 +80,13 @@ class Supervisor:
         for host in self.options.hosts:
             self._start_host(host.name, sshd)
         self._write_ssh_files()
-        self._start_emulator()
-        self._measure()
+        self._start_emulator(0)
+        first, *others = (h.name for h in self.options.hosts)
+        nearest = min(others, key=self._requested_us)
+        if (way_us := self._measure(first, [nearest])[nearest]) is not None:
+            self._stop_emulator()
+            self._start_emulator(way_us[1] - self._requested_us(nearest))
+        self.one_way_us = self._measure(first, others)
 
     def wait(self, caller: int) -> str:
         """Wait until the lab is told to end, or its `caller` ends; return which.
@@ -106,11 +110,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop the hosts and the emulator; they are gone when this returns."""
-        if self._emulator is not None:
-            pid, pipe = self._emulator
-            os.close(pipe)
-            _wait_or_kill(pid)
-            self._emulator = None
+        self._stop_emulator()
         for control in self._controls.values():
             control.close()
         for pid in self._hosts.values():
@@ -159,10 +159,13 @@ class Supervisor:
             proofs=(Proof(claim, separate, "all else is the file system of this machine, which every host sees"),),
         )
 
+    def _requested_us(self, other: str) -> float:
+        """One way from the first host to another, as it was asked for."""
+        path = self.options.path(self.options.hosts[0].name, other)
+        return path.delay_us + path.jitter_us / 2
+
     def _delay(self, other: str) -> Proof:
-        first = self.options.hosts[0].name
-        path = self.options.path(first, other)
-        requested_us = path.delay_us + path.jitter_us / 2
+        first, requested_us = self.options.hosts[0].name, self._requested_us(other)
         claim = f"one way between {first} and {other} takes {format_value(requested_us, 'us')}"
         if (quartiles_us := self.one_way_us[other]) is None:
             return Proof(claim, None, "it takes too long to be measured, or too much is lost on the way")
@@ -207,9 +210,8 @@ class Supervisor:
         (self.folder / "known_hosts").write_text(host_keys)
         (self.folder / "ssh_config").write_text(config)
 
-    def _measure(self) -> None:
-        """Log in to the first host, and measure from there how long the way to each other host takes."""
-        first, *others = (h.name for h in self.options.hosts)
+    def _measure(self, first: str, others: list[str]) -> dict[str, list[float] | None]:
+        """Log in to the first host, and measure from there how long the way to each of the others takes."""
         server = self.folder / "hosts" / first / "sshd.log"
         addresses = map(self.options.address, others)
         command = f"hostname; exec {shlex.join([sys.executable, '-I', '-S', '-', *addresses])}"
@@ -227,10 +229,17 @@ class Supervisor:
         if done.returncode or name != first:
             output = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
             raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(output[-3:])} (log: {server})")
-        self.one_way_us = dict(zip(others, json.loads(quartiles), strict=True))
-        log.info("one way from %s, quartiles in µs: %s", first, quartiles.strip())
+        log.info("one way from %s to %s, quartiles in µs: %s", first, ", ".join(others), quartiles.strip())
+        return dict(zip(others, json.loads(quartiles), strict=True))
 
-    def _start_emulator(self) -> None:
+    def _stop_emulator(self) -> None:
+        if self._emulator is not None:
+            pid, pipe = self._emulator
+            os.close(pipe)
+            _wait_or_kill(pid)
+            self._emulator = None
+
+    def _start_emulator(self, overhead_us: float) -> None:
         reading, writing = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
@@ -244,7 +253,7 @@ class Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             namespace.realtime(2)  # the hosts have 1
-            Emulator(self.options, self._tuns).run(reading)
+            Emulator(self.options, self._tuns, overhead_us).run(reading)
         except Exception:
             log.exception("the emulator broke")
         finally:
