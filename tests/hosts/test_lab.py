@@ -111,7 +111,7 @@ def test_delays_are_those_asked_for(deployment):
         us = {host: min(us[host], again[host]) for host in hosts}
     assert us["region"] > 15 * us["ppg"]
     assert 9_900 < us["region"] < 11_000
-    assert 380 < us["ppg"] < us["zone"] < 900
+    assert 330 < us["ppg"] < us["zone"] < 900
     assert 600 < us["plain"] - us["zone"] < 1500
 
 
