@@ -177,13 +177,23 @@ class Held:
         }
 
 
+class Limits(list[Held]):
+    """What holds each condition back; it shows itself as `npl limits` prints it, and as a table in a notebook."""
+
+    def __repr__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return limits_table(self).html
+
+
 def limits(
     data: Data,
     by: str | Sequence[str] = (),
     *,
     where: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
-) -> list[Held]:
+) -> Limits:
     """Return for each condition what holds its throughput back, with evidence and what raising it would bring.
 
     Parameters
@@ -193,8 +203,8 @@ def limits(
 
     Returns
     -------
-    list of Held
-        One for each condition with a complete run.
+    Limits
+        A list with a `Held` for each condition with a complete run.
 
     Raises
     ------
@@ -209,7 +219,7 @@ def limits(
     runs = runs_of(data)
     name = next((m for m in ("throughput_bps", "throughput_sent_bps") if m in runs and runs[m].notna().any()), None)
     source = data if isinstance(data, Observations) else runs
-    return list(of_conditions(observe(source, name or "throughput_bps", by, where=where, pool=pool)).values())
+    return Limits(of_conditions(observe(source, name or "throughput_bps", by, where=where, pool=pool)).values())
 
 
 def limits_table(held: Sequence[Held]) -> Table:

@@ -73,6 +73,15 @@ def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
         limits(runs[runs["tool"] == "qperf"])
 
 
+def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
+    held = limits(runs, where={"streams": 1})
+    blocks = repr(held).split("Mbit/s, held back by: ")
+    assert "732 Mbit/s, held back by: window" in repr(held)
+    assert len(blocks) > 1
+    assert "Held(" not in repr(held)
+    assert held._repr_html_().count("<tr>") == len(held) + 1
+
+
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.questions.lead_paragraph(runs)
     assert "held back by: window on 4 of 13 conditions" in str(lead)
