@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -179,7 +178,7 @@ def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
         tests=(TestSpec(tool="qperf", test="tcp_lat"),),
     )
     for program in ("ssh", "ssh-keygen", "ip", "tc"):
-        (tmp_path / program).symlink_to(shutil.which(program))
+        (tmp_path / program).symlink_to(lab.program(program))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"):
         lab.up(experiment, state=tmp_path)
