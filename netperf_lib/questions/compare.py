@@ -28,8 +28,8 @@ from ..stats.samples import UNPAIRED
 from .families import by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, level_names, observe, wished
-from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
+from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, level_names, observe
+from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of, wished
 from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import effect, factor_of, span

@@ -27,7 +27,7 @@ from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of
+from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of, wished
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -562,11 +562,6 @@ class Observed:
         number = self.runs["round"]
         rank = (number.groupby(unit, dropna=False) if unit else number).rank(method="dense")
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
-
-
-def wished(name: str, wish: Any) -> list[Any]:
-    """The levels that a value of ``where`` names: one, or several."""
-    return [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
 
 
 def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:

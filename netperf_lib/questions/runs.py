@@ -102,6 +102,16 @@ def headline_metrics(data: Any) -> list[str]:
     return names
 
 
+def several(wish: Any) -> list[Any]:
+    """The values of ``where`` for a factor: one, or several."""
+    return list(wish) if isinstance(wish, list | tuple | set) else [wish]
+
+
+def wished(name: str, wish: Any) -> list[Any]:
+    """The levels that a value of ``where`` names: one, or several."""
+    return [factor(name).cast(w) for w in several(wish)]
+
+
 def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
     """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
     loaded = read_data(data, pattern)
@@ -112,8 +122,7 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
             known = dimensions(runs.columns)
             shown = [f for f in known if len(runs[f].astype(str).unique()) > 1]
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, known, shown)}")
-        several = wish if isinstance(wish, list | tuple | set) else [wish]
-        wishes = {str(level).lower() for one in several for level in (one, factor(name).cast(one))}
+        wishes = {str(level).lower() for level in (*several(wish), *wished(name, wish))}
         runs = runs[[str(plain(v)).lower() in wishes for v in runs[name]]]
     return runs
 
