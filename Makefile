@@ -62,7 +62,7 @@ validate-limits: setup ## plant what holds a transfer back in the lab and write 
 
 test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; writes azure-transcript.txt and .jsonl)
 	@read -r -p "This makes two virtual machines in the subscription that az has selected, and costs about 1 USD. Type yes: " answer \
-		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/azure/test_real.py $(ARGS)
+		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/hosts/azure/test_real.py $(ARGS)
 
 check: setup ## run lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

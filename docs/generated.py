@@ -251,8 +251,8 @@ def azure_failures() -> str:
         + "\n"
         + _table(("kind", "deed", "what you are told to do", "sources"), rows)
         + f"\nCodes with a deed of their own: {exceptions}.\n\nThe recorded answers stand in "
-        "`tests/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and its "
-        "extensions (MIT). A test serves each of them to the real `az`. A link is to a public page that "
+        "`tests/hosts/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and "
+        "its extensions (MIT). A test serves each of them to the real `az`. A link is to a public page that "
         "shows the code.\n\n## What others were refused\n\nA test reads each of these as az prints it.\n\n"
         + _table(("code", "deed", "shown by"), ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others))
     )

@@ -185,3 +185,11 @@ def test_one_name_means_one_thing() -> None:
 def test_no_function_is_longer_than_a_screen_or_two(path: Path) -> None:
     functions = (n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.FunctionDef))
     assert not {f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 99}
+
+
+def test_tests_stand_where_their_package_stands() -> None:
+    of_no_package = {"bench", "logs", "notebooks", "studies"}  # fixtures; whole experiments
+    tests = PACKAGE.parent / "tests"
+    folders = {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")} - {"."} - of_no_package
+    packages = {path.relative_to(PACKAGE).parent.as_posix() for path in MODULES}
+    assert folders <= packages

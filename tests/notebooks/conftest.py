@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import netperf_lib as npl
-from tests.report import made
+from tests.reporting import made
 
 PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
 """The lab has no gateways: a made-up experiment, some of whose placements are called paths."""

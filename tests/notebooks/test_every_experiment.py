@@ -20,7 +20,7 @@ from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO
-from tests.report import made
+from tests.reporting import made
 
 Runs = pd.DataFrame
 NOT_HERE = ("summary", "explore")

@@ -26,7 +26,7 @@ from netperf_lib.experiment.attached import attached
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.workshop import exercises, lay_out
-from tests.report import made
+from tests.reporting import made
 
 with pytest.MonkeyPatch.context() as _patch:  # the script of `make workshop`
     _patch.syspath_prepend(Path(__file__).parents[2] / "docs")

@@ -1,4 +1,4 @@
-"""What the command line shows when an experiment goes the whole way: python -m tests.azure.transcript (emulated)."""
+"""What the command line shows of a whole experiment, emulated: python -m tests.hosts.azure.transcript."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import conftest
 from .conftest import experiment
 from .record import clean
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 LADDER = (
     "npl doctor --azure {0}.yaml",
     "npl up {0}.yaml",

@@ -18,7 +18,7 @@ from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import checks
 
-from ..sshd import alive, wait_until
+from ...sshd import alive, wait_until
 from .cloud import Answer, Cloud
 from .conftest import GUEST, World, canned, experiment
 from .direct import Clock, DirectAz

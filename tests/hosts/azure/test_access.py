@@ -16,7 +16,7 @@ from netperf_lib.hosts.azure.options import Options
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.measure.ssh import Remote
 
-from ..sshd import Sshd, alive, wait_until
+from ...sshd import Sshd, alive, wait_until
 from .cloud import BASE
 
 BASTION = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/bastionHosts/b1"

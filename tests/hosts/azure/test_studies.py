@@ -15,7 +15,7 @@ from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.hosts import azure
 
-from ..conftest import REPO
+from ...conftest import REPO
 from .cloud import Cloud
 from .conftest import GUEST, PRICES, World
 from .direct import DirectAz

@@ -37,7 +37,7 @@ LABS = {"schedules": "Schedule"}
 def read(network: str, folder: str) -> dict[str, Any]:
     """Type of resource and API version to its class; class to the JSON keys that may be written."""
     sys.path.insert(0, folder)
-    template = Path(__file__).parents[2] / "netperf_lib" / "hosts" / "azure" / "template.json"
+    template = Path(__file__).parents[3] / "netperf_lib" / "hosts" / "azure" / "template.json"
     used = {f"{r['type']}@{r['apiVersion']}" for r in json.loads(template.read_text("utf-8"))["resources"]}
     out: dict[str, Any] = {}
     for module, version, namespace, roots in (

@@ -20,7 +20,7 @@ from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.checks import Preflight
 from netperf_lib.hosts.azure.prices import Cost
 
-from ..warm import warm
+from ...warm import warm
 from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz
 from .emulator import Emulator, login
@@ -33,7 +33,7 @@ PRICES = {
     "disk StandardSSD_LRS": 0.0, "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
     "transfer public-ip": 0.0, "transfer standard-lb": 0.0, "transfer vpn": 0.0,
 }  # fmt: skip
-AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
+AZ = Path(__file__).resolve().parents[3] / ".venv-azure" / "bin" / "az"
 
 Make = Callable[..., Experiment]
 

@@ -31,7 +31,7 @@ from netperf_lib.hosts.azure.topology import topology
 from netperf_lib.questions.lead import conclude
 from netperf_lib.reporting.cover import provenance
 
-from ..conftest import REPO
+from ...conftest import REPO
 from .cloud import BASE, OTHER, SUBSCRIPTION, Answer, Cloud
 from .conftest import PRICES, experiment, preflight
 from .direct import DirectAz
