@@ -592,7 +592,7 @@ def shift_table(quantiles: Quantiles | None) -> Table:
     Examples
     --------
     >>> npl.questions.shift_table(npl.questions.tail_shift(exp, metric="latency_oneway_p99_us"))["effect"].iloc[0]
-    '−73 %'
+    '−72 %'
     """
     rows = [
         [f"{p:g}", effect(c.ratio), span(c.ratio, c.low, c.high), c.n, "few" if p in q.flagged else "enough"]
@@ -645,7 +645,7 @@ def stability_words(table: pd.DataFrame) -> Words:
     --------
     >>> obs = npl.observe(exp, "throughput_bps", by="streams")
     >>> npl.questions.stability_words(npl.questions.stability(obs, exp.intervals))[:40]
-    'Within a run the intervals vary by 0.31 '
+    'Within a run the intervals vary by 0.26 '
     """
     if not len(table):
         return Words("The tools reported no intervals within these runs.")

@@ -225,7 +225,7 @@ def lead_paragraph(
     Examples
     --------
     >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:60]
-    'Throughput is held back by: window on 4 of 13 conditions (cr'
+    'Throughput is held back by: link on 5 of 13 conditions; send'
     """
     runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]

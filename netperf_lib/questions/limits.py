@@ -252,7 +252,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
     Examples
     --------
     >>> npl.questions.limits_words(npl.limits(exp))[:59]
-    'Throughput is held back by: window on 4 of 13 conditions (c'
+    'Throughput is held back by: link on 5 of 13 conditions; sen'
     """
     return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
 
@@ -300,7 +300,7 @@ def note(held: Sequence[Held]) -> Words:
     Examples
     --------
     >>> npl.questions.note(npl.limits(exp))[:30]
-    'All judged by logs and setting'
+    "Judged by the kernel's account"
     """
     sampled = sum(one.sampled for one in held)
     if sampled == len(held):

@@ -240,7 +240,7 @@ def test_a_thousand_levels_take_no_more_work_each_than_ten(monkeypatch: pytest.M
 
 def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_what_more_cost() -> None:
     exp = npl.read("data/recorded/lab-full")
-    filled = "4 streams fill the path (at least 95 % of the best); 16 streams give no more and cost 26,245 instead of 2"
+    filled = "4 streams fill the path (at least 95 % of the best); 16 streams give no more and cost 29,312 instead of 0"
     found = lead_paragraph(exp.runs)
     assert filled in str(found)
     assert "Use 4 connections for bulk transfers" in found.recommendations
@@ -286,5 +286,5 @@ def test_sides_of_different_size_say_both() -> None:
 def test_what_holds_throughput_back_is_a_sentence_of_its_own_and_counts_what_limits_lists() -> None:
     exp = npl.read("data/recorded/lab-full")
     last = lead_paragraph(exp).lines[-1]
-    assert last.startswith("Throughput is held back by: window on 4 of 13 conditions")
+    assert last.startswith("Throughput is held back by: link on 5 of 13 conditions")
     assert len(npl.limits(exp)) == 13

@@ -44,7 +44,8 @@ def table(*rows: dict[str, object]) -> pd.DataFrame:
 
 
 def test_small_buffers_over_distance_are_named_from_logs_and_settings(runs: pd.DataFrame) -> None:
-    held = {h.levels["tcp_buffer_bytes"]: h for h in limits(runs, where={"tcp_buffer_bytes": list(BUFFERS)})}
+    unsampled = runs.drop(columns=[c for c in runs if c.startswith("limit_")])
+    held = {h.levels["tcp_buffer_bytes"]: h for h in limits(unsampled, where={"tcp_buffer_bytes": list(BUFFERS)})}
     assert {size: h.limit.cause for size, h in held.items()} == BUFFERS
     assert not any(h.sampled for h in held.values())
     assert "TCP buffers" in held[1 << 20].recommendation
@@ -76,7 +77,7 @@ def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
 def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
     held = limits(runs, where={"streams": 1})
     blocks = repr(held).split("Mbit/s, held back by: ")
-    assert "732 Mbit/s, held back by: window" in repr(held)
+    assert "728 Mbit/s, held back by: send buffer" in repr(held)
     assert len(blocks) > 1
     assert "Held(" not in repr(held)
     assert held._repr_html_().count("<tr>") == len(held) + 1
@@ -84,17 +85,17 @@ def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
 
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.questions.lead_paragraph(runs)
-    assert "held back by: window on 4 of 13 conditions" in str(lead)
+    assert "held back by: link on 5 of 13 conditions" in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
-    assert "732 Mbit/s (window)" in shown.html
+    assert "728 Mbit/s (send buffer)" in shown.html
     rows = text(lines(lead.family))
     assert "held back by" in rows
-    assert "window / not known" in rows
+    assert "send buffer / link" in rows
     shown_in_markdown = markdown(lines(lead.family))
     assert "| held back by |" in shown_in_markdown
-    assert "| window / not known |" in shown_in_markdown
+    assert "| send buffer / link |" in shown_in_markdown
 
 
 def test_levels_of_a_factor_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
@@ -141,10 +142,10 @@ def test_the_command_prints_objects_and_lines() -> None:
     one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
     assert one["condition"]["placement"] == "cross-region"
     assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
-    assert one["cause"] == "window"
+    assert one["cause"] == "send buffer"
     shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
-    assert "held back by: window, 1 MiB over 20.4 ms" in shown
-    assert shown.endswith("fewer causes can be named.\n")
+    assert "held back by: receive window, 1 MiB over 20 ms" in shown
+    assert shown.endswith("sampled on both hosts while they ran.\n")
 
 
 def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too() -> None:
