@@ -122,6 +122,56 @@ def test_a_mistake_in_the_options_is_told_in_words(options: dict[str, Any], word
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "options", "subject", "words"),
+    [
+        (
+            [],
+            {"region": "westeuropa"},
+            "zones",
+            "region 'westeuropa' is not open to this subscription: did you mean westeurope? choose one of `az",
+        ),
+        (
+            ["a b same-zone", "a c ppg"],
+            {"region": "westus"},
+            "zones",
+            "a, b, c: region westus has no zone 1: set hosts.options.zones: [] to use none",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_D4s_v55"},
+            "sizes",
+            "size Standard_D4s_v55 is not offered in westeurope: choose one of `az vm list-skus -l westeurope --zone",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_HB120rs_v3"},
+            "sizes",
+            "size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone: choose another size",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_D4ps_v5"},
+            "image",
+            "a, b: size Standard_D4ps_v5 does not run x64 images; choose another",
+        ),
+        (
+            [],
+            {"resource_group": "gone"},
+            "built upon",
+            "resource group gone does not exist: correct it in hosts.options",
+        ),
+    ],
+)
+def test_one_mistake_is_one_sentence(
+    az: DirectAz, pairs: list[str], options: dict[str, Any], subject: str, words: str
+) -> None:
+    problems = {name: said for name, (said, fine) in found(experiment(*pairs, **options)).items() if not fine}
+    assert list(problems) == [subject]
+    assert words in problems[subject]
+    assert problems[subject].count(words[-30:]) == 1
+
+
 def test_zones_may_be_numbers(az: DirectAz) -> None:
     assert found(experiment(zones=[1, 2]))["zones"] == ("westeurope (3 zones)", True)
 

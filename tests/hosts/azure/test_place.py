@@ -355,7 +355,7 @@ def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz,
     [
         (
             {"vm_size": "Standard_HB120rs_v3"},
-            "a: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
+            "a, b: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
         ),
         ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
         ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not available in zone 2 of westeurope, only in zone 1"),
@@ -403,7 +403,7 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
     over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
     assert not preflight(over).problems
     gone = CIRCUIT.replace("c1", "c2")
-    with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct the id"):
+    with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct it in"):
         azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
     cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
     (problem,) = preflight(over).problems
