@@ -271,16 +271,12 @@ class ParseError(NetperfError):
     ----------
     message : str
         What was wrong and what is expected.
-    file : str, optional
+    file : str or None
         Where the text came from.
-    line : int, optional
-        1-based line in that file.
     """
 
-    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        self.file, self.line = file, line
-        where = f"{file}:{line}: " if file and line else f"{file}: " if file else f"line {line}: " if line else ""
-        super().__init__(where + message)
+    def __init__(self, message: str, *, file: str | None) -> None:
+        super().__init__(f"{file}: {message}" if file else message)
 
 
 class StatsError(UsageError):
