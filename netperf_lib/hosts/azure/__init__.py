@@ -156,7 +156,7 @@ def up(
             # a partial deployment may resume: its own VMs would count against it
             if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
-                    say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
+                    say(f"{experiment.name}: trying the next alternative, since {findings.elsewhere[0]}")
                     continue
                 if problems := [*findings.problems, *findings.elsewhere]:
                     raise AzureError(f"{experiment.name}: nothing was created, because {'; '.join(problems)}")

@@ -78,13 +78,14 @@ class Preflight:
             traffic=self.workload.traffic,
         )
 
-    def blame(self, vm: Vm, words: str, told: list[str]) -> None:
-        """Add what is wrong with a VM to what was told: once for all VMs of which it is true."""
-        same = next((i for i, before in enumerate(told) if before.endswith(f": {words}")), None)
+    def blame(self, vm: Vm, words: str, messages: list[str]) -> None:
+        """Add what is wrong with a VM to `problems` or `elsewhere`: once for all VMs of which it is true."""
+        tail = f": {words}"
+        same = next((i for i, message in enumerate(messages) if message.endswith(tail)), None)
         if same is None:
-            told.append(f"{vm.name}: {words}")
+            messages.append(f"{vm.name}{tail}")
         else:
-            told[same] = f"{told[same].removesuffix(f': {words}')}, {vm.name}: {words}"
+            messages[same] = f"{messages[same].removesuffix(tail)}, {vm.name}{tail}"
 
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: offered in the fewest zones, then the largest."""
@@ -110,8 +111,8 @@ def _can(sku: Mapping[str, Any], name: str) -> bool:
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     """Zones of a region in which a size is available to this subscription."""
-    places = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
-    offered = {z for i in places for z in i.get("zones") or ()}
+    infos = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
+    offered = {z for i in infos for z in i.get("zones") or ()}
     for r in sku.get("restrictions") or ():
         info = r.get("restrictionInfo") or {}
         offered -= set(info.get("zones") or ()) if r["type"] == "Zone" else offered
