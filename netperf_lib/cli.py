@@ -140,8 +140,7 @@ def doctor(azure: str | None, as_json: bool) -> None:
     from .hosts.prerequisites import doctor as look
 
     if azure:
-        tutorial = shipped("data", "experiments", f"{azure}.yaml") if azure == "azure-placement" else azure
-        _examine(str(tutorial), as_json)
+        _examine(str(shipped("data", "experiments", f"{azure}.yaml") if azure == "azure-placement" else azure), as_json)
         return
     findings = look()
     if as_json:
@@ -156,7 +155,7 @@ def doctor(azure: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _examine(file: str, as_json: bool = False) -> None:
+def _examine(file: str, as_json: bool) -> None:
     """Print what can be known before the hosts of an experiment are created; exit code 1 if something prevents it."""
     from .pipeline import examine
 
@@ -626,17 +625,13 @@ def _read(run: dict[str, Any]) -> str:
 @experiment_file
 @root
 @click.option("--dry-run", is_flag=True, help="Show what would be created, without creating or querying anything.")
-@click.option("--check", is_flag=True, help="Check login, sizes, quota and cost; create nothing.")
-def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
+def up(experiment: Path, root: str, dry_run: bool) -> None:
     """Place the hosts of an experiment and leave them running."""
     from .pipeline import dry_run as show
     from .pipeline import up as do
 
     if dry_run:
         _echo(show(experiment))
-        return
-    if check:
-        _examine(str(experiment))
         return
     for deployment in do(experiment, root=root):
         _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")

@@ -192,35 +192,35 @@ def typed(function: Any) -> Any:
     """
     if not isfunction(function):
         return function
-    known = signature(function)
-    kinds = {name: ast.parse(p.annotation, mode="eval").body for name, p in known.parameters.items()}
+    takes = signature(function)
+    kinds = {name: ast.parse(p.annotation, mode="eval").body for name, p in takes.parameters.items()}
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        bound = _bound(function.__name__, known, args, options)
+        bound = _bound(function.__name__, takes, args, options)
         for name, value in [*bound.arguments.items()]:
-            parameter = known.parameters[name]
+            parameter = takes.parameters[name]
             if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) or _fits(kinds[name], value):
                 continue
             if value is None and parameter.default is not Parameter.empty:
                 del bound.arguments[name]  # None stands for the default
                 continue
             example = f", for example {SAMPLE_ARGUMENTS[name]}" if name in SAMPLE_ARGUMENTS else ""
-            wanted = " or ".join(dict.fromkeys(_in_words(kinds[name]))) + example
+            kinds_in_words = " or ".join(dict.fromkeys(_in_words(kinds[name]))) + example
             words = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-            raise UsageError(f"{function.__name__}: {name} takes {wanted}; got {words}")
+            raise UsageError(f"{function.__name__}: {name} takes {kinds_in_words}; got {words}")
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _bound(function: str, known: Signature, args: Sequence[Any], options: Mapping[str, Any]) -> BoundArguments:
+def _bound(function: str, takes: Signature, args: Sequence[Any], options: Mapping[str, Any]) -> BoundArguments:
     """The arguments of a call by name; raises UsageError if they are too many or too few, or one is not known."""
     try:
-        return known.bind(*args, **options)
+        return takes.bind(*args, **options)
     except TypeError as error:
-        strange = next((name for name in options if name not in known.parameters), "")
-        near = difflib.get_close_matches(strange, known.parameters, n=1)
+        strange = next((name for name in options if name not in takes.parameters), "")
+        near = difflib.get_close_matches(strange, takes.parameters, n=1)
         raise UsageError(f"{function}: {error}{f'; did you mean {near[0]}?' if near else ''}") from None
 
 
@@ -271,16 +271,12 @@ class ParseError(NetperfError):
     ----------
     message : str
         What was wrong and what is expected.
-    file : str, optional
+    file : str or None
         Where the text came from.
-    line : int, optional
-        1-based line in that file.
     """
 
-    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        self.file, self.line = file, line
-        where = f"{file}:{line}: " if file and line else f"{file}: " if file else f"line {line}: " if line else ""
-        super().__init__(where + message)
+    def __init__(self, message: str, *, file: str | None) -> None:
+        super().__init__(f"{file}: {message}" if file else message)
 
 
 class StatsError(UsageError):

@@ -76,7 +76,7 @@ def typed(page: Path, python: str, folder: Path) -> None:
             continue
         printed = []
         for line in block.splitlines():
-            if re.match(r"\$ (?!git|make|export|\.venv|npl run|npl doctor --azure|npl up --check|npl down)", line):
+            if re.match(r"\$ (?!git|make|export|\.venv|npl run|npl doctor --azure|npl down)", line):
                 command = ["bash", "-c", line.removeprefix("$ ")]
                 done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
                 assert done.returncode == 0, (line, done.stderr[-2000:])

@@ -200,7 +200,7 @@ class TestSpec(_Declared):
             return values
         own = {name: value for name, value in values.items() if name in OPTIONS}
         if twice := sorted(own.keys() & values.get("options", {}).keys()):
-            raise ValueError(f"{twice[0]} once: it stands in options and beside them")
+            raise ValueError(f"{twice[0]} stands in options and beside them; keep one of them")
         options = {
             name: tuple(v) if isinstance(v, list) else v for name, v in {**values.get("options", {}), **own}.items()
         }
@@ -250,7 +250,7 @@ class Contrast(_Declared):
         kinds = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
         if len(kinds) != 1:
             raise ValueError(
-                f"a contrast with exactly one of b, below, at_least; this one has {' and '.join(kinds) or 'none'}"
+                f"a contrast has exactly one of b, below, at_least; this one has {' and '.join(kinds) or 'none'}"
             )
         return self
 

@@ -18,7 +18,7 @@ hosts:
 """,
     "azure": """\
 hosts:
-  source: azure # `npl up --check` checks login, sizes, quota and cost and creates nothing
+  source: azure # `npl doctor --azure FILE` checks login, sizes, quota and cost and creates nothing
   options:
     region: westeurope
     remote_region: northeurope

@@ -7,16 +7,17 @@ import re
 import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
 from .contrasts import expand_compare, problems
 from .factors import FACTORS, is_reserved
-from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec
+from .model import OPTIONS, Experiment, TestSpec
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 
@@ -87,7 +88,7 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
         inner = {e["loc"][:depth] for e in met for depth in range(1, len(e["loc"]))}
         # a list whose items were refused is reported as too short as well
         own = [e for e in met if e["type"] != "too_short" or e["loc"] not in inner]
-        errors += [(_line(node, e["loc"]), e["loc"], _message(e)) for e in own]
+        errors += [(_line(node, e["loc"]), e["loc"], sentence(e, Experiment)) for e in own]
     else:
         wrong = list(_disagreements(experiment))
         if not wrong:
@@ -221,16 +222,6 @@ def line_of(path: str | os.PathLike[str], loc: tuple[str | int, ...]) -> int:
 _QUOTED = reprlib.Repr()
 _QUOTED.maxlevel, _QUOTED.maxstring, _QUOTED.maxother = 2, 60, 60
 
-_PARTS: dict[str, type[BaseModel]] = {
-    "hosts": HostsSpec,
-    "pairs": Pair,
-    "tests": TestSpec,
-    "contrasts": Contrast,
-    "compare": Compare,
-    "report": Report,
-}
-
-
 _SENTENCES = {
     # kind of an error of pydantic: what is wrong and what is legal
     "missing": "is missing; add it",
@@ -246,18 +237,39 @@ _SENTENCES = {
 }
 
 
-def _message(error: Any) -> str:
-    """Turn a pydantic error into one sentence: what is wrong and what is legal."""
+def sentence(error: Any, model: type[BaseModel]) -> str:
+    """Turn an error of pydantic about a model into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
     quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _QUOTED.repr(value)
+    part, examples = _at(model, loc)
     if kind == "extra_forbidden":
-        part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
         fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
         return f"unknown key; {did_you_mean(loc[-1], fields)}known here are {', '.join(fields)}"
-    if sentence := _SENTENCES.get(kind):
-        return sentence.format(quoted, legal=ctx.get("expected", "").replace(" or ", ", "))
-    rule = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{quoted} must be {rule}"
+    if kind == "string_pattern_mismatch" and examples:
+        return f"{quoted} does not look like {' or '.join(examples)}"
+    if kind == "value_error":
+        return str(ctx["error"])
+    if words := _SENTENCES.get(kind):
+        return words.format(quoted, legal=ctx.get("expected", "").replace(" or ", ", "))
+    return f"{quoted} must be {str(error['msg']).removeprefix('Input should be ')}"
+
+
+def _at(model: type[BaseModel], loc: _Loc) -> tuple[type[BaseModel], list[Any]]:
+    """The innermost model that a location leads into, and the examples of its last field."""
+    examples: list[Any] = []
+    for name in loc:
+        if field := model.model_fields.get(str(name)):
+            types = list(_types(field.annotation))
+            examples = next((t.examples for t in (field, *types) if isinstance(t, FieldInfo) and t.examples), [])
+            model = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), model)
+    return model, examples
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    """An annotation and everything inside of it."""
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _types(inner)
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:

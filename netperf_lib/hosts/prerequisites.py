@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from dataclasses import dataclass
 
 from .. import tools
@@ -14,36 +13,41 @@ from .azure.az import find_az
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One prerequisite; if it is missing, the remedy says how to install it."""
+class Prerequisite:
+    """What is needed for a part of the project, and whether it is here."""
 
     what: str
     needed_for: str
     ok: bool
     found: str
-    remedy: str = ""
-
-    def __post_init__(self) -> None:
-        if self.ok:
-            object.__setattr__(self, "remedy", "")
+    remedy: str
+    """How to install what is missing; empty where nothing is."""
 
 
-def _program(name: str, package: str, needed_for: str) -> Finding:
-    path = lab.program(name)
+def _program(name: str, package: str, needed_for: str) -> Prerequisite:
+    if path := lab.program(name):
+        return Prerequisite(name, needed_for, True, path, "")
     apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
-    return Finding(name, needed_for, path is not None, path or "not found", f"{apt}apt-get install {package}")
+    return Prerequisite(name, needed_for, False, "not found", f"{apt}apt-get install {package}")
 
 
-def _lab() -> Finding:
+def _lab() -> Prerequisite:
     try:
         lab.check()
     except LabError as error:
         problem, _, remedy = str(error).partition(": ")
-        return Finding("emulated hosts", "local lab", False, problem, remedy)
-    return Finding("emulated hosts", "local lab", True, "can be created here")
+        return Prerequisite("emulated hosts", "local lab", False, problem, remedy)
+    return Prerequisite("emulated hosts", "local lab", True, "can be created here", "")
 
 
-def doctor() -> list[Finding]:
+def _az() -> Prerequisite:
+    try:
+        return Prerequisite("az", "Azure", True, find_az(), "")
+    except AzureError:
+        return Prerequisite("az", "Azure", False, "not found", pip_install("azure-cli adlfs"))
+
+
+def doctor() -> list[Prerequisite]:
     """Check for everything that any part of the project needs; nothing is changed.
 
     Examples
@@ -51,17 +55,11 @@ def doctor() -> list[Finding]:
     >>> {finding.what for finding in npl.doctor()} >= {"ssh", "iperf3"}
     True
     """
-    python = platform.python_version()
-    findings = [
-        Finding("Python", "everything", sys.version_info >= (3, 11, 2), python, "install Python 3.11.2 or later"),
+    return [
+        Prerequisite("Python", "everything", True, platform.python_version(), ""),  # pip installs into no older one
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
+        *(_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()),
+        _lab(),
+        _az(),
     ]
-    findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()]
-    findings.append(_lab())
-    try:
-        az, state = True, find_az()
-    except AzureError:
-        az, state = False, "not found"
-    findings.append(Finding("az", "Azure", az, state, pip_install("azure-cli adlfs")))
-    return findings

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ..errors import ExperimentError
 from ..experiment.estimate import Sent
 from ..experiment.model import Deployment, Experiment, Pair
-from ..experiment.yaml import line_of
+from ..experiment.yaml import line_of, sentence
 
 AnyOptions = TypeVar("AnyOptions", bound=BaseModel)
 
@@ -83,14 +83,11 @@ def read_options(
     try:
         return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
-        options = f" (known options: {', '.join(model.model_fields)})"
         lines = []
         for e in error.errors():
             loc = ("hosts", "options", *e["loc"])
             where = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
-            unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
-            message = e["msg"].removeprefix("Value error, ") + options * unknown
-            lines.append(f"{where}: {'.'.join(map(str, loc))}: {message}")
+            lines.append(f"{where}: {'.'.join(map(str, loc))}: {sentence(e, model)}")
         raise ExperimentError("\n".join(lines)) from None
 
 

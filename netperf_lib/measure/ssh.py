@@ -358,7 +358,7 @@ class Process:
         assert self._code is not None
         return self._code
 
-    async def stop(self, *, grace_s: float = 0, limit_s: float = 8) -> int | None:
+    async def stop(self, *, grace_s: float = 0) -> int | None:
         """End it if it is still running after `grace_s`; return its exit code, None if even that failed."""
         with contextlib.suppress(TimeoutError, UnreachableError):
             if grace_s and not self._done.done():
@@ -366,7 +366,7 @@ class Process:
             if not self._done.done():
                 with contextlib.suppress(OSError, asyncssh.Error):
                     self._worker.process.stdin.write(b"\n")
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(8):
                 return await self.wait()
         return None
 

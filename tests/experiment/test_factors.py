@@ -226,7 +226,7 @@ def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path:
         ("congestion:", "congestin:", "did you mean congestion"),
         ("tool: iperf3, test: tcp", "tool: qperf, test: tcp_lat", "qperf tcp_lat has no option"),
         ("mss: [1400, null]", "mss: [1400, large]", "option 'mss' of iperf3 is 'large'"),
-        ("mss: [1400, null]", "mss: 1400, options: {mss: 1400}", "it stands in options and beside them"),
+        ("mss: [1400, null]", "mss: 1400, options: {mss: 1400}", "mss stands in options and beside them"),
     ],
 )
 def test_an_option_that_no_command_applies_is_refused_when_planned(

@@ -55,8 +55,8 @@ def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, att
     return Preflight(experiment=experiment, options=options, declared=declared, workload=workload)
 
 
-def _runner(options: Options) -> Runs:
-    return az_module.Az(options.subscription, sleep=CLOCK.sleep)
+def _runner(subscription: str | None) -> Runs:
+    return az_module.Az(subscription, sleep=CLOCK.sleep)
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
@@ -87,7 +87,7 @@ def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> It
     Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
     findings = _proposal(experiment, workload)
-    return checks.examine(findings, _runner(findings.options), rehearse=_rehearse)
+    return checks.examine(findings, _runner(findings.options.subscription), rehearse=_rehearse)
 
 
 class _WithoutKeys(State):
@@ -140,22 +140,23 @@ def up(
     """
     options = _proposal(experiment).options  # errors in the declaration are reported before az is needed
     choices = range(len(alternatives(options)))
-    az = _runner(options)
+    az = _runner(options.subscription)
     with State.locked(state) as store:
         first = min(max((r.attempt for r in store.open(number)), default=0), choices[-1])
         before = store.data.deployments.get(number)
         if before is not None:
-            if not _still_there(az, store, number):
+            there = _runner(store.data.subscription)  # whatever is selected now
+            if not _still_there(there, store, number):
                 store.forget(number)
             elif _same(store, number, topology(experiment, options, attempt=first)):
-                _let_caller_in(options, store, number, az, say)
+                _let_caller_in(options, store, number, there, say)
                 return before
         for choice in choices[first:]:
             findings = checks.look(_proposal(experiment, workload, attempt=choice), az)
             # a partial deployment may resume: its own VMs would count against it
             if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
-                    say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
+                    say(f"{experiment.name}: trying the next alternative, since {findings.elsewhere[0]}")
                     continue
                 if problems := [*findings.problems, *findings.elsewhere]:
                     raise AzureError(f"{experiment.name}: nothing was created, because {'; '.join(problems)}")
@@ -407,7 +408,7 @@ class _Attempt:
         return Deployment(deployment_id=name, source="azure", hosts=hosts, created_utc=created, proofs=links)
 
 
-def down(experiment: Experiment, *, state: Path, number: int | None = None, say: Say = _say) -> None:
+def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
     """Delete everything that was or may have been created, of one deployment or of all, and verify that it is gone.
 
     The keys are removed with the last deployment. AzureError says what is left, and why; then repeat the call.
@@ -420,22 +421,20 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
             if not record.requested:
                 store.gone(record)
         if requested := [r for r in records if r.requested]:
-            az = az_module.Az(store.data.subscription, sleep=CLOCK.sleep)
+            az = _runner(store.data.subscription)
             access.leave_hub(az, requested, store)
             uncertain = [r for r in requested if not r.made]
-            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=say, gone=store.gone)
+            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=_say, gone=store.gone)
         if not store.data.groups:
             store.clear()
 
 
-def leftovers(*, expired: bool = False, subscription: str | None = None) -> list[Leftover]:
-    """Deployments with this project's tag, by any user and of any experiment; `expired`: only expired ones."""
+def leftovers(*, expired: bool = False) -> list[Leftover]:
+    """Deployments with this project's tag in the selected subscription, of any user and experiment, or expired ones."""
     now = dt.datetime.now(dt.UTC)
-    az = az_module.Az(subscription, sleep=CLOCK.sleep)
-    return [g for g in groups.leftovers(az) if not expired or g.expired(now)]
+    return [g for g in groups.leftovers(_runner(None)) if not expired or g.expired(now)]
 
 
-def down_all(deployments: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
-    """Delete what `leftovers` found in the same subscription, and verify that it is gone."""
-    az = az_module.Az(subscription, sleep=CLOCK.sleep)
-    groups.remove(az, deployments, clock=CLOCK, say=say)
+def down_all(deployments: Iterable[Leftover]) -> None:
+    """Delete what `leftovers` found, and verify that it is gone."""
+    groups.remove(_runner(None), deployments, clock=CLOCK, say=_say)

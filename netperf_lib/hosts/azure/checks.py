@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from ...errors import AzureError
+from ...errors import AzureError, did_you_mean
 from ...experiment.model import Experiment
 from ..source import Workload
 from .az import RENEWED_BY, Runs, Zones, find, locations
@@ -78,6 +78,15 @@ class Preflight:
             traffic=self.workload.traffic,
         )
 
+    def blame(self, vm: Vm, words: str, messages: list[str]) -> None:
+        """Add what is wrong with a VM to `problems` or `elsewhere`: once for all VMs of which it is true."""
+        tail = f": {words}"
+        same = next((i for i, message in enumerate(messages) if message.endswith(tail)), None)
+        if same is None:
+            messages.append(f"{vm.name}{tail}")
+        else:
+            messages[same] = f"{messages[same].removesuffix(tail)}, {vm.name}{tail}"
+
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: offered in the fewest zones, then the largest."""
         sku = self.skus.get((vm.region, vm.size))
@@ -102,8 +111,8 @@ def _can(sku: Mapping[str, Any], name: str) -> bool:
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     """Zones of a region in which a size is available to this subscription."""
-    places = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
-    offered = {z for i in places for z in i.get("zones") or ()}
+    infos = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
+    offered = {z for i in infos for z in i.get("zones") or ()}
     for r in sku.get("restrictions") or ():
         info = r.get("restrictionInfo") or {}
         offered -= set(info.get("zones") or ()) if r["type"] == "Zone" else offered
@@ -150,6 +159,7 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
         answers = {command: pool.submit(az, *command) for command in ahead}
         ask: Runs = lambda *command: answers[command].result() if command in answers else az(*command)  # noqa: E731
         look = _looking(ask, findings) if findings.options.resource_group else ask
+        invalid = False
         for subject, check in subjects.items():
             before = len(findings.problems), len(findings.elsewhere), len(findings.warnings)
             try:
@@ -157,10 +167,13 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
             except AzError as failure:
                 if failure.deed == "login":
                     raise
+                if subject == "policy" and invalid and failure.kind in ("usage", "missing", "capacity"):
+                    continue  # Azure refuses in its own words what was told above
                 findings.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
                 words = ""
             trouble = findings.problems[before[0] :] + findings.elsewhere[before[1] :]
             warnings = findings.warnings[before[2] :]
+            invalid |= bool(trouble) and subject in ("zones", "sizes", "built upon")
             yield subject, "; ".join([*trouble, *warnings]) or words, not trouble
 
 
@@ -256,16 +269,17 @@ def _zones(az: Runs, findings: Preflight) -> str:
     if not zones:
         return "not known"
     findings.problems += [
-        f"region {region!r} is not open to this subscription (az account list-locations; an edge site is no region)"
+        f"region {region!r} is not open to this subscription: {did_you_mean(region, zones)}choose one of "
+        "`az account list-locations` that is no edge site"
         for region in topology.regions
         if region not in zones
     ]
     findings.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
-    findings.problems += [
-        f"{vm.name}: region {vm.region} has no zone {vm.zone}; give hosts.options.zones"
-        for vm in findings.topology.vms
-        if vm.region in zones and vm.zone and vm.zone not in zones[vm.region]
-    ]
+    for vm in findings.topology.vms:
+        there = zones.get(vm.region, {vm.zone: ""})
+        if vm.zone and vm.zone not in there:
+            choice = f"choose of {', '.join(sorted(there))}" if there else "set hosts.options.zones: [] to use none"
+            findings.blame(vm, f"region {vm.region} has no zone {vm.zone}: {choice}", findings.problems)
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 
@@ -274,35 +288,41 @@ def _sizes(az: Runs, findings: Preflight) -> str:
     for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
         only = ("--resource-type", "virtualMachines", "--all")
         listed = az("vm", "list-skus", "--location", region, "--size", size, *only)
-        if listed is None:
+        if listed is None or (findings.physical_zones and region not in findings.physical_zones):
             continue
         # az lists a size once more for the edge sites of a region, which have no zones
         if exact := [s for s in listed if s["name"].lower() == size.lower()]:
             findings.skus[region, size] = max(exact, key=lambda s: len(zones_of(s, region)))
         else:
-            findings.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
+            findings.elsewhere.append(
+                f"size {size} is not offered in {region}: choose one of `az vm list-skus -l {region} --zone -o table`"
+            )
     for vm in topology.vms:
         sku = findings.skus.get((vm.region, vm.size))
         if sku is None:
             continue
-        size, open_zones = f"{vm.name}: size {vm.size}", zones_of(sku, vm.region)
-        barred = [r for r in sku.get("restrictions") or () if r["type"] == "Location"]
-        if barred:
-            reason = barred[0].get("reasonCode")
-            findings.elsewhere.append(f"{size} is closed to this subscription in {vm.region} ({reason})")
-        elif vm.zone and vm.zone not in open_zones:
-            there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone"
-            findings.elsewhere.append(f"{size} is not available in zone {vm.zone} of {vm.region}, {there}")
+        open_zones = zones_of(sku, vm.region)
+        barred = [r.get("reasonCode") for r in sku.get("restrictions") or () if r["type"] == "Location"]
+        exists = vm.zone in findings.physical_zones.get(vm.region, {vm.zone: ""})
+        there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone: choose another size"
         trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(sku, "TrustedLaunchDisabled")
-        lacking = {
-            "have accelerated networking; choose another, or accelerated: false": vm.accelerated
+        wrong = {
+            f"is closed to this subscription in {vm.region} ({', '.join(map(str, barred))}): choose another size or "
+            "region": bool(barred),
+            f"is not available in zone {vm.zone} of {vm.region}, {there}": vm.zone
+            and exists
+            and not barred
+            and vm.zone not in open_zones,
+            "cannot have accelerated networking; choose another, or accelerated: false": vm.accelerated
             and not _can(sku, "AcceleratedNetworkingEnabled"),
-            "have trusted launch; choose another, or security_type: Standard": options.security_type == "TrustedLaunch"
-            and not trusted,
-            "encrypt at the host; choose another": options.encryption_at_host
+            "cannot have trusted launch; choose another, or security_type: Standard": not trusted
+            and options.security_type == "TrustedLaunch",
+            "cannot encrypt at the host; choose another": options.encryption_at_host
             and not _can(sku, "EncryptionAtHostSupported"),
         }
-        findings.elsewhere += [f"{size} cannot {what}" for what, lacks in lacking.items() if lacks]
+        for words, holds in wrong.items():
+            if holds:
+                findings.blame(vm, f"size {vm.size} {words}", findings.elsewhere)
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
@@ -365,12 +385,11 @@ def _image(az: Runs, findings: Preflight) -> str:
         for vm in topology.vms:
             sku = findings.skus.get((vm.region, vm.size)) if vm.region == region else None
             if sku and generation not in _capability(sku, "HyperVGenerations", "V1,V2"):
-                findings.elsewhere.append(
-                    f"{vm.name}: size {vm.size} does not start images of generation {generation[1:]}; choose another "
-                    "size or image"
-                )
+                words = f"does not start images of generation {generation[1:]}; choose another size or image"
+                findings.blame(vm, f"size {vm.size} {words}", findings.elsewhere)
             if sku and chip.lower() != _capability(sku, "CpuArchitectureType", "x64").lower():
-                findings.elsewhere.append(f"{vm.name}: size {vm.size} does not run {chip} images; choose another")
+                words = f"does not run {chip} images; choose another"
+                findings.blame(vm, f"size {vm.size} {words}", findings.elsewhere)
     if options.plan is None and findings.plan:
         terms = az("vm", "image", "terms", "show", "--publisher", publisher, "--offer", offer, "--plan", sku_name)
         if terms is not None and not terms.get("accepted"):
@@ -400,7 +419,7 @@ def _existing(az: Runs, findings: Preflight) -> str:
     for what, command, where in resources:
         resource = find(az, *command.split(), where) if where else {}
         if resource is None:
-            findings.problems.append(f"{what} does not exist: correct the id in hosts.options")
+            findings.problems.append(f"{what} does not exist: correct it in hosts.options")
         elif (state := resource.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
             findings.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
         elif where and what.startswith("bastion") and not (resource.get("properties") or {}).get("enableTunneling"):

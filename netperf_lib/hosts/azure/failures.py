@@ -144,9 +144,8 @@ def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
     text = re.sub(r"\s+", " ", message).strip().rstrip(".")
     text = re.split(r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text)[0]
-    return AzError(
-        f"{what}: {code}: {text[:600]}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None
-    )
+    cause = f"{code}: {text[:600]}" if text else code
+    return AzError(f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None)
 
 
 def stood_for(status: str) -> list[tuple[str, str]]:

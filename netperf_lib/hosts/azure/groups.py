@@ -154,7 +154,6 @@ def remove(
     clock: Clock,
     say: Callable[[str], None] = lambda _: None,
     gone: Callable[[AnyTarget], None] = lambda _: None,
-    deadline_s: float = DEADLINE_S,
 ) -> None:
     """Delete deployments and verify that they are gone; one that fails does not hold up the others. Safe to repeat.
 
@@ -162,7 +161,7 @@ def remove(
     creation was cut short, may appear a moment later, and are looked for more than once. `gone` is called with each
     that is verified to be gone; AzureError says what is left, and why.
     """
-    end = clock.now() + deadline_s
+    end = clock.now() + DEADLINE_S
     doubtful = set(uncertain)
     left = {target: 3 if target in doubtful else 1 for target in targets}
     deletions: Counter[AnyTarget] = Counter()
@@ -199,7 +198,7 @@ def remove(
         if left:
             if clock.now() > end:
                 names = ", ".join(t.name for t in left)
-                failed.append(f"still there after {deadline_s / 60:.0f} min: {names} ({_look(*left)})")
+                failed.append(f"still there after {DEADLINE_S / 60:.0f} min: {names} ({_look(*left)})")
                 break
             clock.sleep(clock.poll_s)
     if failed:

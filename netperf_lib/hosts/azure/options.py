@@ -10,14 +10,27 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Zone = Annotated[str, Field(pattern=r"^[123]?$")]
-Region = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]+$")]
-Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$")]
-ResourceId = Annotated[str, Field(pattern=r"^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/.+$")]
-GatewaySku = Annotated[str, Field(pattern=r"^(VpnGw[1-5](AZ)?|ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance)$")]
+Zone = Annotated[str, Field(pattern=r"^[123]?$", coerce_numbers_to_str=True, examples=["1", "2", "3"])]
+Region = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]+$", examples=["westeurope"])]
+Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$", examples=["Standard_D8s_v5"])]
+ResourceId = Annotated[
+    str,
+    Field(
+        pattern=r"^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/.+$",
+        examples=["/subscriptions/ID/resourceGroups/GROUP/providers/TYPE/NAME"],
+    ),
+]
+GatewaySku = Annotated[
+    str,
+    Field(
+        pattern=r"^(VpnGw[1-5](AZ)?|ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance)$",
+        examples=["VpnGw1AZ", "ErGw1AZ"],
+    ),
+]
 
 PINS: dict[str, dict[str, str]] = tomllib.loads(resources.files(__package__).joinpath("pins.toml").read_text("utf-8"))
 """Beginning of publisher:offer:sku, in lower case, to package to version with a final ``*``."""
+UBUNTU = "Canonical:ubuntu-24_04-lts:server:latest"
 WINDOWS = ("microsoftwindowsserver:*", "microsoftwindowsdesktop:*", "*:windows*", "microsoftsqlserver:*-ws20*")
 
 
@@ -64,9 +77,7 @@ class Options(_Declared):
     """The same for far regions; null: as `zones`, and none in regions without zones."""
     vm_size: Size
     """Default size of the VMs."""
-    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$")] = (
-        "Canonical:ubuntu-24_04-lts:server:latest"
-    )
+    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$", examples=[UBUNTU])] = UBUNTU
     """Linux marketplace image as publisher:offer:sku:version."""
     plan: bool | None = None
     """Whether the image is sold with a marketplace plan (its terms must be accepted once in the subscription); null:
@@ -95,16 +106,18 @@ class Options(_Declared):
 
     subscription: str | None = None
     """Subscription, by name or id; null: the one that `az` has selected."""
-    resource_group: Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$")] | None = None
+    resource_group: Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$", examples=["my-group"])] | None = None
     """Existing resource group to work in, with no rights beyond it; null: a new one for each deployment. Only resources
     that the experiment created are deleted from it."""
-    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "azureuser"
+    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$", examples=["azureuser"])] = "azureuser"
     """Administrator account of the VMs."""
     management: Literal["public", "private"] = "public"
     """How SSH reaches the VMs. `private` gives them no public address, and needs a way in: `jump_host`, `bastion`,
     `ssh_config`, or a `hub` or `subnet` that is reachable from here. The VMs of new networks then reach the package
     archives through a NAT gateway."""
-    jump_host: Annotated[str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$")] | None = None
+    jump_host: (
+        Annotated[str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$", examples=["me@jump.example.com:22"])] | None
+    ) = None
     """SSH jump host as user@host:port; its keys come from your SSH agent and configuration."""
     bastion: ResourceId | None = None
     """Existing Azure Bastion (Standard, native client support on) to tunnel SSH through."""
@@ -128,7 +141,7 @@ class Options(_Declared):
     way_out: Literal["nat-gateway", "next-hop", "none"] = "nat-gateway"
     """How private VMs of new networks reach the package archives: a NAT gateway of their own (which has a public
     address), the appliance at `next_hop`, or not at all (an image that includes the measuring tools)."""
-    vpn_sku: Annotated[str, Field(pattern=r"^VpnGw[1-5](AZ)?$")] = "VpnGw1AZ"
+    vpn_sku: Annotated[str, Field(pattern=r"^VpnGw[1-5](AZ)?$", examples=["VpnGw1AZ"])] = "VpnGw1AZ"
     """VpnGw1AZ to VpnGw5AZ, also in regions without zones."""
     expressroute_circuit: ResourceId | None = None
     """Existing circuit that the gateways of `expressroute` are connected to."""
@@ -150,16 +163,16 @@ class Options(_Declared):
     """After a capacity failure, try these sizes, in this order."""
     tags: dict[str, str] = {}
     """Tags for every resource, in addition to the project's own."""
-    bandwidth_mbps: dict[Size, float] = {}
+    bandwidth_mbps: dict[Size, Annotated[float, Field(gt=0)]] = {}
     """Advertised bandwidth by VM size, which Azure's list of sizes lacks; unproven if not given."""
-    prices: dict[str, float] = {}
+    prices: dict[str, Annotated[float, Field(ge=0)]] = {}
     """Prices of items for which the public price list does not apply: an hour of a VM size or gateway SKU, or an item
-    by the name that `npl up --check` prints, for example `transfer vnet-peering` for a GB."""
+    by the name that `npl doctor --azure` prints, for example `transfer vnet-peering` for a GB."""
     unpriced: tuple[str, ...] = ()
     """Items, by the same names, whose price may be unknown: the budget is then checked without them."""
     prices_url: str = "https://prices.azure.com/api/retail/prices"
     """URL of the retail price list."""
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["EUR"])] = "USD"
     """Currency of all prices and of the budget."""
     address_url: str = "https://api.ipify.org"
     """URL that returns the caller's public address as text."""

@@ -242,13 +242,13 @@ def _cached(url: str) -> Any:
     return document
 
 
-def _get(url: str, timeout_s: float = 10) -> str | None:
+def _get(url: str) -> str | None:
     if not url.startswith("https://"):
         return None
     try:
         # a context of its own: from Python 3.13 on, a process reads the certificates once, whatever is set later
         context = ssl.create_default_context()
-        with urllib.request.urlopen(url, timeout=timeout_s, context=context) as answer:  # noqa: S310 - https, see above
+        with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310 - https, see above
             return str(answer.read(2**20).decode("utf-8", "replace"))
     except (urllib.error.URLError, OSError, ValueError):
         return None

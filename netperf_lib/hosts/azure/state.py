@@ -108,8 +108,8 @@ class State:
         data.subscription = data.subscription or subscription
         if data.subscription != subscription:
             raise AzureError(
-                f"deployments of {experiment} are in subscription {data.subscription}, but az has "
-                f"{subscription} selected: run `az account set -s {data.subscription}`, or `npl down`"
+                f"deployments of {experiment} are in subscription {data.subscription}, and this is {subscription}: "
+                f"name the first one in hosts.options.subscription, or run `npl down`"
             )
         data.mark = data.mark or secrets.token_hex(3)
         for record in data.groups:

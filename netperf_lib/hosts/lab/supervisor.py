@@ -310,9 +310,9 @@ def _signals() -> int:
     return reading
 
 
-def _wait_or_kill(pid: int, patience_s: float = 2) -> None:
+def _wait_or_kill(pid: int) -> None:
     """Wait for a child to end, and kill it if it does not."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + 2
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from ..source import unknown_host
 
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
-Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")], str]
+Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$", examples=["net.ipv4.tcp_rmem"])], str]
 """Settings under `net`, of which every host has its own; any other would affect this machine."""
 
 FIRST_ADDRESS = 4
@@ -31,7 +31,7 @@ class LabHost(_Strict):
     """Name of the host, as used in pairs."""
     region: str = "region-1"
     """Region: two hosts in different regions are `cross-region`."""
-    zone: str = "1"
+    zone: str = Field(default="1", coerce_numbers_to_str=True)
     """Zone: two hosts in the same region and different zones are `cross-zone`."""
     ppg: str | None = None
     """Proximity placement group: two hosts in the same one are `ppg`."""
@@ -45,11 +45,6 @@ class LabHost(_Strict):
     """Jitter, uniform from 0 to this, added to `extra_delay_us`."""
     sysctls: Sysctls = {}
     """Settings of this host alone."""
-
-    @field_validator("zone", mode="before")
-    @classmethod
-    def _zone_is_text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int) else value  # `zone: 1` is what people write
 
 
 class Link(_Strict):

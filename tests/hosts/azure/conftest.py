@@ -234,6 +234,6 @@ def proposal(declared: Experiment) -> Preflight:
 def preflight(declared: Experiment, workload: Workload | None = None) -> Preflight:
     """What the checks find, with what Azure says that it would create."""
     findings = azure._proposal(declared, workload or Workload())
-    rows = list(checks.examine(findings, azure._runner(findings.options), rehearse=azure._rehearse))
+    rows = list(checks.examine(findings, azure._runner(findings.options.subscription), rehearse=azure._rehearse))
     assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)
     return findings

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from netperf_lib import cli
-from netperf_lib.errors import AzureError
+from netperf_lib.errors import AzureError, ExperimentError
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import checks
 
@@ -94,6 +94,86 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
     said, fine = lines[subject]
     assert not fine
     assert words in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"region": "West Europe"}, "hosts.options.region: 'West Europe' does not look like westeurope"),
+        ({"vm_size": "D4s_v5"}, "hosts.options.vm_size: 'D4s_v5' does not look like Standard_D8s_v5"),
+        ({"vms": {"a": {"vm_size": "D4"}}}, "hosts.options.vms.a.vm_size: 'D4' does not look like Standard_D8s_v5"),
+        ({"bandwidth_mbps": {"D4": 1}}, "'D4' does not look like Standard_D8s_v5"),
+        ({"zones": ["4"]}, "hosts.options.zones.0: '4' does not look like 1 or 2 or 3"),
+        ({"vpn_sku": "Basic"}, "hosts.options.vpn_sku: 'Basic' does not look like VpnGw1AZ"),
+        ({"image": "Ubuntu2404"}, "'Ubuntu2404' does not look like Canonical:ubuntu-24_04-lts:server:latest"),
+        (
+            {"subnet": "default"},
+            "'default' does not look like /subscriptions/ID/resourceGroups/GROUP/providers/TYPE/NAME",
+        ),
+        ({"vmsize": "x"}, "hosts.options.vmsize: unknown key; did you mean vm_size? known here are region, "),
+        ({"vms": {"a": {"colour": "x"}}}, "unknown key; known here are region, zone, vm_size, "),
+        ({"disk": "Premium"}, "'Premium' is not known; legal are 'Standard_LRS', 'StandardSSD_LRS', 'Premium_LRS'"),
+        ({"prices": {"disk Premium_LRS": -1}}, "-1 must be greater than or equal to 0"),
+    ],
+)
+def test_a_mistake_in_the_options_is_told_in_words(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        next(azure.examine(experiment(**options)))
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "subject", "words"),
+    [
+        (
+            [],
+            {"region": "westeuropa"},
+            "zones",
+            "region 'westeuropa' is not open to this subscription: did you mean westeurope? choose one of `az",
+        ),
+        (
+            ["a b same-zone", "a c ppg"],
+            {"region": "westus"},
+            "zones",
+            "a, b, c: region westus has no zone 1: set hosts.options.zones: [] to use none",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_D4s_v55"},
+            "sizes",
+            "size Standard_D4s_v55 is not offered in westeurope: choose one of `az vm list-skus -l westeurope --zone",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_HB120rs_v3"},
+            "sizes",
+            "size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone: choose another size",
+        ),
+        (
+            [],
+            {"vm_size": "Standard_D4ps_v5"},
+            "image",
+            "a, b: size Standard_D4ps_v5 does not run x64 images; choose another",
+        ),
+        (
+            [],
+            {"resource_group": "gone"},
+            "built upon",
+            "resource group gone does not exist: correct it in hosts.options",
+        ),
+    ],
+)
+def test_one_mistake_is_one_sentence(
+    az: DirectAz, pairs: list[str], options: dict[str, Any], subject: str, words: str
+) -> None:
+    problems = {name: said for name, (said, fine) in found(experiment(*pairs, **options)).items() if not fine}
+    assert list(problems) == [subject]
+    assert words in problems[subject]
+    assert problems[subject].count(words[-30:]) == 1
+
+
+def test_zones_may_be_numbers(az: DirectAz) -> None:
+    assert found(experiment(zones=[1, 2]))["zones"] == ("westeurope (3 zones)", True)
 
 
 def test_a_login_without_a_second_factor_is_a_warning(az: DirectAz, cloud: Cloud) -> None:

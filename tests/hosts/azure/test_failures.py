@@ -359,3 +359,8 @@ def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: py
     said = "ERROR: The command failed with an unexpected error.\\nThe content for this response was already consumed"
     with pytest.raises(AzError, match="az lost the error that Azure gave"):
         az(f"printf '{said}' >&2; exit 1")("group", "list")
+
+
+def test_a_code_without_a_sentence_stands_alone() -> None:
+    failure = error_of("deployment of x", {"code": "GatewayError", "message": ""})
+    assert str(failure) == "deployment of x: GatewayError; try later"

@@ -17,13 +17,15 @@ from netperf_lib.errors import AzureError, HostError
 from netperf_lib.experiment.factors import factors_of
 from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 from netperf_lib.hosts.azure.groups import in_words
 from netperf_lib.hosts.azure.proof import observe
+from netperf_lib.hosts.azure.state import State
 
-from .cloud import BASE, Cloud, Fault
+from .cloud import BASE, SUBSCRIPTION, Cloud, Fault
 from .conftest import PRICES, experiment, preflight
-from .direct import DirectAz
+from .direct import Clock, DirectAz
 from .recordings import fault
 
 CIRCUIT = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
@@ -150,6 +152,23 @@ def test_everything_is_tagged_and_found_by_tag(az: DirectAz, cloud: Cloud, tmp_p
     assert azure.leftovers(expired=True) == []
     azure.down_all([found])
     assert set(cloud.groups) == {"net"}
+
+
+def test_a_deployment_is_looked_for_in_the_subscription_where_it_was_placed(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = azure.up(experiment(), number=1, state=tmp_path)
+    elsewhere = Cloud(step_s=4, clock=clock.now)  # another one is selected now
+    of_name = {SUBSCRIPTION: az, None: DirectAz(elsewhere)}
+    monkeypatch.setattr(az_module, "Az", lambda subscription, **_: of_name[subscription])
+    assert azure.up(experiment(), number=1, state=tmp_path) == first
+    assert not elsewhere.requests
+    with State.locked(tmp_path) as store, pytest.raises(AzureError) as refused:
+        store.begin(2, 0, "probe", "another", None)
+    assert str(refused.value) == (
+        f"deployments of probe are in subscription {SUBSCRIPTION}, and this is another: name the first one in "
+        "hosts.options.subscription, or run `npl down`"
+    )
 
 
 def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
@@ -355,7 +374,7 @@ def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz,
     [
         (
             {"vm_size": "Standard_HB120rs_v3"},
-            "a: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
+            "a, b: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
         ),
         ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
         ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not available in zone 2 of westeurope, only in zone 1"),
@@ -403,7 +422,7 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
     over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
     assert not preflight(over).problems
     gone = CIRCUIT.replace("c1", "c2")
-    with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct the id"):
+    with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct it in"):
         azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
     cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
     (problem,) = preflight(over).problems
