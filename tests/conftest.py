@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -21,6 +22,8 @@ from netperf_lib.hosts import lab
 from netperf_lib.reporting import worker
 
 from .warm import client, warm
+
+gc.disable()  # until the tests run: half of the time of their collection went into looking for garbage
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -95,6 +98,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         rank = {f"tests/{name}": number for number, name in enumerate(LONGEST.split())}
         items.sort(key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank)))
+
+
+def pytest_runtestloop() -> None:
+    """Collect garbage from now on, but never look through what was imported."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -27,7 +27,11 @@ from .sshd import Sshd, alive, wait_until
 
 SMALL: dict[str, Any] = {
     "name": "small",
-    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b"}]}},
+    # the lab sleeps between packets that are milliseconds apart
+    "hosts": {
+        "source": "lab",
+        "options": {"hosts": [{"name": "a"}, {"name": "b"}], "links": {"same-zone": {"delay_us": 3000}}},
+    },
     "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
     "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
     "rounds": 1,
@@ -56,7 +60,7 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path
 
 @pytest.mark.slow
 def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, tmp_path: Path) -> None:
-    hosts = [{"name": "a", "egress_bps": 1e9}, {"name": "b", "region": "region-2", "egress_bps": 1e9}]
+    hosts = [{"name": "a", "egress_bps": 2e8}, {"name": "b", "region": "region-2", "egress_bps": 2e8}]
     folders = []
     for name, size in (("before", 65536), ("after", 4 << 20)):
         options = {"hosts": hosts}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -87,15 +86,6 @@ def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path: Path) -> None:
     assert [t for t in told if t.startswith(str(tmp_path))] == [
         *[f"{place}/.venv"] * 2, f"{place}/.venv/bin/python", f"{place}/.venv-azure",
     ]  # fmt: skip
-
-
-def test_committed_notebooks_hold_no_outputs() -> None:
-    found = list((REPO / "notebooks").rglob("*.ipynb"))
-    assert found
-    for place in found:
-        for cell in json.loads(place.read_text("utf-8"))["cells"]:
-            assert not cell.get("outputs"), place
-            assert cell.get("execution_count") is None, place
 
 
 def test_no_path_of_a_machine_in_the_project() -> None:

@@ -223,8 +223,10 @@ def run() -> None:
 
 if __name__ == "__main__":
     sys.path[0] = str(Path.cwd())
+    gc.disable()  # what is imported stays
     with socket.socket(fileno=int(sys.argv[1])) as _listener:
         exec(sys.argv[3])
+        gc.enable()
         gc.freeze()  # a child that collects garbage copies no page of its parent
         Server(_listener, sys.argv[2] == "learn").serve()
     run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -39,21 +38,6 @@ def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
     for name in ("results/lab", "results/typo"):
         with pytest.raises(StoreError, match="no experiment here"):
             npl.load(name)
-
-
-def executed(python: str, notebook: Path, folder: Path, *, cwd: Path) -> str:
-    out = folder / "out.ipynb"
-    words = [python, "-m", "papermill", str(notebook), str(out), "--no-progress-bar"]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr[-2000:]
-    return out.read_text("utf-8")
-
-
-def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experiment(python: str, tmp_path: Path) -> None:
-    if (REPO / "results" / "lab" / "experiment.yaml").exists():
-        pytest.skip("this checkout has measured its own")
-    shown = executed(python, REPO / "notebooks" / "summary.ipynb", tmp_path, cwd=tmp_path)
-    assert "shows the recorded experiment" in shown
 
 
 def test_a_figure_begins_with_what_the_data_are_and_not_where_they_were_found() -> None:

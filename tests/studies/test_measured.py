@@ -39,6 +39,7 @@ def test_a_study_on_hosts_of_ones_own_is_measured(name: str, sshd: Sshd, tmp_pat
     for test in declared["tests"]:
         if test["tool"] == "iperf3":  # as fast as loopback can it would keep two processors busy
             test["options"] = {"bitrate": "20M"}
+            test["streams"] = [1, 16, 32, 64]  # those that are compared
     place = tmp_path / f"{name}.yaml"
     place.write_text(yaml.safe_dump(declared), "utf-8")
     pipeline.collect(
