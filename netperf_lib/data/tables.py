@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
-from ..tools.parsed import ParsedRun
+from ..tools.parsed import ParsedRun, Percentile
 
 SCHEMA_VERSION = 3
 """Version of the tables; tables of older versions still load."""
@@ -163,10 +163,9 @@ def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterato
     """Rows of a run for every table but ``runs``, a batch at a time."""
     for run in parsed:
         if run.percentiles:
-            points = [asdict(p) for p in run.percentiles]
-            columns: dict[str, Any] = {name: [p[name] for p in points] for name in points[0]}
-            columns["basis"] = [run.percentile_basis] * len(points)
-            yield "percentiles", RunRows(experiment, run_id, columns)
+            points = run.percentiles
+            columns: dict[str, Any] = {f.name: [getattr(p, f.name) for p in points] for f in fields(Percentile)}
+            yield "percentiles", RunRows(experiment, run_id, columns | {"basis": [run.percentile_basis] * len(points)})
         if run.intervals:
             yield "intervals", RunRows(experiment, run_id, run.intervals)
         if run.samples_count:

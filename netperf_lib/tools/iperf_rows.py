@@ -54,8 +54,7 @@ class Row:
     end_s: float
     size: Figure
     """Bytes."""
-    rate: Figure
-    """Bits per second."""
+    rate_bps: float
     rest: str
     """The text after the rate."""
     text: str
@@ -66,16 +65,6 @@ class Row:
     def length_s(self) -> float:
         """Duration of the row in seconds."""
         return self.end_s - self.start_s
-
-    @property
-    def size_bytes(self) -> float:
-        """Bytes."""
-        return self.size.value
-
-    @property
-    def rate_bps(self) -> float:
-        """Bits per second."""
-        return self.rate.value
 
 
 def row(line: str, index: int) -> Row | None:
@@ -102,7 +91,7 @@ def row(line: str, index: int) -> Row | None:
             raise Contradictory(f"the bytes of a row contradict its rate: {line.strip()!r}")
         if not rate.value:
             rate = moved  # too slow for the unit that was asked for (-f)
-    return Row(stream, role, start.value, end.value, size, rate, rest, line, index)
+    return Row(stream, role, start.value, end.value, size, rate.value, rest, line, index)
 
 
 @dataclass(slots=True)

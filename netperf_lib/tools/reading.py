@@ -42,7 +42,7 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
         The text contains no run of a known tool, or is larger than `LARGEST`.
     """
     if isinstance(data, bytes) and (document := iperf3.read_whole(data)):
-        return [_placed(r, file) for r in document]
+        return [_located(document, Voice(""), file)]
     if len(data) > LARGEST:
         raise ParseError(
             f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
@@ -87,7 +87,10 @@ def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
 
 
 def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
-    """Set the position of a run in its file, and its start time if its lines have times."""
+    """Set the position of a run in its file, and its start time if its lines have times.
+
+    A reader has just made it and nothing else refers to it, so no copy is needed.
+    """
     stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
     times = started(stamp) if stamp else {}
     if times and not any(name.startswith("started") for name in run.parameters):
@@ -108,7 +111,8 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
             parsed = module.read(segment)
             if not parsed:
                 continue
-            parsed = [_placed(r, None, line) for r in parsed]
+            for run in parsed:
+                object.__setattr__(run, "line", line + run.line - 1)
             # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and parsed[0].status != "failed":
@@ -135,13 +139,6 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
         seen[log] = len(runs)
         runs += [replace(r, line=line) for r in parsed if r.tool != "unknown"]
     return runs
-
-
-def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
-    """Set the position of a run. A reader has just made it and nothing else refers to it, so no copy is needed."""
-    object.__setattr__(run, "file", file)
-    object.__setattr__(run, "line", line + run.line - 1)
-    return run
 
 
 def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:

@@ -511,7 +511,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(log, streams)
     every = [r for s in streams.values() for r, _ in s.rows[:-1]]
-    if 2 * (empty := sum(not r.size_bytes for r in every)) > len(every):
+    if 2 * (empty := sum(not r.size.value for r in every)) > len(every):
         warning = f"nothing passed in {empty} of {len(every)} intervals: the network was lost, or the clock was stepped"
         log.draft.warnings.append(warning)
     alone = [s.rows[0][0] for s in streams.values() if len(s.rows) == 1 and not s.report and s.sent is None]
@@ -519,7 +519,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         log.draft.warnings.append("each stream has one row: the result, or the first interval of a log that was cut")
     both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
     summed = log.sums.get("SUM") if (both or not reverse) and not log.bounceback else None
-    sizes, lengths = [r.size_bytes for r in rows], [r.length_s for r in rows]
+    sizes, lengths = [r.size.value for r in rows], [r.length_s for r in rows]
     added_up = Figure.sum([r.size for r in rows])
     warnings = log.draft.warnings
     if len(rows) == 1:
@@ -544,7 +544,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         if summed is not None or not reverse:
             warnings.append("there is no row [SUM] of the result; the streams are added")
     elif t.size.agrees(added_up, 1e-3):
-        return t.rate_bps, t.size_bytes, t.length_s
+        return t.rate_bps, t.size.value, t.length_s
     else:
         # iperf 2.0.5 as a server counts the first interval twice in [SUM].
         twice = Figure.sum([added_up, *(s.rows[0][0].size for s in streams.values())])
@@ -571,8 +571,8 @@ def _refuse_gaps(log: Log, streams: dict[str, _Stream]) -> None:
         if steps[0].start_s > 0 or any(abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)):
             raise Damaged("an interval is missing from the log")
         # the intervals have the bytes of the result, except for the last ones
-        sizes = [r.size_bytes for r in steps]
-        covered = abs(total.size_bytes - sum(sizes)) <= 0.05 * total.size_bytes + 2 * max(sizes)
+        sizes = [r.size.value for r in steps]
+        covered = abs(total.size.value - sum(sizes)) <= 0.05 * total.size.value + 2 * max(sizes)
         if total.end_s < last.end_s - 0.01 - 0.02 * total.end_s or not covered:
             raise Contradictory(f"the result contradicts its intervals: {total.text.strip()!r}")
 
@@ -598,11 +598,11 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
     if not here_receives:
         metrics[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
-        metrics[f"transferred{word}_bytes"] = sum(r.size_bytes for r, _ in seen)
+        metrics[f"transferred{word}_bytes"] = sum(r.size.value for r, _ in seen)
         for s, received in zip(streams.values(), packets, strict=True):
             if s.sent is not None and received is not None and received > s.sent + 2:
                 raise Damaged(f"the server reports {received} datagrams, and the client sent {s.sent}")
-            if s.total and s.report and s.report[0].size_bytes > 1.1 * s.total[0].size_bytes:
+            if s.total and s.report and s.report[0].size.value > 1.1 * s.total[0].size.value:
                 raise Damaged(f"the server reports more data than the client sent: {s.report[0].text.strip()!r}")
     for r, d in seen:
         percent, total = float(d["percent"]), counter(d["total"])

@@ -44,14 +44,21 @@ def count(value: Any) -> int | None:
     return int(figure) if figure is not None and 0 <= figure < WRAPPED and figure == int(figure) else None
 
 
+def whole_document(data: str | bytes) -> dict[str, Any] | None:
+    """Return the document that a text is as a whole; None for any other text."""
+    try:
+        doc = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(doc, dict):
+        return None
+    return json.loads(data, object_pairs_hook=keep_doubles) if _has_doubles(doc) else doc
+
+
 def decode_documents(text: str) -> tuple[dict[str, Any] | None, str]:
     """Return the document at the start of `text`, and the text after it; None if there is no whole one."""
-    try:
-        doc = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        doc = None
-    if isinstance(doc, dict):
-        return json.loads(text, object_pairs_hook=keep_doubles) if has_doubles(doc) else doc, ""
+    if (whole := whole_document(text)) is not None:
+        return whole, ""
     text = _mended(text)
     doc, end = _decoded(text, 0)
     return (doc, text[end:]) if isinstance(doc, dict) else (None, "")
@@ -66,7 +73,7 @@ def _mended(text: str) -> str:
     return _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
 
 
-def has_doubles(doc: dict[str, Any]) -> bool:
+def _has_doubles(doc: dict[str, Any]) -> bool:
     """Return whether this is a --bidir document of a version that repeats keys; a plain reader keeps only the last."""
     end = as_dict(doc.get("end"))
     streams = as_list(end.get("streams"))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
-
-import orjson
 
 from ..draft import line_start, or_above
 from ..parsed import ParsedRun
-from .document import decode_documents, from_events, has_doubles, salvage
+from .document import decode_documents, from_events, salvage, whole_document
 from .results import NAME as NAME
 from .results import read_document
 from .text import read_text
@@ -174,12 +171,7 @@ def _salvaged(text: str) -> list[ParsedRun]:
     return [read_document(doc, after=text, cut=cut)]
 
 
-def read_whole(data: bytes) -> list[ParsedRun] | None:
+def read_whole(data: bytes) -> ParsedRun | None:
     """Read a large file that is one JSON document; None for any other."""
-    if not re.match(rb'\s*\{\s*"start"\s*:', data):
-        return None
-    try:
-        doc: Any = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return [read_document(doc)] if isinstance(doc, dict) and not has_doubles(doc) else None
+    doc = whole_document(data) if re.match(rb'\s*\{\s*"start"\s*:', data) else None
+    return None if doc is None else read_document(doc)

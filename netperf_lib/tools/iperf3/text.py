@@ -355,11 +355,11 @@ def _rates(log: _Log, metrics: dict[str, float], sent: Row | None, received: Row
     ):
         if r is None:
             continue
-        if r.rate_bps or r.size_bytes:
-            metrics[rate], metrics[size] = r.rate_bps, r.size_bytes
+        if r.rate_bps or r.size.value:
+            metrics[rate], metrics[size] = r.rate_bps, r.size.value
         elif r is received and not log.serving:
             raise Damaged("the receiver's figures are missing from the result")
-        elif r is received and any(i.row.size_bytes for i in log.intervals):
+        elif r is received and any(i.row.size.value for i in log.intervals):
             log.warnings.append("the total is given as 0 bytes: the throughput is left out")
 
 
@@ -390,13 +390,13 @@ def _check_bytes(log: _Log, direction: str, total: Row | None, other: Row | None
     """
     intervals = [i for i in log.intervals if i.direction == direction and not i.omitted]
     rows = [i.row for i in intervals if i.stream == -1] or [i.row for i in intervals]
-    if total is None or not rows or not total.length_s or not total.size_bytes:
+    if total is None or not rows or not total.length_s or not total.size.value:
         return
     covered = max(r.end_s for r in rows) - min(r.start_s for r in rows)
-    size, most = sum(r.size_bytes for r in rows), 0.03 + 0.06 / total.length_s
-    if abs(covered - total.length_s) < 0.05 and abs(size - total.size_bytes) > most * max(size, total.size_bytes):
+    size, most = sum(r.size.value for r in rows), 0.03 + 0.06 / total.length_s
+    if abs(covered - total.length_s) < 0.05 and abs(size - total.size.value) > most * max(size, total.size.value):
         error = f"the result contradicts the bytes of its intervals: {total.text.strip()!r}"
-        if other is None or abs(other.size_bytes - total.size_bytes) > 0.01 * total.size_bytes:
+        if other is None or abs(other.size.value - total.size.value) > 0.01 * total.size.value:
             raise Contradictory(error)
         log.warnings.append(error)
 

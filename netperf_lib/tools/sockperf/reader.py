@@ -151,7 +151,8 @@ def read(text: str) -> list[ParsedRun]:
         part = text[start:end]
         m = _HEADER.search(part) if "txTime" in part else None
         head = part[: m.start()] if m else part
-        run = _run(common + head if start else head, 1 + text[:start].count("\n"))
+        draft = Draft(NAME, 1 + text[:start].count("\n"))
+        run = drafted(draft, _fill, common + head if start else head)
         if m:
             from .packets import with_rows  # needs numpy, which no other log does
 
@@ -160,18 +161,12 @@ def read(text: str) -> list[ParsedRun]:
     return runs
 
 
-def _run(text: str, line: int) -> ParsedRun:
-    """Read the lines of one run without its packets."""
-    return drafted(Draft(NAME, line), _fill, text)
-
-
 def _fill(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"version #(\S+) ?==", text)) else None
     run.parameters, mode = _parameters(text)
     run.test = mode
-    lines, percentiles, cut = _lines(text)
+    lines, figures, percentiles, cut = _lines(text)
     last = text.splitlines()[-1].strip() if text else ""
-    figures = _figures(lines)
     latency, throughput = {"average", "observations"} & lines.keys(), {"rate", "bandwidth"} & lines.keys()
     run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
     if not latency and not throughput:
@@ -190,9 +185,10 @@ def _fill(run: Draft, text: str) -> None:
     run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
 
 
-def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], bool]:
-    """Return the figures of each line by its name, the percentiles, and whether the last line is cut."""
-    figures: dict[str, tuple[str, ...]] = {}
+def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[str, float], dict[float, float], bool]:
+    """Return the groups of each line by its name, the figures, the percentiles, and whether the last line is cut."""
+    lines: dict[str, tuple[str, ...]] = {}
+    figures: dict[str, float] = {}
     percentiles: dict[float, float] = {}
     cut = False
     rows = text.splitlines(keepends=True)
@@ -210,9 +206,14 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], b
         if name == "percentile":
             name = f"percentile {m[1]}"
             percentiles[float(m[1])] = float(m[2])
-        if figures.setdefault(name, m.groups()) != m.groups():
+        elif name == "bandwidth":
+            figures[name] = _mebibytes(m[1], m[2])
+        else:
+            pairs = zip(_LINES[name][1].split(), m.groups(), strict=True)
+            figures |= {n: float(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
+        if lines.setdefault(name, m.groups()) != m.groups():
             raise Contradictory(f"two different values of {name}: {row.strip()!r} is the second")
-    return figures, percentiles, cut
+    return lines, figures, percentiles, cut
 
 
 def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, float]) -> dict[str, str]:
@@ -261,19 +262,6 @@ def _latencies(
 def _since_2_8(lines: Collection[str]) -> bool:
     """Return whether percentiles have three decimals; with two, there is none of 99.999."""
     return any(re.fullmatch(r"percentile \d+\.\d{3}", name) for name in lines)
-
-
-def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """Return the figures of the lines by name."""
-    figures: dict[str, float] = {}
-    for line, groups in lines.items():
-        if line == "bandwidth":
-            figures["bandwidth"] = _mebibytes(*groups[:2])
-            continue
-        names = _LINES.get(line, ("", ""))[1].split()
-        pairs = zip(names, groups, strict=False)
-        figures |= {n: float(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
-    return figures
 
 
 def _why_nothing(text: str, last: str) -> str:
