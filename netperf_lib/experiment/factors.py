@@ -267,12 +267,12 @@ _HOSTS = (
     *_pair("zone_physical", "physical zone", "observed"),
 )
 _KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {bool: "flag", int: "integer", float: "number"}
-_OPTIONS = (
+_OPTIONS = [
     Factor(name=option.name, kind=_KINDS.get(option.type, "text"), null="default", ordinary=option.default)
     for tool in TOOLS.values()
     for option in tool.OPTIONS
     if all(option.name != listed.name for listed in _CONDITIONS)
-)
+]
 
 FACTORS: Mapping[str, Factor] = {one.name: one for one in (*_CONDITIONS, *_OPTIONS, *_HOSTS)}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
+from ..metrics import METRICS, computed
 from . import iperf3
 from .embedded import embedded
 from .interface import Reader
@@ -108,7 +109,7 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
             parsed = module.read(segment)
             if not parsed:
                 continue
-            parsed = [_placed(r, None, line) for r in parsed]
+            parsed = [_placed(_with_metrics(r), None, line) for r in parsed]
             # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and parsed[0].status != "failed":
@@ -142,6 +143,17 @@ def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
     object.__setattr__(run, "file", file)
     object.__setattr__(run, "line", line + run.line - 1)
     return run
+
+
+def _with_metrics(run: ParsedRun) -> ParsedRun:
+    """The run with the metrics that follow from its own, and without those that no table has."""
+    unknown = sorted(run.metrics.keys() - METRICS.keys())
+    if unknown:
+        warnings = (f"left out, since netperf_lib.metrics does not have it: {name}" for name in unknown)
+        metrics = {name: value for name, value in run.metrics.items() if name in METRICS}
+        run = replace(run, metrics=metrics, warnings=(*run.warnings, *warnings))
+    values = computed(run.metrics)
+    return replace(run, metrics={**run.metrics, **values}) if values else run
 
 
 def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
