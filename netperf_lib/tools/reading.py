@@ -109,7 +109,7 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
             parsed = module.read(segment)
             if not parsed:
                 continue
-            parsed = [_placed(_with_metrics(r), None, line) for r in parsed]
+            parsed = [_placed(r, None, line) for r in parsed]
             # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and parsed[0].status != "failed":
@@ -140,6 +140,7 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
 
 def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
     """Set the position of a run. A reader has just made it and nothing else refers to it, so no copy is needed."""
+    run = _with_metrics(run)
     object.__setattr__(run, "file", file)
     object.__setattr__(run, "line", line + run.line - 1)
     return run
