@@ -21,6 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .errors import NetperfError, ReportError, explain, naming, visible
+from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .verbs import Verbs
 
 if TYPE_CHECKING:
@@ -197,16 +198,14 @@ def plan(as_json: bool, **options: Any) -> None:
 
 @npl.command()
 @click.argument("file", type=FILE)
-@click.option("--hosts", type=click.Choice(["lab", "inventory", "azure"]), help="Where the hosts come from.")
-@click.option("--question", type=click.Choice(["placement", "streams"]), help="The question to answer.")
+@click.option("--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from.")
+@click.option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
 def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
     """Write a commented experiment file to start from.
 
     Prompts for options that are not given.
     """
-    from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
-
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
 

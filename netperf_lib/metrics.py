@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,8 @@ class Metric:
     """Which direction is good for the user; None where neither is."""
     basis: Basis | None = None
     """For latencies: which way was timed. Different bases are never merged."""
+    of: Callable[[Mapping[str, float]], float] | None = None
+    """How it follows from other metrics of the run, for every run that has them; None: a reader gives it."""
 
 
 _STATISTICS = {
@@ -102,6 +105,18 @@ def _registry() -> dict[str, Metric]:
 
 
 METRICS: dict[str, Metric] = _registry()
+_COMPUTED = [(m.name, m.of) for m in METRICS.values() if m.of]
+
+
+def computed(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics that follow from these of a run; one that lacks a part, or divides by zero, is absent."""
+    values: dict[str, float] = {}
+    for name, of in _COMPUTED:
+        with suppress(KeyError, ZeroDivisionError):
+            values[name] = of(metrics)
+    return values
+
+
 MARGIN = 0.05
 """Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""
 ALPHA = 0.05

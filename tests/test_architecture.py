@@ -193,3 +193,17 @@ def test_tests_stand_where_their_package_stands() -> None:
     folders = {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")} - {"."} - of_no_package
     packages = {path.relative_to(PACKAGE).parent.as_posix() for path in MODULES}
     assert folders <= packages
+
+
+def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
+    """Every file that the page names exists, and defines the names that follow it, or precede it with "of"."""
+    page = (PACKAGE.parent / "docs" / "explanation" / "layout.md").read_text("utf-8")
+    for file in re.findall(r"`([\w/]+/(?:\w+\.\w+)?)`", page):
+        assert any((root / file).exists() for root in (PACKAGE, PACKAGE.parent)), file
+    rows = re.findall(r"(?m)^\| [^|]+ \| `([\w/]+\.py)` \| `(\w+)` \|", page)
+    assert len(rows) > 10
+    for name_, file in [(n, f) for f, n in rows] + re.findall(r"`(\w+)`s?,? of `([\w/]+\.py)`", page):
+        tree = ast.parse((PACKAGE / file).read_text("utf-8"))
+        assert name_ in {getattr(node, "name", "") for node in tree.body}, f"{file} has no {name_}"
+    defined = {getattr(node, "name", "") for path in MODULES for node in ast.parse(path.read_text("utf-8")).body}
+    assert set(re.findall(r"`([A-Z]\w+)`", page)) <= defined

@@ -52,12 +52,15 @@ pairs: [{client: client, server: zone, placement: same-zone}]
 """
 
 
-def test_an_option_is_crossed_compared_and_passed_on(copy: Path) -> None:
-    for diff in blocks("diff", "An option of a test"):
+@pytest.mark.parametrize(("entries", "words"), [(1, "tos 32"), (2, "type of service 32")])
+def test_an_option_is_crossed_compared_and_passed_on(copy: Path, entries: int, words: str) -> None:
+    for diff in blocks("diff", "An option of a test")[:entries]:
         apply(diff, copy)
     [yaml] = blocks("yaml", "An option of a test")
     (copy / "x.yaml").write_text(EXPERIMENT + yaml)
     code = """
+from netperf_lib.data.tables import SCHEMAS
+from netperf_lib.experiment.factors import level_words
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools import TOOLS
@@ -67,11 +70,14 @@ for trial in plan.trials[:6]:
     print(*TOOLS["iperf3"].commands(trial.request, "192.0.2.1", 5201).client)
 for contrast in plan.experiment.contrasts:
     print("contrast", contrast.a["tos"], contrast.b["tos"])
+print("type", SCHEMAS["runs"].field("tos").type)
+print("words", level_words("tos", 32))
 """
     lines = run(copy, code).splitlines()
     assert sorted(re.findall(r"-S (\d+)", "\n".join(lines))) == ["184", "184", "32", "32"]
     contrasts = [line for line in lines if line.startswith("contrast")]
     assert sorted(contrasts) == ["contrast 184 None"] * 2 + ["contrast 32 None"] * 2
+    assert lines[-2:] == ["type int64", f"words {words}"]
 
 
 def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy: Path) -> None:
@@ -85,6 +91,76 @@ found = metric("handshake_us")
 print(SCHEMAS["runs"].field("handshake_us").type, found.better, format_value(1500.0, found.unit))
 """
     assert run(copy, code) == "double lower 1.5 ms\n"
+
+
+def test_a_metric_that_follows_from_others_is_printed_stored_and_compared(copy: Path) -> None:
+    for diff in blocks("diff", "A metric"):
+        apply(diff, copy)
+    (copy / "own_reader.py").write_text(
+        """
+from netperf_lib.tools.parsed import ParsedRun
+
+NAME, MARKS = "own", ("Running",)
+
+def sightings(text):
+    return iter([text.index("Running")])
+
+def read(text):
+    low, high = map(float, text.splitlines()[1].split())
+    return [ParsedRun(tool=NAME, test="http", status="ok", metrics={"rtt_p50_us": low, "rtt_p99_us": high})]
+"""
+    )
+    for placement, high in (("ppg", 500), ("cross-zone", 900)):
+        (copy / placement).mkdir()
+        for number in range(1, 9):
+            (copy / placement / f"r{number}.txt").write_text(f"Running\n400 {high + number}\n")
+    code = """
+import netperf_lib as npl
+import own_reader
+from netperf_lib.tools import READERS
+
+READERS["own"] = own_reader
+
+runs = npl.import_logs(["ppg", "cross-zone"], pattern="{placement}/r{round}.txt", into="out").runs
+(contrast,) = npl.compare(runs, "rtt_tail_us", by="placement")
+print(npl.parse("ppg/r1.txt")[0].metrics["rtt_tail_us"], sorted(runs["rtt_tail_us"])[-1], round(contrast.ratio, 1))
+"""
+    assert run(copy, code) == "101.0 508.0 4.8\n"
+
+
+def test_a_fact_of_the_hosts_is_a_column(copy: Path) -> None:
+    for diff in blocks("diff", "A fact of the hosts"):
+        apply(diff, copy)
+    shutil.copytree(REPO / "data" / "recorded" / "lab-full", copy / "measured")
+    code = """
+import netperf_lib as npl
+from netperf_lib.experiment.factors import level_words
+
+print(*{level_words("mtu", n) for n in npl.load("measured")["mtu"]})
+"""
+    assert run(copy, code) == "MTU 1500 B\n"
+
+
+def test_a_placement_has_hosts_a_proof_a_price_and_an_order(copy: Path) -> None:
+    for diff in blocks("diff", "A placement"):
+        apply(diff, copy)
+    (copy / "x.yaml").write_text(
+        "name: extended\ntests: [{tool: qperf, test: tcp_lat}]\n"
+        "hosts: {source: azure, options: {region: westeurope, vm_size: Standard_D4s_v4}}\n"
+        "pairs: [{client: a, server: b, placement: peered-subnet}, {client: a, server: c, placement: ppg}]\n"
+    )
+    code = """
+from netperf_lib import hosts
+from netperf_lib.experiment.factors import sort_levels
+from netperf_lib.experiment.yaml import load_experiment
+from netperf_lib.hosts.azure.topology import topology
+
+experiment = load_experiment("x.yaml")
+made = topology(experiment, hosts.options(experiment))
+print(made.vm("b").network, made.vm("b").subnet, *made.peerings[0])
+print(*sort_levels("placement", ["nva", "peered-subnet", "vpn", "standard-lb"]))
+"""
+    assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet nva vpn\n"
 
 
 def test_a_page_comes_where_its_metadata_say(copy: Path) -> None:
@@ -126,3 +202,5 @@ with hosts.deployed(load_experiment("x.yaml"), state=Path()) as deployment:
     print(*(f"{host.name}={host.address}" for host in deployment.hosts))
 """
     assert run(copy, code) == "client=192.0.2.1 zone=192.0.2.2\n"
+    plan = "import sys; from netperf_lib.cli import main; sys.argv = ['npl', 'plan', 'x.yaml']; main()"
+    assert "nothing beyond what the hosts cost anyway" in run(copy, plan)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from .. import tools
 from ..errors import ParseError
+from ..metrics import computed
 from ..tools.parsed import ParsedRun
 
 BATCH = 64
@@ -186,7 +187,8 @@ def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedR
         else:
             metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
     warnings = dict.fromkeys((*run.warnings, *problems))
-    return replace(run, metrics=metrics | dict(run.metrics), warnings=tuple(warnings))
+    metrics |= run.metrics
+    return replace(run, metrics=metrics | computed(metrics), warnings=tuple(warnings))
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")

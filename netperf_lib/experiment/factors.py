@@ -2,8 +2,9 @@
 
 Every factor, option and label of a run is a dimension, and a column of the table of runs, without being listed here.
 `FACTORS` adds to some of them what a reader or a schedule needs: how a level is written, the order of the levels, the
-level that goes without saying, the tests that a factor applies to. A factor that is not listed is a user's label:
-text, in alphabetical order. To tell the library about a new factor, add an entry here.
+level that goes without saying, the tests that a factor applies to. An option of a tool that is not listed has the type
+that its tool declares. Any other factor is a user's label: text, in alphabetical order. To tell the library about a
+new factor, add an entry here.
 
 A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"`` describe the two
 hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those of role ``"observed"`` are found
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..metrics import EVIDENCE, METRICS, format_value, read_value, to_bps
+from ..tools import TOOLS
 from .placements import PLACEMENTS
 
 Level: TypeAlias = str | int | float | bool | None
@@ -173,98 +175,106 @@ def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> 
     ]
 
 
-FACTORS: Mapping[str, Factor] = {
-    one.name: one
-    for one in (
-        Factor(name="placement", order=tuple(PLACEMENTS), words=str),
-        Factor(
-            name="accelerated",
-            label="accelerated networking",
-            kind="flag",
-            ordinary=True,
-            words={
-                True: "accelerated networking",
-                False: "no accelerated networking",
-                None: "accelerated networking not known",
-            },
-        ),
-        Factor(name="tool", words=str),
-        Factor(name="test", words=str),
-        Factor(
-            name="streams",
-            label="parallel streams",
-            default="streams",
-            kind="integer",
-            null="default",
-            words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
-            applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
-        ),
-        Factor(
-            name="tcp_buffer_bytes",
-            label="TCP buffer",
-            kind="integer",
-            null="default",
-            unit="bytes",
-            words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
-            applies=lambda _tool, test: not is_latency(test),
-        ),
-        Factor(
-            name="message_bytes",
-            label="message size",
-            kind="integer",
-            unit="bytes",
-            words=lambda n: f"{format_value(n, 'bytes')} messages",
-        ),
-        Factor(name="during", label="load", words={None: "idle path"}),
-        Factor(name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
-        Factor(name="congestion", label="congestion control", words=str),
-        Factor(name="bitrate", unit="bps", words=_bitrate),
-        Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
-        Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False),
-        Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False),
-        Factor(name="reverse", label="server to client", kind="flag", ordinary=False),
-        Factor(name="bidir", label="both directions", kind="flag", ordinary=False),
-        Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round"),
-        Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False),
-        Factor(name="mps", label="messages per second"),
-        Factor(name="reply_every", label="one reply every", kind="integer"),
-        Factor(name="burst", label="messages in a burst", kind="integer"),
-        Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
-        Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
-        Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
-        Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),
-        Factor(name="gateway_sku", label="gateway", words=str),
-        # the hosts come last: they name a condition only where nothing else does
-        Factor(name="client", splits="in a round"),
-        Factor(name="server", splits="in a round"),
-        *_pair("vm_size", "VM size"),
-        *_pair("region", "region"),
-        *_pair("zone", "zone"),
-        Factor(
-            name="advertised_bps",
-            label="advertised bandwidth",
-            kind="number",
-            unit="bps",
-            role="host",
-            splits="in a round",
-        ),
-        Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
-        Factor(
-            name="tcp_buffer_default_bytes",
-            label="default TCP buffer",
-            kind="integer",
-            unit="bytes",
-            role="observed",
-            follows=("tcp_buffer_bytes",),
-        ),
-        Factor(name="kernel", role="observed"),
-        Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
-        Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
-        Factor(name="server_backend", label="backend that answered", role="observed"),
-        Factor(name="vf_up", label="virtual function up", kind="flag", role="observed", follows=("accelerated",)),
-        *_pair("zone_physical", "physical zone", "observed"),
-    )
-}
+_CONDITIONS = (
+    Factor(name="placement", order=tuple(PLACEMENTS), words=str),
+    Factor(
+        name="accelerated",
+        label="accelerated networking",
+        kind="flag",
+        ordinary=True,
+        words={
+            True: "accelerated networking",
+            False: "no accelerated networking",
+            None: "accelerated networking not known",
+        },
+    ),
+    Factor(name="tool", words=str),
+    Factor(name="test", words=str),
+    Factor(
+        name="streams",
+        label="parallel streams",
+        default="streams",
+        kind="integer",
+        null="default",
+        words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
+        applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
+    ),
+    Factor(
+        name="tcp_buffer_bytes",
+        label="TCP buffer",
+        kind="integer",
+        null="default",
+        unit="bytes",
+        words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
+        applies=lambda _tool, test: not is_latency(test),
+    ),
+    Factor(
+        name="message_bytes",
+        label="message size",
+        kind="integer",
+        unit="bytes",
+        words=lambda n: f"{format_value(n, 'bytes')} messages",
+    ),
+    Factor(name="during", label="load", words={None: "idle path"}),
+    Factor(name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
+    Factor(name="congestion", label="congestion control", words=str),
+    Factor(name="bitrate", unit="bps", words=_bitrate),
+    Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
+    Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False),
+    Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False),
+    Factor(name="reverse", label="server to client", kind="flag", ordinary=False),
+    Factor(name="bidir", label="both directions", kind="flag", ordinary=False),
+    Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round"),
+    Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False),
+    Factor(name="mps", label="messages per second"),
+    Factor(name="reply_every", label="one reply every", kind="integer"),
+    Factor(name="burst", label="messages in a burst", kind="integer"),
+    Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
+    Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
+    Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
+    Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),
+    Factor(name="gateway_sku", label="gateway", words=str),
+)
+# the hosts come last: they name a condition only where nothing else does
+_HOSTS = (
+    Factor(name="client", splits="in a round"),
+    Factor(name="server", splits="in a round"),
+    *_pair("vm_size", "VM size"),
+    *_pair("region", "region"),
+    *_pair("zone", "zone"),
+    Factor(
+        name="advertised_bps",
+        label="advertised bandwidth",
+        kind="number",
+        unit="bps",
+        role="host",
+        splits="in a round",
+    ),
+    Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
+    Factor(
+        name="tcp_buffer_default_bytes",
+        label="default TCP buffer",
+        kind="integer",
+        unit="bytes",
+        role="observed",
+        follows=("tcp_buffer_bytes",),
+    ),
+    Factor(name="kernel", role="observed"),
+    Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
+    Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
+    Factor(name="server_backend", label="backend that answered", role="observed"),
+    Factor(name="vf_up", label="virtual function up", kind="flag", role="observed", follows=("accelerated",)),
+    *_pair("zone_physical", "physical zone", "observed"),
+)
+_KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {bool: "flag", int: "integer", float: "number"}
+_OPTIONS = [
+    Factor(name=option.name, kind=_KINDS.get(option.type, "text"), null="default", ordinary=option.default)
+    for tool in TOOLS.values()
+    for option in tool.OPTIONS
+    if all(option.name != listed.name for listed in _CONDITIONS)
+]
+
+FACTORS: Mapping[str, Factor] = {one.name: one for one in (*_CONDITIONS, *_OPTIONS, *_HOSTS)}
 
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "

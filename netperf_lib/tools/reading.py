@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
+from ..metrics import METRICS, computed
 from . import iperf3
 from .embedded import embedded
 from .interface import Reader
@@ -91,6 +92,7 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
 
     A reader has just made it and nothing else refers to it, so no copy is needed.
     """
+    run = _with_metrics(run)
     stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
     times = started(stamp) if stamp else {}
     if times and not any(name.startswith("started") for name in run.parameters):
@@ -139,6 +141,17 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
         seen[log] = len(runs)
         runs += [replace(r, line=line) for r in parsed if r.tool != "unknown"]
     return runs
+
+
+def _with_metrics(run: ParsedRun) -> ParsedRun:
+    """The run with the metrics that follow from its own, and without those that no table has."""
+    unknown = sorted(run.metrics.keys() - METRICS.keys())
+    if unknown:
+        warnings = (f"left out, since netperf_lib.metrics does not have it: {name}" for name in unknown)
+        metrics = {name: value for name, value in run.metrics.items() if name in METRICS}
+        run = replace(run, metrics=metrics, warnings=(*run.warnings, *warnings))
+    values = computed(run.metrics)
+    return replace(run, metrics={**run.metrics, **values}) if values else run
 
 
 def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:

@@ -163,6 +163,21 @@ def iperf2(folder: Path, *options: str) -> tuple[Path, Path]:
     return ends
 
 
+def test_a_metric_follows_from_others_in_text_in_a_whole_document_and_from_both_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [("received_ratio", lambda run: run["throughput_bps"] / run["throughput_sent_bps"])]
+    monkeypatch.setattr("netperf_lib.metrics._COMPUTED", both)
+    for log in (ONE.read_bytes(), b"noise\n" + ONE.read_bytes()):
+        (run,) = tools.parse(log)
+        assert run.metrics["received_ratio"] == run.metrics["throughput_bps"] / run.metrics["throughput_sent_bps"]
+    assert not any("received_ratio" in run.metrics for run in npl.parse(LOGS / "qperf" / "aks-vvs-gb.txt"))
+    if shutil.which("iperf"):
+        client, server = iperf2(tmp_path)
+        assert "received_ratio" not in npl.parse(client)[0].metrics
+        assert parse_ends(client, server)[0].metrics["received_ratio"] > 0
+
+
 @pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf 2")
 def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it(tmp_path: Path) -> None:
     client, server = iperf2(tmp_path, "-P", "2")

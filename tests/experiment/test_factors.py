@@ -185,6 +185,13 @@ def test_a_new_factor_is_one_entry(monkeypatch: Any) -> None:
     assert dimensions(["queues"]) == ["queues"]
 
 
+def test_every_option_of_a_tool_is_a_factor_of_its_declared_type() -> None:
+    kinds = {bool: "flag", int: "integer", float: "number"}
+    for tool in TOOLS.values():
+        for option in tool.OPTIONS:
+            assert FACTORS[option.name].kind == kinds.get(option.type, "text"), option.name
+
+
 def test_factors_and_schedules_need_no_numpy() -> None:
     code = (
         "import sys, netperf_lib.experiment.factors, netperf_lib.experiment.model;"

@@ -72,3 +72,11 @@ def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(tmp_path: Path,
     assert result.returncode == 0
     assert "is left out" in result.stderr
     assert message in result.stderr
+
+
+def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    install(tmp_path, block("py").replace('"rtt_min_us"', '"rtt_least_us"'))
+    result = parse(tmp_path, LOG)
+    assert result.returncode == 0, result.stderr
+    assert "ping icmp: ok" in result.stdout
+    assert "warning: left out, since netperf_lib.metrics does not have it: rtt_least_us" in result.stdout
