@@ -272,3 +272,19 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
     message = str(done.exception)
     assert "it tells runs apart, and no conditions; these vary: placement, accelerated, tool" in message
     assert "mss" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "by"),
+    [
+        ("lab-full", "latency_oneway_us", "placement"),  # long names
+        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what holds both sides back
+        ("datagrams", "throughput_bps", "bitrate"),
+        ("paths", "throughput_bps", "tcp_buffer_bytes"),
+    ],
+)
+def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name: str, metric: str, by: str) -> None:
+    out = CliRunner().invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by]).output
+    assert max(map(len, out.splitlines())) <= 80
+    for words in npl.observe(RECORDED.parent / name, metric, by).names:
+        assert words in out
