@@ -200,6 +200,11 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
         points = [y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)]
         assert points
         assert low <= min(points) <= max(points) <= high
+    for axes in drawn:
+        if legend := axes.get_legend():  # it covers no point, and nothing covers it
+            box, title = legend.get_window_extent(), axes._left_title.get_window_extent()
+            assert axes.get_window_extent().y1 <= box.y0 + 1
+            assert box.y1 <= title.y0 + 1
     if name == "rounds":  # 12 ms and 413 µs on one scale, each with its unit
         words = {panels[0].yaxis.get_major_formatter()(v) for v in (500, 10_000)}
         assert words == {"500 µs", "10 ms"}
