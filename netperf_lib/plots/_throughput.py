@@ -14,7 +14,7 @@ from ..experiment.attached import attached
 from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.details import advertised_bps as declared_bps
-from ..questions.limits import Held, limits
+from ..questions.limits import Held, limits, streams_of
 from ..questions.observe import Observations, ladders, level_of
 from ..questions.runs import runs_of
 from ..questions.udp import datagrams, has_rates
@@ -124,7 +124,7 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     if runs.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = runs["rtt_loaded_us"].astype(float)
-    y = runs["throughput_bps"].astype(float) / runs["streams"].astype(float).fillna(1)
+    y = runs["throughput_bps"].astype(float) / [streams_of(run) for run in runs.to_dict("records")]
     names = conditions(runs)
     painted = colours(names)
     counts = runs.groupby(runs["condition"].astype(str)).size()
