@@ -24,7 +24,7 @@ FUNCTIONS = {
 WITHOUT = {
     "netperf_lib.bundle": "data/test_bundle.py",
     "netperf_lib.collect": "measure/test_collector.py",
-    "netperf_lib.report": "report/test_report.py",
+    "netperf_lib.report": "reporting/test_report.py",
     "netperf_lib.run": "test_end_to_end.py",
     "netperf_lib.reporting.workshop.start": "notebooks/test_workshop.py",
 }
