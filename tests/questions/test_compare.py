@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 import netperf_lib as npl
 from netperf_lib.cli import npl as cli
 from netperf_lib.errors import UsageError
+from netperf_lib.metrics import format_value
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
@@ -293,3 +294,22 @@ def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name: str, metric:
     assert max(map(len, out.splitlines())) <= 80
     for words in npl.observe(RECORDED.parent / name, metric, by).names:
         assert words in out
+
+
+def test_a_level_has_one_median_whatever_it_is_compared_with() -> None:
+    runs = planted(far=1.5)
+    runs = runs[runs["accelerated"]]
+    third = runs[runs["placement"] == "far"].assign(placement="third")
+    slower = runs["round"].gt(6) & runs["placement"].eq("near")
+    runs["latency_oneway_us"] *= slower.map({True: 2.0, False: 1.0})  # and "third" was measured in the first half only
+    runs = pd.concat([runs, third[third["round"] <= 6]], ignore_index=True)
+    levels = npl.levels(runs, "latency_oneway_us")["median"]
+    family = npl.compare(runs, metric="latency_oneway_us", by="placement")
+    for c in family:
+        assert c.medians == tuple(levels[list(c.names)])
+    said = {c.names: [w for w in c.warnings if "not the quotient" in w] for c in family}
+    assert {names for names, words in said.items() if words} == {("third", "far"), ("third", "near")}
+    assert not said["near", "far"]  # these have all rounds in common
+    lead = str(npl.questions.lead_paragraph(runs))
+    shown = {format_value(m, "us") for c in npl.compare(runs) for m in c.medians}
+    assert all(words.split()[0] in lead for words in shown)
