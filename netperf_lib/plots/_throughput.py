@@ -124,7 +124,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     if runs.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = runs["rtt_loaded_us"].astype(float)
-    y = runs["throughput_bps"].astype(float) / [streams_of(run) for run in runs.to_dict("records")]
+    rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]
+    y = runs["throughput_bps"].astype(float) / list(map(streams_of, rows))
     names = conditions(runs)
     painted = colours(names)
     counts = runs.groupby(runs["condition"].astype(str)).size()
@@ -141,8 +142,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
         for window in WINDOWS:
             _roof(axes, window, (left, right), (bottom, top))
         for name, (colour, marker) in painted.items():
-            rows = (runs["condition"].astype(str) == name).to_numpy()
-            axes.plot(x[rows], y[rows], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
+            here = (runs["condition"].astype(str) == name).to_numpy()
+            axes.plot(x[here], y[here], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
         axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
         round_ticks(axes.xaxis, "us")
         round_ticks(axes.yaxis, "bps")

@@ -389,7 +389,8 @@ def title_above(axes: Axes, words: str) -> float:
         names = [text.get_text() for text in inside.get_texts()]
         columns = max(1, _columns(names) // 2)  # two panels stand side by side
         place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, **COMPACT}
-        axes.legend(inside.legend_handles, names, ncols=columns, **place)
+        handles: Any = inside.legend_handles  # with types that no legend takes
+        axes.legend(handles, names, ncols=columns, **place)
         height = 0.18 * math.ceil(len(names) / columns) + 0.1
     axes.set_title(words, pad=72 * height + 6)
     return height

@@ -53,7 +53,9 @@ PLACINGS = 22
 FAR_PLACING = math.log(1.25)
 _NO_UNITS = np.zeros(0, dtype=np.intp)
 HOURS = "about the hours measured: another hour may differ"
-QUOTIENT = "the ratio is of common rounds, the medians of all complete runs, so it is not the quotient of these two"
+QUOTIENT = (
+    "the ratio is the typical one of common rounds, and not the quotient of the two medians, which are of all runs"
+)
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
 
@@ -413,7 +415,8 @@ def _comparison(
     if data.unblocked is not None:
         warnings.append(UNPAIRED)
     medians = s.subject.get("medians", data.medians)
-    if min(medians) > 0 and not low <= math.log(medians[0] / medians[1]) <= high:
+    quotient = math.log(medians[0] / medians[1]) if s.b is not None and min(medians) > 0 else math.nan
+    if quotient < low or quotient > high:
         warnings.append(QUOTIENT)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""
