@@ -465,7 +465,7 @@ def show(experiment: str, as_json: bool) -> None:
 @click.option(
     "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
 )
-@click.option("--into", type=FOLDER, help="Folder to write to (default: current).")
+@click.option("--into", type=FOLDER, help="Folder to write to (default: its reports; with --bundle: current).")
 @click.option("--bundle", is_flag=True, help="Write one file with everything, raw logs and report included.")
 @click.option("--anonymous", is_flag=True, help="In the bundle, replace names and public addresses by stand-ins.")
 @click.option("--hide", multiple=True, metavar="WORD", help="In the bundle, also replace this word; can be repeated.")
@@ -483,7 +483,7 @@ def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: boo
         return
     if anonymous or hide:
         raise click.UsageError("--anonymous and --hide go with --bundle")
-    for file in do(folder, to, into or Path()):
+    for file in do(folder, to, into):
         _echo(file)
 
 

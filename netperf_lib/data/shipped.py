@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError
+from .files import is_url
 
 PathLike = str | os.PathLike[str]
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent
@@ -69,3 +70,17 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
 @cache
 def _print_once(notice: str) -> None:
     print(notice)
+
+
+def report_folder(place: str, name: str) -> Path:
+    """Where reports and exported tables go: to the folder ``reports`` next to the data.
+
+    Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
+    """
+    data = Path(place)
+    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
+        (data / "reports").mkdir(exist_ok=True)
+        return data / "reports"
+    here = Path("reports", name).resolve()
+    here.mkdir(parents=True, exist_ok=True)
+    return here

@@ -14,7 +14,7 @@ from ..experiment.attached import attached
 from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.details import advertised_bps as declared_bps
-from ..questions.limits import Held, limits
+from ..questions.limits import Held, limits, streams_of
 from ..questions.observe import Observations, ladders, level_of
 from ..questions.runs import runs_of
 from ..questions.udp import datagrams, has_rates
@@ -124,7 +124,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     if runs.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = runs["rtt_loaded_us"].astype(float)
-    y = runs["throughput_bps"].astype(float) / runs["streams"].astype(float).fillna(1)
+    rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]
+    y = runs["throughput_bps"].astype(float) / list(map(streams_of, rows))
     names = conditions(runs)
     painted = colours(names)
     counts = runs.groupby(runs["condition"].astype(str)).size()
@@ -141,8 +142,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
         for window in WINDOWS:
             _roof(axes, window, (left, right), (bottom, top))
         for name, (colour, marker) in painted.items():
-            rows = (runs["condition"].astype(str) == name).to_numpy()
-            axes.plot(x[rows], y[rows], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
+            here = (runs["condition"].astype(str) == name).to_numpy()
+            axes.plot(x[here], y[here], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
         axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
         round_ticks(axes.xaxis, "us")
         round_ticks(axes.yaxis, "bps")

@@ -21,7 +21,7 @@ from ..questions.colours import document_colours
 from ..questions.observe import Observations, levels_by, observe
 from ..questions.runs import read_data
 from ..questions.words import shortened
-from .figure import MUTE, STYLE, WIDTH, Chart, Plot, scaled_for
+from .figure import MUTE, STYLE, WIDTH, Chart, Plot, scaled_for, title_above
 
 PANELS_IN_A_ROW = 2
 CHARACTERS_PER_INCH = 12
@@ -204,9 +204,11 @@ def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapp
         panels = cells[: len(groups)]
         for cell in cells[len(groups) :]:
             cell.remove()
+        legends = [0.0]
         for axes, (words, part) in zip(panels, groups.items(), strict=True):
             draw(part, ax=axes, **options)
-            axes.set_title(words)
+            legends.append(title_above(axes, words))
+        figure.set_figheight(figure.get_figheight() + rows * max(legends))
         _one_scale([axes for axes in panels if axes.axison])
     figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
     figure.alt = f"Panels: {', '.join(groups)}."

@@ -370,15 +370,30 @@ def table_first(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     return data, None, {}
 
 
+COMPACT: Any = {"handletextpad": 0.1, "columnspacing": 1.2}
+
+
 def legend(axes: Axes, colours: dict[str, tuple[str, str]]) -> None:
     """One legend in the order of the conditions: above everything, or inside of axes that were given."""
     handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
     if not isinstance(axes, Chart):
         axes.legend(handles, list(colours))
         return
-    columns = _columns(list(colours))
-    place: Any = {"loc": "outside upper left", "handletextpad": 0.1, "columnspacing": 1.2}
-    axes.drawn.legend(handles, list(colours), ncols=columns, **place)
+    axes.drawn.legend(handles, list(colours), ncols=_columns(list(colours)), loc="outside upper left", **COMPACT)
+
+
+def title_above(axes: Axes, words: str) -> float:
+    """Give a panel its title, with its legend between that and the picture; returns the inches of the legend."""
+    inside, height = axes.get_legend(), 0.0
+    if inside is not None:
+        names = [text.get_text() for text in inside.get_texts()]
+        columns = max(1, _columns(names) // 2)  # two panels stand side by side
+        place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, **COMPACT}
+        handles: Any = inside.legend_handles  # with types that no legend takes
+        axes.legend(handles, names, ncols=columns, **place)
+        height = 0.18 * math.ceil(len(names) / columns) + 0.1
+    axes.set_title(words, pad=72 * height + 6)
+    return height
 
 
 def rows_of(axes: Axes, names: Sequence[str]) -> None:

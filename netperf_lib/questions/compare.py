@@ -24,7 +24,7 @@ from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
-from ..stats.samples import UNPAIRED
+from ..stats.samples import QUOTIENT, UNPAIRED
 from .families import by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
@@ -399,10 +399,10 @@ def between(
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    family = with_causes(family, chosen)
+    family, said = with_causes(family, chosen), (UNPAIRED, QUOTIENT)
     return replace(
         family,
-        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family),
+        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
         notice=next(filter(None, (attached(side).notice for side in (two, one))), None),

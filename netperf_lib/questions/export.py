@@ -11,7 +11,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from ..data.files import Folder
-from ..data.load import Results
+from ..data.load import Fleet, Results
+from ..data.shipped import report_folder
 from ..errors import NothingToReport, UsageError, as_cell, pip_install
 from ..metrics import COMPARED
 from .compare import compare
@@ -22,7 +23,7 @@ from .runs import read_data, table_of
 def export(
     data: Data,
     to: Literal["csv", "xlsx", "parquet"] = "csv",
-    into: str | os.PathLike[str] = ".",
+    into: str | os.PathLike[str] | None = None,
 ) -> list[Path]:
     """Write the tables of an experiment.
 
@@ -32,8 +33,8 @@ def export(
         What `netperf_lib.read` gives, its folder, or a table of runs.
     to : {"csv", "xlsx", "parquet"}
         One file for each table; ``xlsx`` is one workbook with a sheet for each.
-    into : path
-        Folder to write to.
+    into : path, optional
+        Folder to write to; default: that of the experiment's reports, or, of a table of runs, the current one.
 
     Returns
     -------
@@ -54,6 +55,8 @@ def export(
     results = read_data(data)
     runs = table_of(results)
     name = results.name if isinstance(results, Results) else "fleet"
+    if into is None:
+        into = report_folder(results.path, name) if isinstance(results, Results | Fleet) else "."
     tables = {"runs": runs, "levels": _levels(runs)}
     if isinstance(results, Results):
         tables["intervals"] = results.intervals

@@ -6,6 +6,7 @@ what a condition is; a side that names several conditions pools them in each rou
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -376,6 +377,8 @@ def _sample(p: Pair) -> Sample:
     if b is not None:
         moved = bool(differ & {*PLACES}) and not of.two
         more["moved"] = moved or any(set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS)
+    if all(len(names) == 1 for names in (p.a, p.b or ("",))):  # the level that every table and figure gives
+        about["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
     about |= {
         "metric": of.obs.metric,
         "hosts": tuple(dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))),

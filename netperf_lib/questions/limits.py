@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -348,7 +349,7 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
             levels={str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by},
             bps=float(group[obs.metric].median()),
             limit=limit,
-            streams=_number(row, "limit_connections") or _number(row, "streams") or 1,
+            streams=streams_of(row),
             runs=len(judged),
             agree=agree,
             sampled=all(_number(row, "limit_bps") is not None for row in every),
@@ -424,7 +425,7 @@ def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> 
     bps = next((value for name in names if (value := _number(row, name))), None)
     if bps is None:
         return None
-    streams = _number(row, "limit_connections") or _number(row, "streams") or 1
+    streams = streams_of(row)
     rate = read_rate(row["bitrate"]) if plain(row.get("bitrate")) is not None else None
     common = Evidence(
         bps=bps,
@@ -436,6 +437,19 @@ def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> 
         buffer_set=_number(row, "tcp_buffer_bytes") is not None,
     )
     return _from_samples(row, common) if sampled else _from_log(row, common, rtt_idle_us)
+
+
+def streams_of(row: Mapping[str, Any]) -> float:
+    """Return the parallel streams that gave a run's throughput: where another tool filled the path, those of the load.
+
+    Examples
+    --------
+    >>> streams_of({"tool": "sockperf", "streams": 1, "during": "iperf3 tcp ×4"})
+    4.0
+    """
+    load = re.match(r"(\S+) \S+ ×(\d+)", str(plain(row.get("during"))))
+    of_load = float(load[2]) if load and load[1] != row.get("tool") else None
+    return _number(row, "limit_connections") or of_load or _number(row, "streams") or 1.0
 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:

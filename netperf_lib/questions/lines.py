@@ -24,6 +24,8 @@ _ALIKE = 3
 ORDER = ("worse", "better", "inconclusive", "no verdict", "exploratory", "equivalent")
 """Verdicts in the order of the lines."""
 _INDENT = "  "
+_LEAST = 12
+"""With less room than this, names that are longer have lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,18 @@ def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, 
 def levels_text(table: pd.DataFrame, metric: str) -> str:
     """Levels of conditions, a line each: median, interval and runs."""
     unit = METRICS[metric].unit
-    wide = max((len(str(name)) for name in table["condition"]), default=0)
-    out = [quantity(metric)]
-    for row in table.to_dict("records"):
-        cells = [str(row["condition"]).ljust(wide), f"{format_value(row['median'], unit):>11}"]
-        cells += [f"({format_span(row['low'], row['high'], unit)})"] if row["n"] > 1 else []
-        cells += [f"n = {row['n']}"] + [f"{row[c]} {c}" for c in ("failed", "missing") if row.get(c)]
-        out.append(_INDENT + "  ".join(cells))
-    return "\n".join(out)
+    n = sorted(set(table["n"]))
+    cells = [
+        [
+            f"{format_value(row['median'], unit):>11}",
+            f"({format_span(row['low'], row['high'], unit)})" if row["n"] > 1 else "",
+            f"n = {row['n']}" if len(n) > 1 else "",
+            "  ".join(f"{row[c]} {c}" for c in ("failed", "missing") if row.get(c)),
+        ]
+        for row in table.to_dict("records")
+    ]
+    title = f"{quantity(metric)}, n = {n[0]}" if len(n) == 1 else quantity(metric)
+    return "\n".join([title, *_rows(list(map(str, table["condition"])), cells, left=(1, 2, 3))])
 
 
 _MORE = re.compile(r"about (\d+) more [a-z ]+ would settle it")
@@ -111,8 +117,9 @@ def paragraph(sentences: Sequence[str]) -> str:
     return "\n".join(map(_wrapped, sentences))
 
 
-def _wrapped(words: str) -> str:
-    return textwrap.fill(words, WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
+def _wrapped(words: str, depth: int = 0) -> str:
+    first, more = depth * _INDENT, (depth + 1) * _INDENT
+    return textwrap.fill(words, WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False)
 
 
 def _block(
@@ -127,28 +134,44 @@ def _block(
     n = {r.n for r in rows}
     title = ", ".join(filter(None, [group, *shared]))
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
-    own = [_own(r, n=len(n) > 1, held=_is_held(rows)) for r in rows]
-    cells = [(r.before, r.after, _change(r), _verdict(r, footnotes), *own[i]) for i, r in enumerate(rows)]
-    head = (*heads, "change", "", *_own(None, n=len(n) > 1, held=_is_held(rows)))
-    widths = [max(len(c[i]) for c in (head, *cells)) for i in range(len(head))]
-    room = max(12, WIDTH - len(_INDENT) - sum(widths) - 2 * len(widths))
-    wide = min(max(map(len, names)), room)
-    out = [title, _row("", head, wide, widths)]
-    for name, cell in zip(names, cells, strict=True):
-        long = len(name) > wide
-        out += [_INDENT + name] if long else []
-        out.append(_row("" if long else name, cell, wide, widths))
+    cells = [[r.before, r.after, _change(r), _verdict(r, footnotes)] for r in rows]
+    head = [*heads, "change", ""]
+    for name, column in (("n", [r.n for r in rows] if len(n) > 1 else []), ("held back by", _held(rows))):
+        head += [name] if column else []
+        cells = [[*c, more] for c, more in zip(cells, column, strict=True)] if column else cells
+    return [_wrapped(title), *_rows(names, cells, head, left=(3,))]
+
+
+def _rows(
+    names: Sequence[str], cells: Sequence[Sequence[str]], head: Sequence[str] = (), *, left: Sequence[int]
+) -> list[str]:
+    """Rows of names and figures in columns, those of `left` aligned there.
+
+    A name for which there is no room has a line of its own, and so has the last cell where all of them are too wide.
+    """
+    widths = [max(map(len, column)) for column in zip(*([head] if head else []), *cells, strict=True)]
+    room = WIDTH - len(_INDENT) - sum(w + 2 for w in widths if w)
+    below = room < 0
+    room += widths.pop() + 2 if below else 0
+    longest = max(map(len, names))
+    wide = min(longest, room) if room >= min(longest, _LEAST) else 0
+
+    def row(name: str, some: Sequence[str]) -> str:
+        columns = zip(range(len(widths)), some, widths, strict=False)
+        words = [cell.ljust(w) if i in left else cell.rjust(w) for i, cell, w in columns if w]
+        return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
+
+    out = [row("", head)] if head else []
+    for name, some in zip(names, cells, strict=True):
+        out += [_wrapped(name, 1)] if len(name) > wide else []
+        out.append(row("" if len(name) > wide else name, some))
+        out += [_wrapped(f"{head[-1]}: {some[-1]}", 2)] if below and some[-1] else []
     return out
 
 
-def _is_held(rows: Sequence[Line]) -> bool:
-    """Whether of any row it is known what holds it back: a column of "not known" says nothing."""
-    return any(r.held not in ("", UNKNOWN) for r in rows)
-
-
-def _own(row: Line | None, *, n: bool, held: bool) -> list[str]:
-    """The cells that not every table has, or their heads."""
-    return [*([row.n if row else "n"] if n else []), *([row.held if row else "held back by"] if held else [])]
+def _held(rows: Sequence[Line]) -> list[str]:
+    """What holds each row back; nothing where it is not known of any: such a column says nothing."""
+    return [r.held for r in rows] if any(r.held not in ("", UNKNOWN) for r in rows) else []
 
 
 def _change(row: Line) -> str:
@@ -166,12 +189,6 @@ def _verdict(row: Line, footnotes: dict[str, int]) -> str:
     return " ".join(["~" if open_ else row.verdict, *marks])
 
 
-def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> str:
-    """A name, right-aligned figures, and the verdict."""
-    words = [c.ljust(w) if i == 3 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
-    return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
-
-
 def comment(text: str) -> str:
     """One line of Markdown that shows a text as it is, and calls nobody where it is written into a pull request.
 
@@ -184,7 +201,7 @@ def comment(text: str) -> str:
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as a table of Markdown, for the comment of a pull request."""
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
-    if held := _is_held(rows):
+    if held := _held(rows):
         table = [f"{table[0]} held back by |", f"{table[1]}---|"]
     footnotes: dict[str, int] = {}
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):

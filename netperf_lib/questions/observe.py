@@ -979,11 +979,10 @@ def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varyin
         for name in sorted(by, key=_rank):
             side, _, what = name.partition("_")
             pair = [f"{s}{'_' + what if what else ''}" for s in ("client", "server")]
-            of_both = all(p in held and (p in by or p not in varying) for p in pair)
-            if side in ("client", "server") and of_both:
-                if all(held[p][i] is None for p in pair):
+            if side in ("client", "server") and all(p in by or p not in varying for p in pair):
+                one, two = (held[p][i] if p in held else None for p in pair)
+                if one is two is None:
                     continue
-                one, two = (held[p][i] for p in pair)
                 ends = f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
                 words[pair[1]] = f"{what} {ends}" if what == "zone" else ends
                 always.add(pair[1])

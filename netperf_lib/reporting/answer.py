@@ -161,8 +161,9 @@ class Answer:
     def __repr__(self) -> str:
         by = f" by {', '.join(self.observations.asked)}" if self.observations.asked else ""
         title, *rows = repr(self.levels).split("\n")
+        title, comma, n = title.partition(", n = ")
         words = (*(c.words for c in self.verdicts), *(f"! {n}" for n in self.notes))
-        return "\n".join([title + by, *rows, *(f"  {line}" for line in words)])
+        return "\n".join([title + by + comma + n, *rows, *(f"  {line}" for line in words)])
 
     def shown(self) -> list[Any]:
         """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,12 +26,13 @@ SAME = ("## How it was measured", "## What this does not say", "## What to do")
 """Sections that are the same on every page of a notebook: only the first page of a report has them."""
 
 
-class Printed(NamedTuple):
-    """A table of a report."""
+class Earlier(NamedTuple):
+    """A figure or a table of a report, to which later pages refer."""
 
     chapter: str
-    columns: tuple[str, ...]
-    rows: set[tuple[str, ...]]
+    output: Any
+    columns: tuple[str, ...] = ()
+    rows: frozenset[tuple[str, ...]] = frozenset()
 
 
 def combine(books: Mapping[str, Any]) -> Any:
@@ -48,8 +50,8 @@ def combine(books: Mapping[str, Any]) -> Any:
     unasked: dict[str, str] = {}
     last: Any = None
     earlier: set[str] = set()
-    printed: list[Printed] = []
-    drawn: dict[str, str] = {}
+    printed: list[Earlier] = []
+    drawn: dict[str, Earlier] = {}
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
     front = _blocks(books[FIRST].cells, "verdicts") if judged else None
     for name in sorted(books, key=APPENDIX.__contains__):
@@ -181,19 +183,33 @@ def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
         _replace(output, text.replace(f", {THESE}.", "."), "findings")
 
 
-def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed], drawn: dict[str, str]) -> None:
-    """Replace what an earlier chapter has with its name: a figure `drawn` there, or a table of rows `printed` there."""
+def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: dict[str, Earlier]) -> None:
+    """Replace what an earlier chapter has by a reference: a figure `drawn` there, or a table `printed` there."""
     for output in _outputs(cells, "figure"):
-        if (before := drawn.setdefault(output.data["text/html"], chapter)) != chapter:
-            _replace(output, f"{_caption(output)}: as in the figure of the page “{before}”.")
+        before = drawn.setdefault(output.data["text/html"], Earlier(chapter, output))
+        if before.chapter != chapter:
+            _refer_to(output, before, "figure")
     for output in _outputs(cells, "table"):
         block = output["data"][MIME]
-        columns, rows = tuple(block["columns"]), {tuple(map(str, row)) for row in block["rows"]}
-        before = next((p.chapter for p in printed if p.columns == columns and rows <= p.rows), chapter)
-        if before == chapter:
-            printed.append(Printed(chapter, columns, rows))
+        columns, rows = tuple(block["columns"]), frozenset(tuple(map(str, row)) for row in block["rows"])
+        before = next((p for p in printed if p.columns == columns and rows <= p.rows), Earlier(chapter, output))
+        if before.chapter == chapter:
+            printed.append(Earlier(chapter, output, columns, rows))
         else:
-            _replace(output, f"{_caption(output)}: as in the table of the page “{before}”.")
+            _refer_to(output, before, "table")
+
+
+def _refer_to(output: Any, before: Earlier, what: str) -> None:
+    """Show a reference to an earlier figure or table instead: its number in the PDF, and a link in HTML."""
+    shown, caption = before.output.data, _caption(output)
+    label = shown[MIME].setdefault("label", f"{what}-{hashlib.sha256(repr(shown[MIME]).encode()).hexdigest()[:12]}")
+    anchor = f'<span id="{label}"></span>'
+    if not str(shown.get("text/html", anchor)).startswith(anchor):
+        shown["text/html"] = anchor + shown["text/html"]
+    place = f"as in the {what} of the page “{before.chapter}”"
+    _replace(output, f"{caption}: {place}.", "reference")
+    output.data[MIME] |= {"caption": caption, "label": label}
+    output.data["text/markdown"] = f"{as_markdown(caption)}: [{as_markdown(place)}](#{label})."
 
 
 def _caption(output: Any) -> str:

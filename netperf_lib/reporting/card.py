@@ -57,7 +57,7 @@ def card(exp: Results) -> Plot:
 def write(folder: str) -> Path:
     """Write the card of an experiment beside its reports; see `card`."""
     from ..data.load import Results, read
-    from .execute import report_folder
+    from ..data.shipped import report_folder
 
     exp = read(folder)
     if not isinstance(exp, Results):

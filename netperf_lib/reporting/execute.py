@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
+from ..data.shipped import PathLike, report_folder, shipped
 from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
 from .worker import workers
 
@@ -390,19 +390,6 @@ def _possible_pages(data: Store | str) -> list[Page]:
     if planned and (before := data.last_set_aside()):
         planned.append(Page("before-after", {"before": before}))
     return planned
-
-
-def report_folder(place: str, name: str) -> Path:
-    """Where reports go: next to the data, unless those are elsewhere, of the installation, or cannot be written."""
-    from ..data.files import is_url
-
-    data = Path(place)
-    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
-        (data / "reports").mkdir(exist_ok=True)
-        return data / "reports"
-    here = Path("reports", name).resolve()
-    here.mkdir(parents=True, exist_ok=True)
-    return here
 
 
 def _executed_page(page: _Page, executed: Path, problem: str | None, measured: Callable[[str | None], Any]) -> Any:

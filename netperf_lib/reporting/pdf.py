@@ -148,9 +148,9 @@ class _Page:
         self.files[name] = data
         return name
 
-    def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str) -> str:
-        name = self.keep(data, suffix)
-        return self.call("picture", {"path": name, "caption": caption, "alt": alt, "scale": self.scale})
+    def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str, label: str | None = None) -> str:
+        shown = {"path": self.keep(data, suffix), "caption": caption, "alt": alt, "scale": self.scale, "label": label}
+        return self.call("picture", shown)
 
     # -- the document -------------------------------------------------------------------------------------------------
 
@@ -336,9 +336,13 @@ class _Page:
                 raise ReportError(
                     f"the figure {block['caption'][:60]!r} has lost its picture; execute the notebook again"
                 )
-            return self._picture(_svg(base64.b64decode(image[1]).decode()), ".svg", block["caption"], block["alt"])
+            svg = _svg(base64.b64decode(image[1]).decode())
+            return self._picture(svg, ".svg", block["caption"], block["alt"], block.get("label"))
         if kind == "table":
-            return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
+            table = tables.fitted([block["columns"]], block["rows"], caption=block["caption"])
+            return self.call("data-table", table | {"label": block.get("label")})
+        if kind == "reference":
+            return self.call("reference", block)
         if kind == "verdicts":
             return self.call("verdicts", block)
         raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook from another version?")

@@ -92,7 +92,8 @@ class Comparison(Result):
     scope : str
         What the statement applies to, for example "for these VMs".
     medians : tuple of float
-        Median of the runs of A and of B, in the unit of the metric; NaN where there are none.
+        Level of A and of B, in the unit of the metric: over all their complete runs, also of rounds that only one side
+        has; NaN where there are none.
     slow, runs : tuple of int
         Runs of A and of B that lie far from the others on the bad side; and how many runs there are.
     other_hours : tuple of float

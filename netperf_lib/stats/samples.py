@@ -53,6 +53,9 @@ PLACINGS = 22
 FAR_PLACING = math.log(1.25)
 _NO_UNITS = np.zeros(0, dtype=np.intp)
 HOURS = "about the hours measured: another hour may differ"
+QUOTIENT = (
+    "the ratio is the typical one of common rounds, and not the quotient of the two medians, which are of all runs"
+)
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
 
@@ -96,7 +99,8 @@ class Sample:
     warnings : tuple of str
         What else the reader must know.
     subject : dict
-        For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question`; see `Comparison`.
+        For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question`, and `medians`, where they
+        are known from elsewhere; see `Comparison`.
     """
 
     a: Floats
@@ -410,6 +414,10 @@ def _comparison(
         warnings.append(f"neighbouring {data.name}s resemble each other: another hour may differ from those measured")
     if data.unblocked is not None:
         warnings.append(UNPAIRED)
+    medians = s.subject.get("medians", data.medians)
+    quotient = math.log(medians[0] / medians[1]) if s.b is not None and min(medians) > 0 else math.nan
+    if quotient < low or quotient > high:
+        warnings.append(QUOTIENT)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""
         verdict, more = Verdict.NONE if not n else Verdict.EXPLORATORY, 0
@@ -435,14 +443,13 @@ def _comparison(
         dropped=data.scheduled - data.d.size if data.unblocked is None and not data.hourly else 0,
         failed=data.failed,
         declared=s.declared,
-        medians=data.medians,
         slow=data.slow,
         runs=data.runs,
         other_hours=(_ratio(other[0]), _ratio(other[1])),
         estimand=estimand,
         threshold=s.threshold if s.b is None else None,
         design=rules.design,
-        **{"quantity": quantity(metric) or "value", **s.subject},
+        **{"quantity": quantity(metric) or "value", "medians": medians, **s.subject},
     )
 
 

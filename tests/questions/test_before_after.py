@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,17 @@ def test_one_run_a_level_has_a_ratio_and_no_interval() -> None:
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
+
+
+def test_exported_tables_lie_where_the_reports_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(RECORDED.parent / "zones", tmp_path / "zones")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = CliRunner().invoke(cli, ["export", str(tmp_path / "zones")])
+    files = [Path(line) for line in done.output.splitlines()]
+    assert files
+    assert {file.parent for file in files} == {tmp_path / "zones" / "reports"}
+    assert not list(Path().iterdir())
 
 
 @pytest.mark.parametrize("to", ["csv", "parquet", "xlsx"])

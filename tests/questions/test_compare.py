@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 import netperf_lib as npl
 from netperf_lib.cli import npl as cli
 from netperf_lib.errors import UsageError
+from netperf_lib.metrics import format_value
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
@@ -200,6 +201,11 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
         points = [y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)]
         assert points
         assert low <= min(points) <= max(points) <= high
+    for axes in drawn:
+        if legend := axes.get_legend():  # it covers no point, and nothing covers it
+            box, title = legend.get_window_extent(), axes._left_title.get_window_extent()
+            assert axes.get_window_extent().y1 <= box.y0 + 1
+            assert box.y1 <= title.y0 + 1
     if name == "rounds":  # 12 ms and 413 µs on one scale, each with its unit
         words = {panels[0].yaxis.get_major_formatter()(v) for v in (500, 10_000)}
         assert words == {"500 µs", "10 ms"}
@@ -272,3 +278,38 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
     message = str(done.exception)
     assert "it tells runs apart, and no conditions; these vary: placement, accelerated, tool" in message
     assert "mss" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "by"),
+    [
+        ("lab-full", "latency_oneway_us", "placement"),  # long names
+        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what holds both sides back
+        ("datagrams", "throughput_bps", "bitrate"),
+        ("paths", "throughput_bps", "tcp_buffer_bytes"),
+    ],
+)
+def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name: str, metric: str, by: str) -> None:
+    out = CliRunner().invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by]).output
+    assert max(map(len, out.splitlines())) <= 80
+    for words in npl.observe(RECORDED.parent / name, metric, by).names:
+        assert words in out
+
+
+def test_a_level_has_one_median_whatever_it_is_compared_with() -> None:
+    runs = planted(far=1.5)
+    runs = runs[runs["accelerated"]]
+    third = runs[runs["placement"] == "far"].assign(placement="third")
+    slower = runs["round"].gt(6) & runs["placement"].eq("near")
+    runs["latency_oneway_us"] *= slower.map({True: 2.0, False: 1.0})  # and "third" was measured in the first half only
+    runs = pd.concat([runs, third[third["round"] <= 6]], ignore_index=True)
+    levels = npl.levels(runs, "latency_oneway_us")["median"]
+    family = npl.compare(runs, metric="latency_oneway_us", by="placement")
+    for c in family:
+        assert c.medians == tuple(levels[list(c.names)])
+    said = {c.names: [w for w in c.warnings if "not the quotient" in w] for c in family}
+    assert {names for names, words in said.items() if words} == {("third", "far"), ("third", "near")}
+    assert not said["near", "far"]  # these have all rounds in common
+    lead = str(npl.questions.lead_paragraph(runs))
+    shown = {format_value(m, "us") for c in npl.compare(runs) for m in c.medians}
+    assert all(words.split()[0] in lead for words in shown)

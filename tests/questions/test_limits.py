@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib.cli import npl as command
 from netperf_lib.errors import UsageError
+from netperf_lib.metrics import format_value
 from netperf_lib.questions.limits import limits
 from netperf_lib.questions.lines import lines, markdown, text
 from netperf_lib.reporting.blocks import verdicts
@@ -122,6 +123,18 @@ def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
     assert "receive window 90 %" in repr(npl.plots.waits([held, paced]))
     assert "link 8 Gbit/s" in repr(npl.plots.roofs([held, paced]))
     assert [page.key for page in npl.questions.pages(table(*[row()] * 3)) if page.notebook == "08-limits"]
+
+
+def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
+    """Its throughput is that of four streams, while sockperf, which measures, has one."""
+    held = {one.condition: one for one in limits(LAB)}
+    load, four = (held[f"cross-region, {name}"] for name in ("1 stream, load iperf3 tcp ×4", "4 streams"))
+    assert load.streams == 4
+    assert load.roofs["receive window"] == pytest.approx(four.roofs["receive window"])
+    assert load.bps < load.roofs["receive window"]
+    alt = npl.plots.roofline(LAB).drawn.alt  # type: ignore[attr-defined]
+    shown = dict(part.rstrip(".").split(": ") for part in alt.split("; "))
+    assert shown[load.condition].startswith(format_value(load.bps / 4, "bps"))
 
 
 def test_more_streams_are_not_advised_against_a_link() -> None:

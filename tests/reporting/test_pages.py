@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,7 @@ from netperf_lib.reporting.blocks import CALLOUTS, MARKS
 from netperf_lib.reporting.book import combine
 from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.html import inlined
+from netperf_lib.reporting.pdf import typeset
 from netperf_lib.reporting.summary import Summary
 from netperf_lib.stats.result import difference_words, spread
 
@@ -294,8 +296,12 @@ def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:
     near, far = ["ppg", "39 µs"], ["zone", "58 µs"]
     books = {"01": book("Placement", near, far), "02": book("Other", ["x", "1 µs"]), "03": book("Again", far, near)}
     shown = [o.data[MIME] for c in combine(books).cells for o in c.get("outputs", ())]
-    assert [block["kind"] for block in shown] == ["table", "table", "words"]
+    assert [block["kind"] for block in shown] == ["table", "table", "reference"]
     assert shown[2]["text"] == "Levels: as in the table of the page “Placement”."
+    assert shown[2]["label"] == shown[0]["label"]
+    assert "label" not in shown[1]
+    words = "".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(typeset(combine(books)))).pages)
+    assert "Levels: see Table 1 on page 1." in words.replace("\xa0", " ")
 
 
 def test_a_warning_of_a_chapter_has_its_number_of_page_one_or_is_written_out() -> None:
@@ -352,5 +358,6 @@ def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
 
     report = combine({"summary": page("# All"), "pairs": page("# Pairs")})
     shown = [output["data"][MIME] for cell in report.cells for output in cell.get("outputs", ())]
-    assert [b["kind"] for b in shown] == ["figure", "words"]
+    assert [b["kind"] for b in shown] == ["figure", "reference"]
+    assert shown[0]["label"] == shown[1]["label"]
     assert shown[1]["text"] == "Latency by pair: as in the figure of the page “What was measured”."
