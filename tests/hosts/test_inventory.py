@@ -11,6 +11,8 @@ from netperf_lib.errors import ExperimentError, UsageError
 from netperf_lib.experiment.model import Experiment, Host
 from netperf_lib.hosts import inventory, options
 
+from ..sshd import Sshd
+
 ADDRESSES = [
     "i-$(touch /tmp/x)",
     "a`id`",
@@ -65,3 +67,17 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: 
     with pytest.raises(ExperimentError):
         inventory.up(declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state")
     assert not witness.exists()
+
+
+def test_two_names_of_one_machine_are_no_pair(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "sshd")
+    machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
+    machine["known_hosts"] = str(server.known_hosts)
+    try:
+        experiment = declared(**machine)
+        both = {"hosts": {"a": machine, "b": machine}}
+        experiment = experiment.model_copy(update={"hosts": experiment.hosts.model_copy(update={"options": both})})
+        (said,) = inventory.up(experiment, number=1, state=tmp_path / "state").contradictions()
+    finally:
+        server.stop()
+    assert said.startswith("a and b are two machines (both names lead to ")
