@@ -107,6 +107,8 @@ class TrialRun:
             unloaded = load is not None and load.ended
             if load:
                 record["exit"]["client-load"] = await load.wait()
+            if MISSING in (code, record["exit"].get("client-load")):
+                record["started_utc"] = None  # nothing ran: the trial keeps its attempts until the tool is installed
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
