@@ -67,6 +67,8 @@ BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
+REACH = frozenset("address port user identity known_hosts ssh_config host_keys management".split())
+"""Options of an inventory that may change too: how SSH reaches a host does not matter to what is measured on it."""
 
 _CLAIM = "collector.json"
 _START = 19  # the field with the start time of a process: pids are reused
@@ -273,7 +275,8 @@ class Store:
             self.frozen = None
             return
         declaration = self.declaration()
-        if _fixed(declaration.experiment) != _fixed(experiment):
+        measured = any(record.get("started_utc") for _, record in self.runs())
+        if _fixed(declaration.experiment, measured) != _fixed(experiment, measured):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                 "give the changed experiment another name, or another data root"
@@ -637,8 +640,18 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _fixed(experiment: Experiment) -> dict[str, Any]:
-    return {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+def _fixed(experiment: Experiment, measured: bool) -> dict[str, Any]:
+    """What may not change any more; while nothing was measured, all that is said of the hosts of an inventory may."""
+    fixed = {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+    if experiment.hosts.source == "inventory":
+        options = fixed["hosts"]["options"] if measured else {}
+        machines = {name: machine or {} for name, machine in (options.get("hosts") or {}).items()}
+        hosts = {
+            name: {"data_address": machine.get("address", name)} | {k: v for k, v in machine.items() if k not in REACH}
+            for name, machine in machines.items()
+        }
+        fixed["hosts"] = {k: v for k, v in options.items() if k not in REACH} | {"hosts": hosts}
+    return fixed
 
 
 def _dump(contrast: Contrast) -> dict[str, Any]:
