@@ -184,9 +184,7 @@ def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
     return any(driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"])
 
 
-def one_machine(
-    pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]
-) -> tuple[Proof, ...]:
+def one_machine(pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]) -> tuple[Proof, ...]:
     """Disprove that the hosts of a pair are two machines, where both names lead to one: its loopback is no network."""
     out = []
     for client, server in dict.fromkeys(pairs):
