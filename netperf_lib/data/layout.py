@@ -275,8 +275,7 @@ class Store:
             self.frozen = None
             return
         declaration = self.declaration()
-        measured = any(record.get("started_utc") for _, record in self.runs())
-        if _fixed(declaration.experiment, measured) != _fixed(experiment, measured):
+        if not self._continues(declaration.experiment, experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                 "give the changed experiment another name, or another data root"
@@ -342,7 +341,7 @@ class Store:
         plan = self.read_plan() or {"trials": []}
         measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declaration().experiment
-        same = _fixed(declared) == _fixed(experiment) and declared.rounds == experiment.rounds
+        same = self._continues(declared, experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
             return None
         aside, number = self.dated(), 1
@@ -354,6 +353,11 @@ class Store:
             self.path.rename(aside)
             self._claim = self.frozen = None
         return aside
+
+    def _continues(self, declared: Experiment, changed: Experiment) -> bool:
+        """Whether runs of the changed experiment belong to those that exist."""
+        measured = any(record.get("started_utc") for _, record in self.runs())
+        return _fixed(declared, measured) == _fixed(changed, measured)
 
     def dated(self) -> Path:
         """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""

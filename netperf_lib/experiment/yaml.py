@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
         inner = {e["loc"][:depth] for e in met for depth in range(1, len(e["loc"]))}
         # a list whose items were refused is reported as too short as well
         own = [e for e in met if e["type"] != "too_short" or e["loc"] not in inner]
-        errors += [(_line(node, e["loc"]), e["loc"], _message(e)) for e in own]
+        errors += [(_line(node, e["loc"]), e["loc"], sentence_of(e)) for e in own]
     else:
         wrong = list(_disagreements(experiment))
         if not wrong:
@@ -246,13 +246,13 @@ _SENTENCES = {
 }
 
 
-def _message(error: Any) -> str:
-    """Turn a pydantic error into one sentence: what is wrong and what is legal."""
+def sentence_of(error: Any, known: Iterable[str] = ()) -> str:
+    """Turn a pydantic error into one sentence: what is wrong and what is legal; `known` are the keys known there."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
     quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _QUOTED.repr(value)
     if kind == "extra_forbidden":
         part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
-        fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
+        fields = list(known) or [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
         return f"unknown key; {did_you_mean(loc[-1], fields)}known here are {', '.join(fields)}"
     if sentence := _SENTENCES.get(kind):
         return sentence.format(quoted, legal=ctx.get("expected", "").replace(" or ", ", "))

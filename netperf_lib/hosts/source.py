@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
 from ..experiment.estimate import Sent
 from ..experiment.model import Deployment, Experiment, Pair
-from ..experiment.yaml import line_of
+from ..experiment.yaml import line_of, sentence_of
 
 AnyOptions = TypeVar("AnyOptions", bound=BaseModel)
 
@@ -83,15 +83,29 @@ def read_options(
     try:
         return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
-        options = f" (known options: {', '.join(model.model_fields)})"
         lines = []
         for e in error.errors():
             loc = ("hosts", "options", *e["loc"])
             where = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
-            unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
-            message = e["msg"].removeprefix("Value error, ") + options * unknown
-            lines.append(f"{where}: {'.'.join(map(str, loc))}: {message}")
+            own = e["type"] == "value_error"  # a sentence of ours
+            said = e["msg"].removeprefix("Value error, ") if own else sentence_of(e, _known(model, e["loc"]))
+            lines.append(f"{where}: {'.'.join(map(str, loc))}: {said}")
         raise ExperimentError("\n".join(lines)) from None
+
+
+def _known(model: type[BaseModel], loc: Sequence[object]) -> list[str]:
+    """The options that are known beside one; names and numbers in its location are no options themselves."""
+    for part in loc[:-1]:
+        if field := model.model_fields.get(str(part)):
+            model = next(_models(field.annotation), model)
+    return list(model.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def spent(*, state: Path, done: float) -> float | None:

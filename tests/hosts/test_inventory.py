@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
     given = {"name": "a", "address": "10.0.0.1", "data_address": "10.0.0.1"} | {field: value}
     with pytest.raises((UsageError, ValueError)):
         Host(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"data_adress": "10.0.0.2"}, "data_adress: unknown key; did you mean data_address? known here are address, "),
+        ({"port": "22o1"}, "port: '22o1' must be a valid integer"),
+        ({"address": "bob@10.0.0.1"}, "give the user as `user`"),
+        ({"address": "10.0.0.1:2201"}, "give the port as `port`"),
+        ({"address": "[fd77::1]"}, "give it without brackets"),
+        ({"address": "10.0.0.256"}, "each number of an IPv4 address is at most 255"),
+    ],
+)
+def test_what_people_mistype_is_told(machine: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=rf"hosts\.a\..*{re.escape(said)}"):
+        options(declared(**machine))
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"])

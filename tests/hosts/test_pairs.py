@@ -37,7 +37,7 @@ def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str)
         (LAB, "b", "same-zone", "the pair a and b is declared 'same-zone', but its hosts are 'ppg'"),
         (LAB, "gone", "ppg", "a pair names host 'gone', which is not in the lab (known: a, b, far)"),
         (INVENTORY, "gone", "ppg", "a pair names host 'gone', which is not in the inventory (known: a, b)"),
-        (LAB.replace("hosts:", "hots:"), "b", "ppg", "Extra inputs are not permitted (known options: hosts"),
+        (LAB.replace("hosts:", "hots:"), "b", "ppg", "unknown key; did you mean hosts? known here are hosts"),
     ],
 )
 def test_pairs_that_do_not(tmp_path: Path, hosts: str, server: str, placement: str, said: str) -> None:

@@ -150,7 +150,7 @@ def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(siz
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
         (["a b same-zone"], {"allow_from": ["Internet"]}, "not an address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
-        (["a b same-zone"], {"colour": "red"}, "known options: region"),
+        (["a b same-zone"], {"colour": "red"}, "known here are region"),
         (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
     ],
 )
