@@ -67,6 +67,8 @@ BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
+REACH = frozenset("address port user identity known_hosts ssh_config host_keys management".split())
+"""Options of an inventory that may change too: how SSH reaches a host does not matter to what is measured on it."""
 
 _CLAIM = "collector.json"
 _START = 19  # the field with the start time of a process: pids are reused
@@ -273,7 +275,7 @@ class Store:
             self.frozen = None
             return
         declaration = self.declaration()
-        if _fixed(declaration.experiment) != _fixed(experiment):
+        if not self._continues(declaration.experiment, experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                 "give the changed experiment another name, or another data root"
@@ -339,7 +341,7 @@ class Store:
         plan = self.read_plan() or {"trials": []}
         measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declaration().experiment
-        same = _fixed(declared) == _fixed(experiment) and declared.rounds == experiment.rounds
+        same = self._continues(declared, experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
             return None
         aside, number = self.dated(), 1
@@ -351,6 +353,11 @@ class Store:
             self.path.rename(aside)
             self._claim = self.frozen = None
         return aside
+
+    def _continues(self, declared: Experiment, changed: Experiment) -> bool:
+        """Whether runs of the changed experiment belong to those that exist."""
+        measured = any(record.get("started_utc") for _, record in self.runs())
+        return _fixed(declared, measured) == _fixed(changed, measured)
 
     def dated(self) -> Path:
         """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""
@@ -637,8 +644,18 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _fixed(experiment: Experiment) -> dict[str, Any]:
-    return {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+def _fixed(experiment: Experiment, measured: bool) -> dict[str, Any]:
+    """What may not change any more; while nothing was measured, all that is said of the hosts of an inventory may."""
+    fixed = {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+    if experiment.hosts.source == "inventory":
+        options = fixed["hosts"]["options"] if measured else {}
+        machines = {name: machine or {} for name, machine in (options.get("hosts") or {}).items()}
+        hosts = {
+            name: {"data_address": machine.get("address", name)} | {k: v for k, v in machine.items() if k not in REACH}
+            for name, machine in machines.items()
+        }
+        fixed["hosts"] = {k: v for k, v in options.items() if k not in REACH} | {"hosts": hosts}
+    return fixed
 
 
 def _dump(contrast: Contrast) -> dict[str, Any]:

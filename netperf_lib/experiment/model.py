@@ -47,7 +47,19 @@ def check_address(text: str) -> str:
             f"{text!r} is not a host name or address: it must not start with '-' or contain spaces, quotes "
             "or any of $\\;&<>|(){}"
         )
+    if remedy := next((words for pattern, words in _NOT_ADDRESSES if re.fullmatch(pattern, text)), None):
+        raise ValueError(f"{text!r} is not a host name or address: {remedy}")
     return text
+
+
+_BYTE = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+_NOT_ADDRESSES = (
+    (r".+@.*", "give the user as `user`"),
+    (r"\[.*", "give it without brackets, and a port as `port`"),
+    (r"[^:]+:[0-9]*", "give the port as `port`"),
+    (rf"(?!{_BYTE}(\.{_BYTE}){{3}}$)[0-9]+(\.[0-9]+){{3}}", "each number of an IPv4 address is at most 255"),
+)
+"""What people write for an address, and what to write instead."""
 
 
 def check_user(text: str) -> str:

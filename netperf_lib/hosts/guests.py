@@ -26,6 +26,7 @@ if command -v cloud-init >/dev/null 2>&1; then
 fi
 echo "kernel=$(uname -r)"
 echo "guest=$(hostname)"
+echo "machine=$(cat /proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/net)"
 echo "system=$(. /etc/os-release; echo "$PRETTY_NAME")"
 for pool in /var/lib/hyperv/.kvp_pool_3; do
   [ -r $pool ] && echo "hyperv=$(tr -s '\0' '\n' < $pool | sed -n '/^PhysicalHostName$/{n;p;q}')"
@@ -181,6 +182,17 @@ def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
     if isinstance(guest, str) or not guest["nic"]:
         return None
     return any(driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"])
+
+
+def one_machine(pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]) -> tuple[Proof, ...]:
+    """Disprove that the hosts of a pair are two machines, where both names lead to one: its loopback is no network."""
+    out = []
+    for client, server in dict.fromkeys(pairs):
+        a, b = facts[client], facts[server]
+        if not isinstance(a, str) and not isinstance(b, str) and a.get("machine", 0) == b.get("machine"):
+            evidence = f"both names lead to {a.get('guest', 'one machine')}: correct the address or port of one of them"
+            out.append(Proof(f"{client} and {server} are two machines", False, evidence, factor=True))
+    return tuple(out)
 
 
 def guest_proofs(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validat
 
 from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
-from .guests import guest_proofs, guests
+from .guests import guest_proofs, guests, one_machine
 from .host_keys import pinned
 from .source import NOTHING_KNOWN, Price, Workload, read_options, unknown_host
 from .source import spent as spent
@@ -124,6 +124,7 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
             )
             for host in hosts
         ),
+        proofs=one_machine(((pair.client, pair.server) for pair in experiment.pairs), facts),
     )
 
 

@@ -191,14 +191,17 @@ def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
 
 def failures(plan: Plan, store: Store) -> str | None:
     """How many trials were tried without a good run, and the most frequent reason; None if there are none."""
-    whys = [p.why for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
-    if not whys:
+    left = [p for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
+    if not left:
         return None
+    whys, attempts = [p.why for p in left], plan.experiment.attempts
+    used = any(p.used >= attempts for p in left)
+    again = f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again" if used else ""
     alike = [re.sub(r"[0-9]+", "#", why) for why in whys]
     most, times = Counter(alike).most_common(1)[0]
     return (
         f"{len(whys)} of {len(plan.trials)} trials have no good run after all attempts; the most frequent reason "
-        f"({times} of {len(whys)}): {whys[alike.index(most)]}"
+        f"({times} of {len(whys)}): {whys[alike.index(most)]}{again}"
     )
 
 

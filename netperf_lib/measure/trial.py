@@ -107,6 +107,8 @@ class TrialRun:
             unloaded = load is not None and load.ended
             if load:
                 record["exit"]["client-load"] = await load.wait()
+            if MISSING in (code, record["exit"].get("client-load")):
+                record["started_utc"] = None  # nothing ran: the trial keeps its attempts until the tool is installed
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
@@ -170,6 +172,8 @@ class TrialRun:
             await _all(h.tcp_buffers(size) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
         if size is not None:
+            for session in hosts:
+                _uncut(session, size)
             self.record["warnings"].append(
                 f"TCP buffers were set on the tool's own sockets: {' and '.join(h.host.name for h in hosts)} were not "
                 "made by this project, so that their settings are left alone"
@@ -316,6 +320,17 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
+
+
+def _uncut(session: HostSession, size: int) -> None:
+    """CollectError if the kernel of a host would cut a TCP buffer of this size without a word to most tools."""
+    names = ("net.core.rmem_max", "net.core.wmem_max")
+    limits = [int(most) for name in names if (most := session.facts.get("sysctl", {}).get(name))]
+    if size > min(limits, default=size):
+        raise CollectError(
+            f"{session}: a TCP buffer of {size} bytes cannot be set, since its kernel allows {min(limits)}; ask for "
+            f"less, or run there: sudo sysctl -w {' '.join(f'{name}={size}' for name in names)}"
+        )
 
 
 def missing(tool: str, session: HostSession) -> str:

@@ -704,10 +704,16 @@ class _Projection:
         use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
         self.repeated = np.zeros(n, bool)
         if (self._numbers("attempt") > 1).any():
-            trial = self._trials(codes)
-            self.repeated = trial.duplicated(keep=False).to_numpy()
+            trial, begun = self._trials(codes), self._begun()
+            self.repeated = begun & trial.where(begun).duplicated(keep=False).to_numpy()
             use &= ~trial.duplicated(keep="last").to_numpy()
         return use
+
+    def _begun(self) -> npt.NDArray[np.bool_]:
+        """Attempts whose tool was started; one that found no host or no tool is not repeated by the next."""
+        if "started_utc" not in self.every or self.every["started_utc"].isna().all():
+            return np.ones(len(self.every), bool)
+        return self.ran | self.every["started_utc"].notna().to_numpy(bool)
 
     def _trials(self, codes: Mapping[str, Codes]) -> pd.Series:
         """What is the same for each attempt at a trial."""

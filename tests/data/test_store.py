@@ -23,7 +23,7 @@ from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import StoreError
 from netperf_lib.experiment.attached import attached
-from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.model import Experiment, HostsSpec
 from netperf_lib.tools import READERS
 
 EXPERIMENT = Experiment.model_validate(
@@ -270,6 +270,24 @@ def test_another_declaration_of_a_measured_experiment_is_refused(store: Store) -
         store.declare(EXPERIMENT)
     store.declare(changed.model_copy(update={"rounds": 20}))  # more rounds are the same experiment
     assert store.declared().rounds == 20
+
+
+def test_how_ssh_reaches_a_host_may_change_and_what_the_tests_use_may_not(store: Store) -> None:
+    def declare(**near: Any) -> None:
+        machines = {"client": {"address": "c.example"}, "near": {"address": "n.example", **near}}
+        hosts = HostsSpec(source="inventory", options={"hosts": machines})
+        store.declare(EXPERIMENT.model_copy(update={"hosts": hosts}))
+
+    declare(address="n.exmaple")
+    add(store, 1, status="failed", started_utc=None)
+    declare()  # the address was mistyped, and nothing was measured
+    add(store, 2)
+    declare(data_address="n.example", port=2222, user="me", identity="~/.ssh/mine")
+    declare(address="192.0.2.7", data_address="n.example")  # as after a restart in a cloud
+    with pytest.raises(StoreError, match="another declaration"):
+        declare(address="192.0.2.7")
+    with pytest.raises(StoreError, match="another declaration"):
+        declare(vm_size="D16")
 
 
 def test_an_excluded_run_stays_with_its_cause(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from netperf_lib.errors import ExperimentError, UsageError
 from netperf_lib.experiment.model import Experiment, Host
 from netperf_lib.hosts import inventory, options
+
+from ..sshd import Sshd
 
 ADDRESSES = [
     "i-$(touch /tmp/x)",
@@ -52,6 +55,22 @@ def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
         Host(**given)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"data_adress": "10.0.0.2"}, "data_adress: unknown key; did you mean data_address? known here are address, "),
+        ({"port": "22o1"}, "port: '22o1' must be a valid integer"),
+        ({"address": "bob@10.0.0.1"}, "give the user as `user`"),
+        ({"address": "10.0.0.1:2201"}, "give the port as `port`"),
+        ({"address": "[fd77::1]"}, "give it without brackets"),
+        ({"address": "10.0.0.256"}, "each number of an IPv4 address is at most 255"),
+    ],
+)
+def test_what_people_mistype_is_told(machine: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=rf"hosts\.a\..*{re.escape(said)}"):
+        options(declared(**machine))
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"])
 def test_addresses_of_every_kind_are_accepted(address: str) -> None:
     read = options(declared(address=address, user="DOMAIN\\user@example.com"))
@@ -65,3 +84,17 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: 
     with pytest.raises(ExperimentError):
         inventory.up(declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state")
     assert not witness.exists()
+
+
+def test_two_names_of_one_machine_are_no_pair(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "sshd")
+    machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
+    machine["known_hosts"] = str(server.known_hosts)
+    try:
+        experiment = declared(**machine)
+        both = {"hosts": {"a": machine, "b": machine}}
+        experiment = experiment.model_copy(update={"hosts": experiment.hosts.model_copy(update={"options": both})})
+        (said,) = inventory.up(experiment, number=1, state=tmp_path / "state").contradictions()
+    finally:
+        server.stop()
+    assert said.startswith("a and b are two machines (both names lead to ")

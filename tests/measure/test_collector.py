@@ -347,21 +347,24 @@ def test_a_server_that_is_killed_fails_one_run(deployment: Deployment, store: St
     assert failed["error"] or failed["log"]["error"]
 
 
-def test_a_missing_tool_fails_its_trials_and_no_others(deployment: Deployment, store: Store) -> None:
+@pytest.mark.parametrize(("host", "failed"), [("near", 1), ("client", 2)])
+def test_a_missing_tool_fails_its_trials_and_no_others(
+    deployment: Deployment, store: Store, host: str, failed: int
+) -> None:
     qperf = shutil.which("qperf")
     if os.geteuid():
         pytest.skip("needs root to hide a program on one host")
-    on_host(deployment, "near", f"touch /run/nothing && mount --bind /run/nothing {qperf}")
+    on_host(deployment, host, f"touch /run/nothing && mount --bind /run/nothing {qperf}")
     try:
         tally = measure(experiment(), deployment, store)
-        assert (tally.ok, tally.failed) == (1, 1)
+        assert (tally.ok, tally.failed) == (2 - failed, failed)
         said = {r["error"] for r in records(store) if r["status"] == "failed"}
         assert len(said) == 1
-        assert "qperf is not installed on host near" in said.pop()
+        assert f"qperf is not installed on host {host}" in said.pop()
     finally:
-        on_host(deployment, "near", f"umount {qperf}; rm /run/nothing")
+        on_host(deployment, host, f"umount {qperf}; rm /run/nothing")
     # trials whose tool never ran have their attempts left
-    assert measure(experiment(), deployment, store).ok == 1
+    assert measure(experiment(), deployment, store).ok == failed
 
 
 def test_a_host_that_hangs_fails_its_trials_and_no_others(

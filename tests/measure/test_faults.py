@@ -17,6 +17,8 @@ import pytest
 
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.measure.collector import failures
 
 from ..sshd import Sshd, alive, wait_until
 from .test_collector import (
@@ -99,6 +101,19 @@ def test_ports_that_a_firewall_blocks(deployment: Deployment, store: Store, monk
         assert server == "near"
         near = deployment.host("near").data_address
         assert f"ports 20000 to 20999 from {client} to {near}?" in reason, reason
+    plan = schedule(experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), seed=1)
+    assert "; once that is mended, raise attempts (now 1) in the experiment" in (failures(plan, store) or "")
+
+
+@pytest.mark.parametrize("test", [LATENCY | {"test": "tcp_bw"}, THROUGHPUT], ids=lambda t: str(t["tool"]))
+def test_a_buffer_that_the_kernel_would_cut_is_no_condition(
+    deployment: Deployment, store: Store, test: dict[str, Any]
+) -> None:
+    theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
+    measure(experiment(pairs=[NEAR], tests=[test | {"tcp_buffer_bytes": [1 << 30]}]), theirs, store)
+    assert f"a TCP buffer of {1 << 30} bytes cannot be set" in one(why(store))
+    assert f"sudo sysctl -w net.core.rmem_max={1 << 30} net.core.wmem_max={1 << 30}" in one(why(store))
+    assert all(r["started_utc"] is None for r in records(store))  # its attempts are left
 
 
 def test_a_tool_that_hangs(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

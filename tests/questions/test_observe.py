@@ -149,6 +149,19 @@ def test_a_round_that_was_planned_and_not_measured_is_missing(recorded: Any) -> 
     assert "2 observations missing" in obs.notes
 
 
+@pytest.mark.parametrize(("began", "repeated"), [(False, 0), (True, 1)])
+def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(recorded: Any, began: bool, repeated: int) -> None:
+    runs = recorded.runs
+    ok = runs[(runs["tool"] == "qperf") & (runs["status"] == "ok")]
+    again = ok.iloc[[0]]
+    start = again["started_utc"] if began else pd.NaT
+    first = again.assign(status="failed", latency_oneway_us=np.nan, started_utc=start)
+    again = again.assign(attempt=2, run_id=again["run_id"].str.replace("-a1", "-a2"))
+    obs = observe(pd.concat([first, again, ok.iloc[1:]], ignore_index=True), "latency_oneway_us", by="placement")
+    assert obs.table["repeated"].sum() == repeated
+    assert len(obs.table) == len(ok)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
