@@ -391,6 +391,11 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
         raise UsageError(
             f"the pattern {pattern!r} contains no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
         )
+    if RUN in names:
+        raise UsageError(
+            f"{{{RUN}}} in the pattern {pattern!r}: write {{round}} if the runs of one number were measured together, "
+            "and * if they were not"
+        )
     own = [name for name in names if is_reserved(name) and name not in COLUMNS]
     _refuse([f"{name!r} in the pattern is a name that the library uses itself; rename the label" for name in own])
     expression = ""

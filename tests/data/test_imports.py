@@ -51,6 +51,11 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
     assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
 
 
+def test_the_number_of_a_run_in_a_path_is_a_round_or_nothing(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"\{run\} in the pattern .*: write \{round\} if .* and \* if"):
+        understand(folder, pattern="{placement}/{tool}-P{streams}-r{run}.txt")
+
+
 def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
     labels = pd.DataFrame(
         {"file": ["ppg/*", "cross-zone/iperf2-P16-r1.txt", "cross-zone/iperf2-P16-r2.txt"]}
