@@ -215,20 +215,22 @@ def understand(
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     by_name = {Path(f) for f in _several(files)}
-    logged, unread, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str]()
+    logged, unread, matched, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str](), set[str]()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
             continue
         rows = _rows_of(table or [], name, path)
-        used |= {where for where, _ in rows}
+        matched |= (here := {where for where, _ in rows})
         try:
             parsed = logs.parse(path)
         except ParseError as error:
+            used |= here
             unread.append((name, str(error), bool(rows) or path in by_name))
             continue
         if table is not None and not rows:
             problems.append(f"{name}: no row of {source} matches this log; add one (its cells may be empty)")
+        used |= {where for where, row in rows if any(_is_about(row, i) for i in range(len(parsed)))}
         logged += _runs_of(path, name, parsed, pattern, rows, problems)
     problems += [message for _, message, is_named in unread if is_named or not logged]
     if left_out is not None:
@@ -236,8 +238,11 @@ def understand(
     for where, row in table or ():
         if FILE not in row:
             problems.append(f"{where}: the cell {FILE!r} is empty; name a log or a pattern")
-        elif where not in used:
+        elif where not in matched:
             problems.append(f"{where} ({row[FILE]!r}): it matches no log")
+        elif where not in used:
+            what = f"{RUN} is the number of a run in its log, and round that of a repetition"
+            problems.append(f"{where} ({row[FILE]!r}): no such log has a run {row[RUN]}; {what}")
     _refuse(problems if named or problems else [_no_logs(files)])
     _warn_of_addresses(logged)
     return logged
@@ -260,7 +265,7 @@ def _runs_of(
             problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     for index, run in enumerate(parsed):
-        matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
+        matching = [(w, r) for w, r in rows if _is_about(r, index)]
         if len(matching) > 1:
             problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
         cells = {k: ("the path", v) for k, v in of_path.items()}
@@ -294,6 +299,11 @@ def _runs_of(
             addresses=addresses,
             warnings=warnings,
         )
+
+
+def _is_about(row: Mapping[str, Any], index: int) -> bool:
+    """Whether a row of a table of labels is about the run of this index in its log."""
+    return RUN not in row or str(row[RUN]).strip().removesuffix(".0") == str(index + 1)
 
 
 def is_address(value: Any) -> bool:

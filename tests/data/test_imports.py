@@ -214,6 +214,15 @@ LABELS = pd.DataFrame(
 )
 
 
+def test_a_row_for_a_run_that_no_log_has_is_refused_and_a_number_may_be_a_float(tmp_path: Path) -> None:
+    log = tmp_path / "twice.txt"
+    log.write_bytes(QPERF.read_bytes() * 2)
+    rows = {"file": ["twice.txt"] * 2, "run": [1, 2], "rack": ["a", "b"]}
+    assert [r.get("rack") for r in understand(log, labels=pd.DataFrame(rows).astype({"run": float}))] == ["a", "b"]
+    with pytest.raises(UsageError, match=r"^labels:3 \('twice.txt'\): no such log has a run 3; .* round"):
+        understand(log, labels=pd.DataFrame(rows | {"run": [1, 3]}))
+
+
 def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
     runs = mine.runs
