@@ -501,13 +501,47 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
     return str(label).lower() == str(stated).lower() or label == stated
 
 
-def _notice(left_out: Sequence[str]) -> str:
-    """What must accompany imported logs, and which files of their folders hold no run."""
-    if not left_out:
-        return NOTICE
-    more = len(left_out) - 3
-    names = f"{', '.join(left_out[:3])}{f' and {more} more' if more > 0 else ''}"
-    return f"{NOTICE} Left out, as no log or the same log again: {names}."
+_CONNECTION = re.compile(
+    rb"local (\S+) port (\d+) connected (?:to|with) (\S+) port (\d+)|"
+    rb'"local_host":\s*"([^"]+)",\s*"local_port":\s*(\d+),\s*"remote_host":\s*"([^"]+)",\s*"remote_port":\s*(\d+)'
+)
+_HEAD = 1 << 16
+"""Bytes at the start of a log in which its connections are looked for."""
+
+
+def _both_ends(runs: Sequence[LoggedRun]) -> list[str]:
+    """Pairs of logs of the two ends of one connection that tell the same figure.
+
+    The server may have another address than the one connected to: the client's address and both ports tell.
+    """
+    here, there = defaultdict[tuple[bytes, ...], list[LoggedRun]](list), dict[tuple[bytes, ...], LoggedRun]()
+    for run in {run.path: run for run in runs}.values():
+        with run.path.open("rb") as log:
+            found = _CONNECTION.findall(log.read(_HEAD))
+        for groups in found:
+            address, port, peer, peer_port = filter(None, groups)
+            here[address, port, peer_port].append(run)
+            there[peer, peer_port, port] = run
+    figures = {"throughput_bps", "throughput_sent_bps"}
+    pairs = {
+        frozenset((a.name, b.name)): f"{a.name} and {b.name}"
+        for connection, b in there.items()
+        for a in here.get(connection, ())
+        if a.path != b.path and figures & a.parsed.metrics.keys() & b.parsed.metrics.keys()
+    }
+    return [*pairs.values()]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - 3
+    return f"{', '.join(names[:3])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
+    """What must accompany imported logs: which files of their folders hold no run, and what is there twice."""
+    notice = f"{NOTICE} Left out, as no log or the same log again: {_first(left_out)}." if left_out else NOTICE
+    pairs = _both_ends(runs)
+    return f"{notice} One test counts as two runs: {_first(pairs)}; import one end." if pairs else notice
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
@@ -627,7 +661,7 @@ def import_logs(
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
     with store.lock():
-        _store(store, new, _notice(left_out))
+        _store(store, new, _notice(left_out, logged))
     return Results(store)
 
 
@@ -664,11 +698,12 @@ def read_logs(files: Location | Iterable[Location], *, pattern: str | None = Non
     """Read logs into a table of runs like that of `netperf_lib.load`, without importing them; see `understand`."""
     rows = []
     left_out: list[str] = []
-    for order, run in enumerate(understand(files, pattern=pattern, left_out=left_out)):
+    logged = understand(files, pattern=pattern, left_out=left_out)
+    for order, run in enumerate(logged):
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
-    attach(frame, notice=_notice(left_out))
+    attach(frame, notice=_notice(left_out, logged))
     return frame
 
 

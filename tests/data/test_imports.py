@@ -223,6 +223,14 @@ def test_a_row_for_a_run_that_no_log_has_is_refused_and_a_number_may_be_a_float(
         understand(log, labels=pd.DataFrame(rows | {"run": [1, 3]}))
 
 
+def test_logs_of_both_ends_of_a_test_are_named(tmp_path: Path) -> None:
+    client, server = (LOGS / "iperf3" / f"bench-iperf-udp-{end}.txt" for end in ("client", "server"))
+    both = import_logs([client, server], into=tmp_path / "both")
+    assert f"counts as two runs: {client.name} and {server.name}; import one end." in str(both.notice)
+    for one in (client, server):
+        assert "twice" not in str(import_logs(one, into=tmp_path / one.stem).notice)
+
+
 def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
     runs = mine.runs
