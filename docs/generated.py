@@ -229,7 +229,7 @@ def azure_failures() -> str:
     """Return the page of what Azure refuses, what is done about it, and the recordings that show it."""
     from netperf_lib.hosts.azure.failures import DEEDS, EXCEPTIONS, KINDS, kind_of
 
-    tests = Path(__file__).parent.parent / "tests" / "azure"
+    tests = Path(__file__).parent.parent / "tests" / "hosts" / "azure"
     sources: dict[str, list[str]] = {}
     for line in (tests / "recordings.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
