@@ -262,7 +262,8 @@ def _runs_of(
         if matched := read_path(name) or read_path(path.as_posix()):
             of_path = matched.groupdict()
         else:
-            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
+            what = "import only the logs that match, such as 'logs/*/*.json'"
+            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}; {what}")
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     for index, run in enumerate(parsed):
         matching = [(w, r) for w, r in rows if _is_about(r, index)]

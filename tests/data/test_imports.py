@@ -54,6 +54,8 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
 def test_the_number_of_a_run_in_a_path_is_a_round_or_nothing(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"\{run\} in the pattern .*: write \{round\} if .* and \* if"):
         understand(folder, pattern="{placement}/{tool}-P{streams}-r{run}.txt")
+    with pytest.raises(UsageError, match=r"does not match the pattern '.*'; import only the logs that match"):
+        understand(folder, pattern="{placement}/{tool}-P{streams}-r{round}.json")
 
 
 def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
