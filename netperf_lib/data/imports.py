@@ -215,20 +215,22 @@ def understand(
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     by_name = {Path(f) for f in _several(files)}
-    logged, unread, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str]()
+    logged, unread, matched, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str](), set[str]()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
             continue
         rows = _rows_of(table or [], name, path)
-        used |= {where for where, _ in rows}
+        matched |= (here := {where for where, _ in rows})
         try:
             parsed = logs.parse(path)
         except ParseError as error:
+            used |= here
             unread.append((name, str(error), bool(rows) or path in by_name))
             continue
         if table is not None and not rows:
             problems.append(f"{name}: no row of {source} matches this log; add one (its cells may be empty)")
+        used |= {where for where, row in rows if any(_is_about(row, i) for i in range(len(parsed)))}
         logged += _runs_of(path, name, parsed, pattern, rows, problems)
     problems += [message for _, message, is_named in unread if is_named or not logged]
     if left_out is not None:
@@ -236,8 +238,11 @@ def understand(
     for where, row in table or ():
         if FILE not in row:
             problems.append(f"{where}: the cell {FILE!r} is empty; name a log or a pattern")
-        elif where not in used:
+        elif where not in matched:
             problems.append(f"{where} ({row[FILE]!r}): it matches no log")
+        elif where not in used:
+            what = f"{RUN} is the number of a run in its log, and round that of a repetition"
+            problems.append(f"{where} ({row[FILE]!r}): no such log has a run {row[RUN]}; {what}")
     _refuse(problems if named or problems else [_no_logs(files)])
     _warn_of_addresses(logged)
     return logged
@@ -257,10 +262,11 @@ def _runs_of(
         if matched := read_path(name) or read_path(path.as_posix()):
             of_path = matched.groupdict()
         else:
-            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
+            what = "import only the logs that match, such as 'logs/*/*.json'"
+            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}; {what}")
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     for index, run in enumerate(parsed):
-        matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
+        matching = [(w, r) for w, r in rows if _is_about(r, index)]
         if len(matching) > 1:
             problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
         cells = {k: ("the path", v) for k, v in of_path.items()}
@@ -294,6 +300,11 @@ def _runs_of(
             addresses=addresses,
             warnings=warnings,
         )
+
+
+def _is_about(row: Mapping[str, Any], index: int) -> bool:
+    """Whether a row of a table of labels is about the run of this index in its log."""
+    return RUN not in row or str(row[RUN]).strip().removesuffix(".0") == str(index + 1)
 
 
 def is_address(value: Any) -> bool:
@@ -391,6 +402,11 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
         raise UsageError(
             f"the pattern {pattern!r} contains no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
         )
+    if RUN in names:
+        raise UsageError(
+            f"{{{RUN}}} in the pattern {pattern!r}: write {{round}} if the runs of one number were measured together, "
+            "and * if they were not"
+        )
     own = [name for name in names if is_reserved(name) and name not in COLUMNS]
     _refuse([f"{name!r} in the pattern is a name that the library uses itself; rename the label" for name in own])
     expression = ""
@@ -486,13 +502,47 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
     return str(label).lower() == str(stated).lower() or label == stated
 
 
-def _notice(left_out: Sequence[str]) -> str:
-    """What must accompany imported logs, and which files of their folders hold no run."""
-    if not left_out:
-        return NOTICE
-    more = len(left_out) - 3
-    names = f"{', '.join(left_out[:3])}{f' and {more} more' if more > 0 else ''}"
-    return f"{NOTICE} Left out, as no log or the same log again: {names}."
+_CONNECTION = re.compile(
+    rb"local (\S+) port (\d+) connected (?:to|with) (\S+) port (\d+)|"
+    rb'"local_host":\s*"([^"]+)",\s*"local_port":\s*(\d+),\s*"remote_host":\s*"([^"]+)",\s*"remote_port":\s*(\d+)'
+)
+_HEAD = 1 << 16
+"""Bytes at the start of a log in which its connections are looked for."""
+
+
+def _both_ends(runs: Sequence[LoggedRun]) -> list[str]:
+    """Pairs of logs of the two ends of one connection that tell the same figure.
+
+    The server may have another address than the one connected to: the client's address and both ports tell.
+    """
+    here, there = defaultdict[tuple[bytes, ...], list[LoggedRun]](list), dict[tuple[bytes, ...], LoggedRun]()
+    for run in {run.path: run for run in runs}.values():
+        with run.path.open("rb") as log:
+            found = _CONNECTION.findall(log.read(_HEAD))
+        for groups in found:
+            address, port, peer, peer_port = filter(None, groups)
+            here[address, port, peer_port].append(run)
+            there[peer, peer_port, port] = run
+    figures = {"throughput_bps", "throughput_sent_bps"}
+    pairs = {
+        frozenset((a.name, b.name)): f"{a.name} and {b.name}"
+        for connection, b in there.items()
+        for a in here.get(connection, ())
+        if a.path != b.path and figures & a.parsed.metrics.keys() & b.parsed.metrics.keys()
+    }
+    return [*pairs.values()]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - 3
+    return f"{', '.join(names[:3])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
+    """What must accompany imported logs: which files of their folders hold no run, and what is there twice."""
+    notice = f"{NOTICE} Left out, as no log or the same log again: {_first(left_out)}." if left_out else NOTICE
+    pairs = _both_ends(runs)
+    return f"{notice} One test counts as two runs: {_first(pairs)}; import one end." if pairs else notice
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
@@ -612,7 +662,7 @@ def import_logs(
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
     with store.lock():
-        _store(store, new, _notice(left_out))
+        _store(store, new, _notice(left_out, logged))
     return Results(store)
 
 
@@ -649,11 +699,12 @@ def read_logs(files: Location | Iterable[Location], *, pattern: str | None = Non
     """Read logs into a table of runs like that of `netperf_lib.load`, without importing them; see `understand`."""
     rows = []
     left_out: list[str] = []
-    for order, run in enumerate(understand(files, pattern=pattern, left_out=left_out)):
+    logged = understand(files, pattern=pattern, left_out=left_out)
+    for order, run in enumerate(logged):
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
-    attach(frame, notice=_notice(left_out))
+    attach(frame, notice=_notice(left_out, logged))
     return frame
 
 

@@ -484,6 +484,7 @@ def _from_log(row: Mapping[str, Any], common: Evidence, rtt_idle_us: float | Non
         rtt_min_us=rtt_idle_us,
         sent_again_share=again / max(1.0, sent / SEGMENT) if again is not None and sent else None,
         sent_again_count=again,
+        lost_share=_number(row, "lost_ratio"),
         congestion_bytes=congestion / common.streams if congestion else None,
         sender=None if processors[0] is None else (processors[0], 0.0),
         receiver=None if processors[1] is None else (processors[1], 0.0),

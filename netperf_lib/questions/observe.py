@@ -659,14 +659,15 @@ class _Projection:
     def _is_remark(self, name: str) -> bool:
         """Whether a label of the user's is about one run or round: none of its values comes back in another round.
 
-        It is a time, a running number, or follows from rounds of several runs, or nearly every run has its own.
+        It is a time, a running number, follows from rounds of several runs, or nearly every run has its own. One of
+        more levels than a factor has may follow from the round and the factors, as the number of a process does.
         """
         if name in FACTORS or name == MEASUREMENT:
             return False
         rows = np.flatnonzero(self.codes[name] >= 0)
         codes, block = _factorized(self.codes[name][rows]), self.block[rows]
         number, rounds = int(codes.max()) + 1, len(np.unique(self.block))
-        returning = len(np.unique(_joined(len(rows), codes, block))) - number
+        returning = self._returning(name)
         words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
         numbers = sorted(int(w) for w in words if w.isdecimal())
         in_sequence = len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
@@ -674,7 +675,16 @@ class _Projection:
         follows = known and not _varies(block, codes, null_is_level=True)
         if all(map(_CLOCK.fullmatch, words)):
             return once or follows
+        if known and not returning and number > _MOST_LEVELS:
+            others = [self.codes[c][rows] for c in self.codes if c != name and self._returning(c)]
+            follows = not _varies(_joined(len(rows), block, *others), codes, null_is_level=True)
         return (once and known and (follows or number >= (1 - _NEARLY) * len(rows))) or (in_sequence and not returning)
+
+    def _returning(self, name: str) -> int:
+        """How often a level comes back in another round."""
+        rows = np.flatnonzero(self.codes[name] >= 0)
+        codes = self.codes[name][rows]
+        return len(np.unique(_joined(len(rows), codes, self.block[rows]))) - len(np.unique(codes))
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.every:

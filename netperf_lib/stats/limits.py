@@ -74,6 +74,8 @@ class Evidence:
     unsent_none_share: float = 0.0
     sent_again_share: float | None = None
     sent_again_count: float | None = None
+    lost_share: float | None = None
+    """Share of datagrams lost; None: the transfer was no test of datagrams, or the log counts none."""
     delivery_bps: float | None = None
     bbr_bps: float | None = None
     window_bytes: float | None = None
@@ -354,6 +356,8 @@ def _from_log(e: Evidence) -> Limit:
         if process and process[0] >= FULL_CORE:
             text = f"{_percent(process[0])} of a core, says the log"
             return Limit(causes=(cause,), share=min(1.0, process[0]), reason=text)
+    if e.lost_share is not None:
+        return Limit(reason=f"{_percent(e.lost_share)} of its datagrams were lost; no window holds datagrams back")
     if not e.rtt_min_us:
         return Limit(reason="the log alone does not tell: the round-trip time of the idle path is not known")
     rtt = e.rtt_us or e.rtt_min_us

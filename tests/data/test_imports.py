@@ -51,6 +51,13 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
     assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
 
 
+def test_the_number_of_a_run_in_a_path_is_a_round_or_nothing(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"\{run\} in the pattern .*: write \{round\} if .* and \* if"):
+        understand(folder, pattern="{placement}/{tool}-P{streams}-r{run}.txt")
+    with pytest.raises(UsageError, match=r"does not match the pattern '.*'; import only the logs that match"):
+        understand(folder, pattern="{placement}/{tool}-P{streams}-r{round}.json")
+
+
 def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
     labels = pd.DataFrame(
         {"file": ["ppg/*", "cross-zone/iperf2-P16-r1.txt", "cross-zone/iperf2-P16-r2.txt"]}
@@ -207,6 +214,23 @@ LABELS = pd.DataFrame(
     {"file": ["*-ppg.txt", "*-same-zone.txt", "*-cross-zone.txt", "*-cross-region*.txt"]}
     | {"placement": ["ppg", "same-zone", "cross-zone", "cross-region"]}
 )
+
+
+def test_a_row_for_a_run_that_no_log_has_is_refused_and_a_number_may_be_a_float(tmp_path: Path) -> None:
+    log = tmp_path / "twice.txt"
+    log.write_bytes(QPERF.read_bytes() * 2)
+    rows = {"file": ["twice.txt"] * 2, "run": [1, 2], "rack": ["a", "b"]}
+    assert [r.get("rack") for r in understand(log, labels=pd.DataFrame(rows).astype({"run": float}))] == ["a", "b"]
+    with pytest.raises(UsageError, match=r"^labels:3 \('twice.txt'\): no such log has a run 3; .* round"):
+        understand(log, labels=pd.DataFrame(rows | {"run": [1, 3]}))
+
+
+def test_logs_of_both_ends_of_a_test_are_named(tmp_path: Path) -> None:
+    client, server = (LOGS / "iperf3" / f"bench-iperf-udp-{end}.txt" for end in ("client", "server"))
+    both = import_logs([client, server], into=tmp_path / "both")
+    assert f"counts as two runs: {client.name} and {server.name}; import one end." in str(both.notice)
+    for one in (client, server):
+        assert "twice" not in str(import_logs(one, into=tmp_path / one.stem).notice)
 
 
 def test_published_logs_become_an_experiment(tmp_path: Path) -> None:

@@ -298,6 +298,21 @@ def test_times_and_running_numbers_are_no_conditions() -> None:
     assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
 
 
+def test_a_number_that_each_condition_has_anew_in_each_round_is_no_condition() -> None:
+    rows = [
+        {"round": n, "cni": f"cni {i}", "path": path, "status": "ok", "throughput_bps": 1e9 * (n + i),
+         "pid": f"{9000 + 37 * (5 * n + i)}"}
+        for n in (1, 2, 3) for i in range(5) for path in ("pod", "service")
+    ]  # fmt: skip
+    obs = observe(pd.DataFrame(rows), "throughput_bps")
+    assert obs.by == ("cni", "path")
+    assert obs.notes == ("pid tells runs apart, and no conditions",)
+    kept = pd.DataFrame(rows).assign(pid=lambda t: t["cni"].str[-1])
+    assert "pid" in observe(kept.drop(columns="cni"), "throughput_bps").by, "a number that comes back is a level"
+    days = pd.DataFrame(rows).drop(columns=["cni"])
+    assert observe(days, "throughput_bps").by == ("path", "pid"), "what alone tells a round's runs apart is a level"
+
+
 def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
     rows = [
         {"round": n, "placement": place, "status": "ok", "latency_oneway_us": 40.0 + i, "Uhrzeit": f"19:0{n}",

@@ -164,3 +164,6 @@ def test_a_cap_explains_what_reaches_it_and_the_processor_comes_before_the_queue
     )
     assert held_back(slow).causes == ("receiver's CPU",)
     assert held_back(Evidence(bps=1e9)).cause == "not known"
+    lossy = held_back(Evidence(bps=1e9, lost_share=0.499, rtt_min_us=100, send_max_bytes=1e4))
+    assert lossy.cause == "not known"
+    assert lossy.reason.startswith("50 % of its datagrams were lost")
