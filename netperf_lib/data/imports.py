@@ -60,6 +60,8 @@ COLUMNS: dict[str, str] = {
 """Columns of a labels table with a meaning of their own, and the kind of their values; any other column is a user's
 factor."""
 FILE, RUN = "file", "run"
+_REPETITIONS = {"run", "rep", "repeat", "repetition", "iter", "iteration"}
+"""What people call a number of a repetition: a round, or nothing that runs have in common."""
 """Columns that identify the log of a row: its path or a pattern, and the number of the run in that log, from 1."""
 _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
@@ -136,7 +138,10 @@ def _label_rows(table: pd.DataFrame, source: str) -> LabelRows:
         if wrong := _wrong_text(name):
             problems.append(f"{source}: column {name[:60]!a}: {wrong}")
         near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
-        if is_reserved(name):
+        if name.lower() in _REPETITIONS:
+            what = "call it round if the runs of one number were measured together, and leave it out if they were not"
+            problems.append(f"{source}: column {name!r}: {what}")
+        elif is_reserved(name):
             problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
         elif near:
             problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
@@ -402,11 +407,12 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
         raise UsageError(
             f"the pattern {pattern!r} contains no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
         )
-    if RUN in names:
-        raise UsageError(
-            f"{{{RUN}}} in the pattern {pattern!r}: write {{round}} if the runs of one number were measured together, "
-            "and * if they were not"
-        )
+    for name in names:
+        if name.lower() in _REPETITIONS:
+            raise UsageError(
+                f"{{{name}}} in the pattern {pattern!r}: write {{round}} if the runs of one number were measured "
+                "together, and * if they were not"
+            )
     own = [name for name in names if is_reserved(name) and name not in COLUMNS]
     _refuse([f"{name!r} in the pattern is a name that the library uses itself; rename the label" for name in own])
     expression = ""

@@ -51,9 +51,13 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
     assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
 
 
-def test_the_number_of_a_run_in_a_path_is_a_round_or_nothing(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"\{run\} in the pattern .*: write \{round\} if .* and \* if"):
-        understand(folder, pattern="{placement}/{tool}-P{streams}-r{run}.txt")
+def test_the_number_of_a_repetition_is_a_round_or_nothing(folder: Path) -> None:
+    for name in ("run", "rep", "Iteration"):
+        with pytest.raises(UsageError, match=rf"\{{{name}\}} in the pattern .*: write \{{round\}} if .* and \* if"):
+            understand(folder, pattern=f"{{placement}}/{{tool}}-P{{streams}}-r{{{name}}}.txt")
+    labels = pd.DataFrame({"file": ["*r1.txt", "*r2.txt"], "iteration": [1, 2]})
+    with pytest.raises(UsageError, match=r"column 'iteration': call it round if .*, and leave it out if"):
+        understand(folder, labels=labels)
     with pytest.raises(UsageError, match=r"does not match the pattern '.*'; import only the logs that match"):
         understand(folder, pattern="{placement}/{tool}-P{streams}-r{round}.json")
 
