@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError
-from .files import is_url
 
 PathLike = str | os.PathLike[str]
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent
@@ -77,6 +76,8 @@ def report_folder(place: str, name: str) -> Path:
 
     Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
     """
+    from .files import is_url  # only here: a plan is shown without pyarrow
+
     data = Path(place)
     if not is_url(place) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
         (data / "reports").mkdir(exist_ok=True)

@@ -56,6 +56,8 @@ HOURS = "about the hours measured: another hour may differ"
 QUOTIENT = (
     "the ratio is the typical one of common rounds, and not the quotient of the two medians, which are of all runs"
 )
+HARDLY = 0.005
+"""A log ratio that three written digits do not show."""
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
 
@@ -416,7 +418,7 @@ def _comparison(
         warnings.append(UNPAIRED)
     medians = s.subject.get("medians", data.medians)
     quotient = math.log(medians[0] / medians[1]) if s.b is not None and min(medians) > 0 else math.nan
-    if quotient < low or quotient > high:
+    if quotient < low - HARDLY or quotient > high + HARDLY:
         warnings.append(QUOTIENT)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""

@@ -237,7 +237,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment:
     held = {one.levels["placement"]: one for one in limits(store.location)}
     assert all(one.sampled and one.streams == 2 for one in held.values())
     assert "waiting on the path, not at the sender" in held["narrow"].delay
-    assert held["shaped"].delay.endswith("the queue at the sender")
+    assert "waiting on the path" not in held["shaped"].delay
     idle, loaded, sender = held["shaped"].rtt_us or (0, 0, 0)
     assert 0.6 * (loaded - idle) < sender <= loaded - idle
 

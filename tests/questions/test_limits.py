@@ -45,7 +45,7 @@ def table(*rows: dict[str, object]) -> pd.DataFrame:
 
 
 def test_small_buffers_over_distance_are_named_from_logs_and_settings(runs: pd.DataFrame) -> None:
-    unsampled = runs.drop(columns=[c for c in runs if c.startswith("limit_")])
+    unsampled = runs.drop(columns=[c for c in runs if c.startswith("limit_") and "_max_" not in c])
     held = {h.levels["tcp_buffer_bytes"]: h for h in limits(unsampled, where={"tcp_buffer_bytes": list(BUFFERS)})}
     assert {size: h.limit.cause for size, h in held.items()} == BUFFERS
     assert not any(h.sampled for h in held.values())
@@ -130,7 +130,7 @@ def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
     held = {one.condition: one for one in limits(LAB)}
     load, four = (held[f"cross-region, {name}"] for name in ("1 stream, load iperf3 tcp ×4", "4 streams"))
     assert load.streams == 4
-    assert load.roofs["receive window"] == pytest.approx(four.roofs["receive window"])
+    assert load.roofs["receive window"] == pytest.approx(four.roofs["receive window"], rel=0.01)
     assert load.bps < load.roofs["receive window"]
     alt = npl.plots.roofline(LAB).drawn.alt  # type: ignore[attr-defined]
     shown = dict(part.rstrip(".").split(": ") for part in alt.split("; "))
@@ -155,7 +155,7 @@ def test_the_command_prints_objects_and_lines() -> None:
     one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
     assert one["condition"]["placement"] == "cross-region"
     assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
-    assert one["cause"] == "send buffer"
+    assert one["cause"] == "window"
     shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
     assert "held back by: receive window, 1 MiB over 20 ms" in shown
     assert shown.endswith("sampled on both hosts while they ran.\n")
