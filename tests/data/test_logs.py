@@ -169,7 +169,7 @@ def test_a_metric_follows_from_others_in_text_in_a_whole_document_and_from_both_
     both = [("received_ratio", lambda run: run["throughput_bps"] / run["throughput_sent_bps"])]
     monkeypatch.setattr("netperf_lib.metrics._COMPUTED", both)
     for log in (ONE.read_bytes(), b"noise\n" + ONE.read_bytes()):
-        (run,) = tools.parse(log)
+        (run,) = tools.reading.parse(log)
         assert run.metrics["received_ratio"] == run.metrics["throughput_bps"] / run.metrics["throughput_sent_bps"]
     assert not any("received_ratio" in run.metrics for run in npl.parse(LOGS / "qperf" / "aks-vvs-gb.txt"))
     if shutil.which("iperf"):
