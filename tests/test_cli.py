@@ -298,7 +298,7 @@ def test_the_shell_completes_files() -> None:
 
 def test_show_says_what_is_in_an_experiment() -> None:
     text = npl("show", RECORDED).stdout
-    assert "264 of 264 planned trials have a run" in text
+    assert "264 of 264 planned trials are complete" in text
     assert "cross-region" in text
     assert "throughput_bps: Throughput at the receiver, 156 runs" in text
     assert "10: Do 16 MiB TCP buffers raise" in text

@@ -380,11 +380,7 @@ def _reason(error: BaseException, host: Host, waited_s: float) -> str:
                 "authorized_keys, or name the right user and identity (one with a passphrase: ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
-            pinned = host.known_hosts or "known_hosts"
-            return (
-                f"its host key is not the one pinned in {pinned} (or none is pinned): if you expect a new machine at "
-                f"this address, check the key and replace it there (ssh-keygen -R, then ssh once)"
-            )
+            return _about_its_key(host)
         case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
             return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
         case TimeoutError():
@@ -397,3 +393,21 @@ def _reason(error: BaseException, host: Host, waited_s: float) -> str:
         case _:
             text = str(error) or type(error).__name__
             return f"no connection ({text}); check the address, the route and the ssh configuration"
+
+
+def _about_its_key(host: Host) -> str:
+    """What to do about a host key that was refused: it is unknown, or another one than before."""
+    pinned = Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
+    try:
+        known = any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2])
+    except (OSError, ValueError):
+        known = False
+    if known:
+        return (
+            f"its host key is not the one pinned in {pinned}: if you expect a new machine at this address, check the "
+            "key and replace it there (ssh-keygen -R, then ssh once)"
+        )
+    return (
+        f"its host key is not known: {pinned} has none of {host.address}; ssh there once and compare the key, or, for "
+        "hosts of your own, declare hosts.options.host_keys: first-contact"
+    )

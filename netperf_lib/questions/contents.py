@@ -205,7 +205,7 @@ def _summary(exp: Results) -> dict[str, Any]:
     values = {f: sort_levels(f, runs[f].unique()) for f in dimensions(runs.columns) if f not in LENGTHS}
     for f in ("client", "server", "direction"):  # what a log does not say is no level
         values[f] = [v for v in values.get(f, []) if v is not None]
-    complete = f"{done} of {planned} planned trials have a run" if planned else "imported: nothing was planned"
+    complete = f"{done} of {planned} planned trials are complete" if planned else "imported: nothing was planned"
     return {
         "experiment": exp.name,
         "title": exp.declaration.title,

@@ -55,7 +55,8 @@ def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path:
     try:
         (a, _) = inventory.up(declared(server), number=1, state=tmp_path / "state").hosts
         (proof,) = a.proofs
-        assert "none is pinned" in proof.evidence
+        assert "its host key is not known: " in proof.evidence
+        assert "declare hosts.options.host_keys: first-contact" in proof.evidence
         assert not (tmp_path / "state").exists()
     finally:
         server.stop()
