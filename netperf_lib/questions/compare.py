@@ -25,10 +25,10 @@ from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import QUOTIENT, UNPAIRED
-from .families import by_rule, of_main_tools
+from .families import judged_by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, level_names, observe
+from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, as_tuple, level_names, observe
 from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of, wished
 from .tables import Table
 from .words import contrasts as declared_contrasts
@@ -135,10 +135,9 @@ def compare(
         contrasts = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
     if contrasts is None and not declared_contrasts(results):
         runs = Observed.of(runs_of(results, where)).runs
-        chosen = by_rule(of_main_tools(runs, metric), MARGIN if margin is None else margin)
+        family, chosen = judged_by_rule(of_main_tools(runs, metric), margin, alpha)
         if not chosen:
             raise UsageError("the experiment declares no contrast, and each metric has one condition")
-        family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
         return replace(with_causes(family, (p.conditions for p in chosen)), notice=attached(runs).notice)
     return _of_contrasts(results, metric, contrasts, where or {}, margin, alpha, looked)
 
@@ -323,13 +322,13 @@ def _by(
     obs = observe(results, metric, by, where=where, pool=pool)
     size = MARGIN if margin is None else margin
     chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
-    for name in (pool,) if isinstance(pool, str) else pool:
+    for name in as_tuple(pool):
         for a, b in (pair.conditions[1:] for pair in chosen if name not in POOLS):
             _check_pooled(obs, name, a, b)
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
-    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
+    family = judge_pairs(chosen, alpha)
     known: dict[tuple[str, str], Contrast] = {}
     several = isinstance(results, Observations | Sequence | Mapping)  # experiments that may declare different contrasts
     for c in [] if several else asked_about(obs, declared_contrasts(results), where):
@@ -389,7 +388,7 @@ def between(
     chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
-    family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], ALPHA if alpha is None else alpha)
+    family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
     notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
     notes += ["change: the typical ratio of a run after to a run before, which need not be that of the two medians"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]

@@ -17,7 +17,8 @@ from ..experiment.factors import factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
-from .judging import Pair
+from ..stats import Family
+from .judging import Pair, judge_pairs
 from .observe import PAIR, Observations, is_label, observe
 from .runs import HOSTS, headline_metrics
 
@@ -66,8 +67,16 @@ def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     return runs[~arrived]
 
 
+def judged_by_rule(
+    observed: Sequence[Observations], margin: float | None = None, alpha: float | None = None
+) -> tuple[Family, list[Pair]]:
+    """The family of an experiment without declared contrasts, judged, and its pairs of conditions."""
+    pairs = by_rule(observed, MARGIN if margin is None else margin)
+    return judge_pairs(pairs, alpha), pairs
+
+
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
-    """The family of an experiment without declared contrasts, from labels alone."""
+    """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
         for name in [f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")]:  # a rate asked for is no gain

@@ -182,11 +182,11 @@ def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tu
     return source, design, (f"{words}: to add rounds until contrasts are settled, use a sequential design",)
 
 
-def judge_pairs(pairs: Sequence[Pair], alpha: float = ALPHA) -> Family:
+def judge_pairs(pairs: Sequence[Pair], alpha: float | None = None) -> Family:
     """Judge pairs of conditions together, as one family; runs of two measurements share no round: unpaired."""
     counts = [blocks_of(obs).counts for obs in {p.obs for p in pairs} if obs]
     ok, failed = (sum(both[i] for both in counts) for i in (0, 1))
-    return replace(judge_samples(list(map(_sample, pairs)), alpha=alpha, ok=ok, failed=failed), declared=0)
+    return replace(judge_samples(list(map(_sample, pairs)), alpha=alpha or ALPHA, ok=ok, failed=failed), declared=0)
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:

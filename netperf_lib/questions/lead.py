@@ -24,15 +24,15 @@ from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
-from ..metrics import ALPHA, MARGIN, METRICS, format_span, format_value, in_words, plural
+from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural
 from ..stats import Comparison, Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
 from .compare import compare, within
 from .details import filling_words, saturation
-from .families import by_rule, of_main_tools, runs_with, usual
+from .families import judged_by_rule, of_main_tools, runs_with, usual
 from .history import ask_history
-from .judging import judge_pairs
+from .judging import Pair
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
 from .runs import read_data, runs_of, table_of
@@ -230,14 +230,14 @@ def lead_paragraph(
     runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
     observed = of_main_tools(runs, metric, declared)
-    pairs = [] if declared else by_rule(observed, margin or MARGIN)
-    used = declared or [pair.as_contrast() for pair in pairs]
-    if judged is not None:
+    pairs: list[Pair] = []
+    if not declared:
+        comparisons, pairs = judged_by_rule(observed, margin, alpha)
+    elif judged is not None:
         comparisons = Family(tuple(judged))
-    elif declared:
-        comparisons = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
     else:
-        comparisons = judge_pairs(pairs, alpha or ALPHA)
+        comparisons = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+    used = declared or [pair.as_contrast() for pair in pairs]
     sides = [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
     rows = [Judged(i, obs, used[i], comparisons[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
     p = Paragraph(observed, rows, declared)

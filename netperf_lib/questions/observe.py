@@ -353,14 +353,14 @@ def observe(
     """
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
-        strange = [metric] if metric not in (None, inside.metric) else [f for f in _names(by) if f not in inside.by]
+        strange = [metric] if metric not in (None, inside.metric) else [f for f in as_tuple(by) if f not in inside.by]
         if strange or where or pool:
             what = strange[0] if strange else "other runs"
             raise UsageError(f"these are observations of {inside.metric} already: for {what} give the experiment")
         return inside
     if metric is None:
         raise UsageError("name a metric, for example 'throughput_bps'")
-    return _Projection(data, metric, _names(by), where or {}, _names(pool)).result()
+    return _Projection(data, metric, as_tuple(by), where or {}, as_tuple(pool)).result()
 
 
 def levels(
@@ -500,7 +500,8 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
     return rows
 
 
-def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Names as they may be given: one, several, or none; each once."""
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
 
 
