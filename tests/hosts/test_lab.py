@@ -10,8 +10,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
+import venv
 from pathlib import Path
 
 import pytest
@@ -338,12 +340,29 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
         hosts = {p: n for p, n in family(mark).items() if n != outside}
         assert hosts
         for host in hosts:  # what answers nothing any more is what the supervisor waits for
-            os.kill(host, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # a step of setting it up
+                os.kill(host, signal.SIGSTOP)
         namespaces = set(hosts.values())
     finally:
         process.kill()
         process.wait()
     assert gone(mark, namespaces, tmp_path) is True
+
+
+@pytest.mark.parametrize("scratch", ["/tmp", "/var/tmp"])
+def test_python_below_a_folder_that_hosts_have_of_their_own_is_there(tmp_path, scratch):
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        environment = Path(folder, "a checkout", ".venv")
+        venv.create(environment, symlinks=True)
+        code = "import pathlib, sys; from netperf_lib.hosts import lab; place = pathlib.Path(sys.argv[1])\n"
+        code += "lab.start(lab.Options(), place); lab.stop(place)"
+        done = subprocess.run(
+            [environment / "bin" / "python", "-c", code, str(tmp_path)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
 
 
 def tree(folder):

@@ -226,7 +226,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment:
     # a shaper on the sender's own interface, and a narrow link behind it
     shape = "PATH=$PATH:/sbin:/usr/sbin tc qdisc {} dev eth0 root{}"
     if "not permitted" in on_host(
-        deployment, "other", shape.format("add", " tbf rate 50mbit burst 32k limit 400k 2>&1")
+        deployment, "other", shape.format("add", " tbf rate 20mbit burst 32k limit 400k 2>&1")
     ):
         pytest.skip("no traffic control in the lab's hosts")
     try:

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -136,6 +137,10 @@ class HostProcess:
             own.mkdir()
             own.chmod(0o1777)
             views[path] = os.open(own, os.O_PATH)
+            for prefix in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix))):  # Python, and tools beside it
+                if prefix.is_relative_to(path):
+                    (own / prefix.relative_to(path)).mkdir(parents=True, exist_ok=True)
+                    views[str(prefix)] = os.open(prefix, os.O_PATH)
         for path, fd in views.items():
             yield f"{path} {SHARED}", partial(namespace.bind, fd, path)
 
