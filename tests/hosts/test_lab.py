@@ -27,6 +27,8 @@ pytestmark = pytest.mark.usefixtures("lab_runs")
 
 BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
 TUNED = [{"name": "tuned", "sysctls": BUFFERS}, {"name": "tuned-far", "region": "region-2", "sysctls": BUFFERS}]
+FILES = "find /tmp -maxdepth 1 -type f -printf '%f\\n'"
+"""Lists the files on a host; the folder of a Python below /tmp stands there, too."""
 SMALL = {"hosts": [{"name": "client"}, {"name": "ppg"}]}
 
 
@@ -69,14 +71,14 @@ def test_hosts_are_separate_machines(deployment):
     names = [h.name for h in deployment.hosts]
     assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "tuned", "tuned-far"]
     assert all(h.owned for h in deployment.hosts)
-    assert run(deployment, "region", "hostname; touch /tmp/mine; ls /tmp").split() == ["region", "mine"]
+    assert run(deployment, "region", "hostname; touch /tmp/mine; " + FILES).split() == ["region", "mine"]
     assert run(deployment, "region", "cd; pwd; touch notes; ls -A").split() == ["/run/home", "notes"]
     assert run(deployment, "ppg", "ls -A ~") == "", (
         "nothing of the real home, whose shell would read it at every command"
     )
     (own,) = (p for p in deployment.proofs if "of its own" in p.claim)
     assert own.holds
-    assert run(deployment, "client", "ls /tmp; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
+    assert run(deployment, "client", FILES + "; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
     assert "67108864" in run(deployment, "tuned", "cat /proc/sys/net/ipv4/tcp_wmem")
     assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
     # only its own processes: the first one, sshd's, and those of the command
@@ -215,7 +217,7 @@ def test_two_labs_do_not_meet(tmp_path):
         try:
             assert one.host("ppg").data_address == two.host("ppg").data_address
             run(one, "ppg", "touch /tmp/one")
-            assert run(two, "ppg", "ls /tmp") == ""
+            assert run(two, "ppg", FILES) == ""
             known = one.host("ppg").known_hosts
             stranger = ["ssh", "-F", one.hosts[0].ssh_config, "-p", str(two.host("ppg").port), "ppg", "true"]
             refused = subprocess.run(stranger, capture_output=True, text=True, check=False)
@@ -223,7 +225,7 @@ def test_two_labs_do_not_meet(tmp_path):
             assert known != two.host("ppg").known_hosts
         finally:
             lab.down(experiment(**SMALL), state=tmp_path / "two")
-        assert run(one, "ppg", "ls /tmp") == "one\n"
+        assert run(one, "ppg", FILES) == "one\n"
     finally:
         lab.down(experiment(**SMALL), state=tmp_path / "one")
 
@@ -470,7 +472,7 @@ def test_a_lab_of_another_process_is_used_by_its_folder_and_stopped(caller, tmp_
     assert lab.shell("ppg", tmp_path, ("exit 3",)) == 3
     assert lab.shell("ppg", tmp_path, ("sh", "-c", "exit 7")) == 7
     assert lab.shell("ppg", tmp_path, ("touch", "/tmp/a b")) == 0
-    assert run(made, "ppg", "ls /tmp") == "a b\n"
+    assert run(made, "ppg", FILES) == "a b\n"
     with pytest.raises(UsageError, match="no host 'moon'"):
         lab.shell("moon", tmp_path)
     with pytest.raises(LabError, match="already"):
