@@ -35,7 +35,8 @@ folder = Path("/tmp/state")
 made = lab.start(lab.Options(), folder, 1)
 def run(host, command):
     return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=180)
-print(os.geteuid(), run("region", "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem").stdout.split())
+facts = "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem; echo $LD_LIBRARY_PATH"
+print(os.geteuid(), run("region", facts).stdout.split())
 print([p for h in made.hosts for p in h.proofs if not p.claim.startswith('one way')])
 setting = "/proc/sys/net/ipv4/tcp_wmem"
 print(run("ppg", f"echo 4096 16384 1000000 >{setting}; cat {setting}").stdout.split()[-1:])
@@ -109,7 +110,7 @@ def test_an_ordinary_user_can_run_it():
         pytest.skip(said)
     assert said == "it can run\n"
     who, proofs, buffer, udp, left = said_where(f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY).splitlines()
-    assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440']"
+    assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440', '/mnt/python/lib']"
     # a container may refuse a view of the own processes alone
     own_view = subprocess.run([*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"], capture_output=True)
     assert proofs == "[]" or (own_view.returncode and "/proc shows" in proofs), "no other step was refused"

@@ -227,8 +227,8 @@ class Supervisor:
             )
         name, _, quartiles = done.stdout.partition("\n")
         if done.returncode or name != first:
-            output = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
-            raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(output[-3:])} (log: {server})")
+            lines = [*(server.read_text().splitlines() if server.exists() else []), *done.stderr.splitlines()]
+            raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(lines[-3:])} (log: {server})")
         log.info("one way from %s to %s, quartiles in µs: %s", first, ", ".join(others), quartiles.strip())
         return dict(zip(others, json.loads(quartiles), strict=True))
 
@@ -272,12 +272,14 @@ def clean(folder: Path) -> None:
 
 
 def _sshd_config() -> str:
-    path = requirements.search_path()
+    # the hosts find the same tools as this process, and the libraries that its Python may need
+    same = {"PATH": requirements.search_path(), "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH")}
+    environment = " ".join(f'"{name}={value}"' for name, value in same.items() if value)
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"
         f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
-        # the hosts find the same tools as this process, and an ordinary user may change the settings of their networks
-        f'SetEnv "PATH={path}" HOME={HOME} NETPERF_OWN_NETWORK=1\n'
+        # NETPERF_OWN_NETWORK: an ordinary user may change the settings of their networks
+        f"SetEnv {environment} HOME={HOME} NETPERF_OWN_NETWORK=1\n"
         "AuthenticationMethods publickey\n"
         "PermitRootLogin prohibit-password\n"
         "PermitUserRC no\n"
