@@ -239,7 +239,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment:
     assert "waiting on the path, not at the sender" in held["narrow"].delay
     assert "waiting on the path" not in held["shaped"].delay
     idle, loaded, sender = held["shaped"].rtt_us or (0, 0, 0)
-    assert 0.6 * (loaded - idle) < sender <= loaded - idle
+    assert 0.6 * (loaded - idle) < sender <= (loaded - idle) * (1 + 1e-9)  # of sums of floats
 
 
 def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
