@@ -1,7 +1,7 @@
 """What holds a transfer back: the evidence of one run in, the cause and what raising it would bring out.
 
-The rules were fitted to runs in which every cause had been planted, and judged by others (see "What a run is held back
-by" in the documentation). They are asked in order, for a later one would misread what an earlier one explains: a slow
+The rules were fitted to runs in which every cause had been planted, and judged by others (see "What holds a transfer
+back" in the documentation). They are tried in order, for a later one would misread what an earlier one explains: a slow
 receiver closes its window, and a window fills the queue of a link. Where none holds the answer is *not known*.
 """
 

@@ -618,21 +618,25 @@ MUTATIONS = {
 
 INTRODUCTION = """# How it compares with what people use
 
-The tables are made by `make validate`: this library, the Mann-Whitney test as benchstat uses it, Welch's *t* on the
-means, and a tolerance of 10 % on the means (as k8s-netperf compares two results) judge the same simulated experiments,
-whose truth is known. The margin is 10 %, and a report may be false with a chance of 5 %.
+False reports stay near the promised 5 % in every row for this library. Each of the other methods is false in more than
+half of the reports in some rows.
 
-- **False**: reports, in percent, with at least one verdict that is untrue of the hours measured: a difference where
+`make validate` writes these tables. This library, the Mann-Whitney test as benchstat uses it, Welch's *t* on the
+means, and a tolerance of 10 % on the means (as k8s-netperf compares two results) judge the same simulated experiments,
+whose truth is known. The margin is 10 %, and a report may be false with a chance of 5 %. CV is the coefficient of
+variation of the runs.
+
+- **False**: the percentage of reports with at least one verdict that is false for the hours measured: a difference where
   there is none or the opposite, or equality where the difference reaches the margin.
-- **Right**: contrasts, in percent, that were told rightly, of those whose truth is plain: beyond the margin, or inside
-  half of it (only this library and the tolerance can say that two conditions are equal). A dash: the truth is at the
-  margin, or the method cannot be asked.
+- **Right**: the percentage of right verdicts on contrasts whose truth is clear: beyond the margin, or inside half of it
+  (only this library and the tolerance can call two conditions equal). A dash: the truth is at the margin, or the method
+  does not apply.
 """
 
 HOWTO = """## With a method of your own
 
 A method is a function from a table of runs and contrasts to one verdict for each contrast: `"better"`, `"worse"`,
-`"equivalent"`, or anything else where it cannot say. The table has a row for each run (`deployment`, `round`, `order`,
+`"equivalent"`, or anything else if it is undecided. The table has a row for each run (`deployment`, `round`, `order`,
 `attempt`, `status`, `placement`, `latency_oneway_us`; failed runs have no value), and a contrast is what the YAML
 declares: `{"metric": …, "a": {"placement": "p1"}, "b": {"placement": "p0"}, "margin": 0.1}`. In a checkout:
 
@@ -652,7 +656,7 @@ for figure in simulate(scenario, METHODS | {"medians": medians}, np.random.SeedS
     print(figure.method, figure.false, figure.right)
 ```
 
-`netperf_lib.questions.judge(runs, contrasts).verdicts` is this library as such a function.
+For this library, the function is `netperf_lib.questions.judge(runs, contrasts).verdicts`.
 """
 
 
