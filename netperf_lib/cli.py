@@ -52,7 +52,7 @@ PATH, PATH_OR_URL = click.Path(path_type=Path), click.Path()
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
 folder = click.argument("folder", type=PATH_OR_URL)
 experiment = click.argument("experiment", type=PATH_OR_URL)
-root = click.option("--root", default="results", show_default=True, help="The data root: a folder.")
+root = click.option("--root", default="results", show_default=True, help="The data root, a folder of experiments.")
 workers = click.option(
     "--workers",
     callback=_workers,
@@ -71,11 +71,11 @@ MEASURING = (
     rounds,
     duration,
     seed,
-    click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name."),
+    click.option("--anew", is_flag=True, help="First rename a complete or different measurement of this name."),
     click.option("--install", is_flag=True, help="Install missing tools on the hosts."),
     click.option("--until-decided", is_flag=True,
-                 help="Stop when every contrast is settled or cannot be in the declared rounds."),
-    click.option("--anyway", is_flag=True, help="Measure even if the proofs contradict a declared factor."),
+                 help="Stop when every contrast is decided, or cannot be decided in the declared rounds."),
+    click.option("--anyway", is_flag=True, help="Measure even if a declared factor is proven false."),
 )  # fmt: skip
 """What the commands that measure take, named after the parameters of the function called."""
 
@@ -103,9 +103,9 @@ def _say(text: str) -> None:
 @click.group("npl", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netperf_lib", prog_name="npl")
 def npl() -> None:
-    """What does the network between two VMs really give me?
+    """Measure the network between two VMs, and judge what makes a difference.
 
-    Start with `npl show data/recorded/lab-full`, or `npl parse` on a log of your own.
+    Start with `npl show data/recorded/lab-full`, or with `npl parse` on a log of your own.
     """
 
 
@@ -134,8 +134,8 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
 def doctor(azure: str | None, as_json: bool) -> None:
     """Report what is missing on this machine and how to install it.
 
-    With --azure: everything that can be known of the subscription without creating anything: login, second factor,
-    rights, providers, zones, sizes, quota, image, price, policy.
+    With --azure: check login, second factor, rights, providers, zones, sizes, quota, image, price and policies of the
+    subscription. Nothing is created.
     """
     from .data.shipped import shipped
     from .hosts.prerequisites import doctor as look
@@ -180,12 +180,12 @@ def _examine(file: str, as_json: bool) -> None:
 @seed
 @click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; implies --outlook.")
 @click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes a few seconds.")
-@click.option("--cheapest", is_flag=True, help="Say what to cut first, and what that saves.")
+@click.option("--cheapest", is_flag=True, help="Name what to cut first, and what that saves.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.
 
-    Prints the conditions, the time, the traffic and the price; with --outlook also which contrasts it can decide.
+    Prints the conditions, the time, the traffic and the price; with --outlook, also which contrasts it can decide.
     """
     from .pipeline import plan as do
 
@@ -256,7 +256,7 @@ def collect(**options: Any) -> None:
 def ingest(folder: str, **options: Any) -> None:
     """Read the raw logs of an experiment into tables.
 
-    FOLDER is an experiment, or a data root: all its experiments are then read.
+    FOLDER is an experiment, or a data root with several.
     """
     from .data.ingest import ingest as do
 
@@ -270,7 +270,7 @@ def ingest(folder: str, **options: Any) -> None:
 @click.argument("run_id")
 @click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
 def exclude(experiment: str, run_id: str, because: str) -> None:
-    """Leave one run out of every comparison; its raw logs stay."""
+    """Exclude one run from every comparison; its raw logs are kept."""
     from .data.layout import Store
 
     Store.at(experiment).exclude(run_id, because)
@@ -283,8 +283,8 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 def push(folder: str, url: str, dated: bool) -> None:
     """Copy an experiment to an object store.
 
-    FOLDER is an experiment or a data root; URL the data root to copy to, such as abfs://container/folder. Only what is
-    missing there is copied; an interrupted copy is continued by the same command.
+    FOLDER is an experiment, or a data root with several. URL is the data root to copy to, such as
+    abfs://container/folder. Only what is missing there is copied; the same command continues an interrupted copy.
     """
     from .data.transfer import push as do
 
@@ -297,9 +297,10 @@ def push(folder: str, url: str, dated: bool) -> None:
 @click.argument("url", type=PATH_OR_URL)
 @click.argument("root", default="results")
 def pull(url: str, root: str) -> None:
-    """Copy an experiment from an object store into the data root ROOT.
+    """Copy an experiment from an object store to this machine.
 
-    URL is an experiment, or a data root: all its experiments are then copied. Only what is missing here is copied.
+    URL is an experiment, or a data root with several; ROOT is the data root to copy to. Only what is missing here is
+    copied.
     """
     from .data.transfer import pull as do
 
@@ -310,14 +311,14 @@ def pull(url: str, root: str) -> None:
 
 @npl.command()
 @folder
-@click.option("--root", metavar="DIGEST", help="The root digest that a report printed: is it of this folder?")
+@click.option("--root", metavar="DIGEST", help="Check that this root digest, from a report, is that of the folder.")
 @workers
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
     """Check that raw runs are unchanged and the tables agree.
 
-    Changes nothing. The exit code is 1 if a problem was found. The root digest, which is printed too, stands for
-    everything that was declared and measured: who knows it can prove later that nothing was changed.
+    Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which identifies everything
+    that was declared and measured: with it, anyone can check later that nothing was changed.
     """
     from .data.layout import stores
     from .data.verify import verify as do
@@ -355,22 +356,21 @@ def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str,
     "--fail-on",
     multiple=True,
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
-    help="Exit with 3 if a verdict is this; can be repeated.",
+    help="Exit with code 3 if a comparison has this verdict; can be repeated.",
 )
 @click.option("--junit", type=FILE, help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the comment of a pull request.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment on a pull request.")
 @as_json
 def compare(
     folder: str, after: str | None, by: str | None, fail_on: tuple[str, ...], junit: Path | None, **options: Any
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
 
-    With one folder: the contrasts that it declares, or, if it declares none, every level of each factor against the
-    ordinary one. With AFTER: FOLDER against AFTER, condition by condition. FOLDER and AFTER are experiments or raw
-    logs.
+    With one folder: the declared contrasts or, if there are none, every level of each factor against the usual level.
+    With AFTER: the conditions of AFTER against those of FOLDER. FOLDER and AFTER are experiments or raw logs.
 
-    --by with one folder prints levels and ratios of a factor, as in the notebooks.
+    With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
     from .questions import gate
     from .questions.compare import compare as compare_conditions
@@ -425,9 +425,9 @@ def _print_verdicts(family: Family, lead: Sequence[str], answer: Any, *, two: bo
 @experiment
 @as_json
 def limits(experiment: str, as_json: bool) -> None:
-    """Print what holds each condition's throughput back.
+    """Print what limits the throughput of each condition.
 
-    For each the cause (link, window, loss, cpu, rate, or not known), its evidence, and what raising it would bring.
+    Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising the limit would bring.
     """
     from .questions import limits as questions
 
@@ -444,7 +444,7 @@ def limits(experiment: str, as_json: bool) -> None:
 def show(experiment: str, as_json: bool) -> None:
     """Show what is in an experiment, or in a data root.
 
-    Its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
+    Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
     """
     from .questions.contents import at_a_glance
 
@@ -465,14 +465,14 @@ def show(experiment: str, as_json: bool) -> None:
 @click.option(
     "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
 )
-@click.option("--into", type=FOLDER, help="Folder to write to (default: its reports; with --bundle: current).")
-@click.option("--bundle", is_flag=True, help="Write one file with everything, raw logs and report included.")
-@click.option("--anonymous", is_flag=True, help="In the bundle, replace names and public addresses by stand-ins.")
-@click.option("--hide", multiple=True, metavar="WORD", help="In the bundle, also replace this word; can be repeated.")
+@click.option("--into", type=FOLDER, help="Folder to write to (default: reports/ of the experiment; bundle: here).")
+@click.option("--bundle", is_flag=True, help="Write one file with everything, including raw logs and report.")
+@click.option("--anonymous", is_flag=True, help="Replace names and public addresses in the bundle.")
+@click.option("--hide", multiple=True, metavar="WORD", help="Also replace this word in the bundle; can be repeated.")
 def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: bool, hide: tuple[str, ...]) -> None:
     """Export runs, intervals, levels and verdicts to a folder.
 
-    --bundle writes one file instead, which `npl report`, `npl verify` and every other command read like the folder.
+    --bundle writes one file instead. `npl report`, `npl verify` and other commands take this file like a folder.
     """
     from .questions.export import export as do
 
@@ -495,8 +495,8 @@ def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: boo
     "--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True, help="Format of the report."
 )
 @click.option("--code", is_flag=True, help="Include the code.")
-@click.option("--card", is_flag=True, help="Write one answer as a PNG to paste (1200 × 630), and nothing else.")
-@click.option("--against", metavar="BEFORE", help="Make only the page that compares this measurement with FOLDER.")
+@click.option("--card", is_flag=True, help="Write only a PNG image (1200 × 630) of one answer.")
+@click.option("--against", metavar="BEFORE", help="Make only the page that compares FOLDER with this measurement.")
 def report(
     folder: str,
     notebooks: tuple[str, ...],
@@ -505,9 +505,10 @@ def report(
     card: bool,
     **options: Any,
 ) -> None:
-    """Execute the notebooks on an experiment and convert them to PDF.
+    """Make the report of an experiment, as PDF or HTML.
 
-    --to html writes pages for the web, and beside them the explorer, into which their points lead.
+    Executes the notebooks on the experiment and converts them. With --to html, the points in the figures link to the
+    explorer, which is written too.
     """
     from .reporting import parse_parameters
     from .reporting import report as do
@@ -536,10 +537,10 @@ def report(
 @click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
 def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
-    """Read logs of network benchmarks.
+    """Read logs of network benchmarks and print their figures.
 
-    Reads iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
-    FILES are logs (plain or gzipped), folders of logs, or - for standard input.
+    Reads logs of iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more. FILES are logs (plain or gzipped), folders
+    of logs, or - for standard input.
     """
     from .data.logs import parse_files
 
@@ -559,20 +560,20 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
 @npl.command("import")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
-@click.option("--labels", type=FILE, help="CSV or xlsx file: a row for each log or pattern of logs.")
+@click.option("--labels", type=FILE, help="CSV or xlsx file with a row for each log or pattern of logs.")
 @click.option("--pattern", help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
-@click.option("--contrasts", type=FILE, help="YAML file: the declared contrasts.")
+@click.option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
 @click.option("--title", default="", help="Title of the experiment.")
 @click.option("--pdf", type=FILE, help="Also make the report and write it here.")
-@click.option("--dry-run", is_flag=True, help="Print what was understood and what is missing; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what was recognised and what is missing; write nothing.")
 @click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
 def import_(
     files: tuple[Path, ...], into: Path | None, contrasts: Path | None, title: str, pdf: Path | None, **options: Any
 ) -> None:
     """Import existing logs as an experiment.
 
-    They are then read, compared and reported like measured data. FILES are logs, folders of logs or patterns. Labels
-    add what a log does not contain: placement, hosts, round.
+    They can then be compared and reported like measured data. FILES are logs, folders of logs or patterns. Labels add
+    what a log does not contain: placement, hosts, round.
     """
     from .data import imports
 
@@ -639,7 +640,7 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
 @npl.command()
 @click.argument("experiment", type=PATH, required=False)
 @root
-@click.option("--all", "every", is_flag=True, help="Everything with this project's tag in the selected subscription.")
+@click.option("--all", "every", is_flag=True, help="Remove all that has this project's tag in the subscription.")
 @click.option("--expired", is_flag=True, help="With --all: only what has expired.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
@@ -661,13 +662,13 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 @npl.command()
 @click.argument("experiment", required=False, type=PATH)
-@click.option("-o", "--output", type=PATH, help="The file (default: in the experiment's reports).")
+@click.option("-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment).")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser.")
 def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
-    """Write one HTML file to look around in an experiment, and open it.
+    """Write one HTML file that shows every run, and open it.
 
-    The file needs no server, no network and no Python: it can be mailed. The default EXPERIMENT is that of the lab, or
-    else the recorded one.
+    The file needs no server, network or Python, and can be sent by mail. The default EXPERIMENT is the one measured in
+    the lab or, if there is none, the recorded one.
     """
     from .reporting.explorer import explore as make
     from .reporting.workshop import usual_experiment
@@ -729,7 +730,7 @@ def lab_up(experiment: Path | None, folder: Path | None) -> None:
 @lab_folder
 @as_json
 def lab_status(folder: Path | None, as_json: bool) -> None:
-    """Show the running lab, its hosts and its checks of itself."""
+    """Show the running lab, its hosts and its self-checks."""
     from .hosts import lab as source
 
     running = source.status(folder)

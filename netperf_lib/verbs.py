@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 GROUPS = {
-    "You have logs": ("parse", "import"),
-    "You measure": ("init", "plan", "up", "collect", "run", "down", "ingest", "lab"),
-    "You look at an experiment": ("show", "report", "explore", "compare", "limits", "export"),
-    "You keep and pass on data": ("verify", "exclude", "push", "pull"),
-    "You teach": ("workshop",),
-    "Your machine": ("doctor", "schema"),
+    "Existing logs": ("parse", "import"),
+    "Measuring": ("init", "plan", "up", "collect", "run", "down", "ingest", "lab"),
+    "Results": ("show", "report", "explore", "compare", "limits", "export"),
+    "Storing and sharing": ("verify", "exclude", "push", "pull"),
+    "Teaching": ("workshop",),
+    "Setup": ("doctor", "schema"),
 }
 EXAMPLES = {
-    "collect": "npl collect data/experiments/lab.yaml --rounds 12",
+    "collect": "npl collect data/experiments/lab.yaml --rounds 24",
     "compare": "npl compare results/lab\nnpl compare results/may results/june --fail-on worse",
     "doctor": "npl doctor",
     "down": "npl down data/experiments/azure-placement.yaml",
