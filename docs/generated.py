@@ -108,8 +108,8 @@ def factors() -> str:
         for f in FACTORS.values()
     ]
     return (
-        "# Factors\n\nEvery factor, option and label of a run is a dimension of the table of runs. For these "
-        "factors more is known; a label of your own needs no entry.\n\n"
+        "# Factors\n\nEvery factor, option and label of a run is a column of the table of runs. These factors also have "
+        "a kind, a role or an order; a label of your own needs no entry.\n\n"
         + _table(("name", "called", "kind", "role", "order of levels"), rows)
     )
 
@@ -148,9 +148,9 @@ def api() -> str:
 GALLERY = """# Gallery
 
 Every figure that `npl.plots` draws, with the code that makes it. Each function takes an experiment, its runs or what
-`npl.observe` returns, and gives a figure; with `ax=` it draws on your own axes. The data are the recorded experiment:
-its hosts are emulated and say nothing about a real cloud. Executed notebooks on the same data are on
-<a href="../report.html">one page</a>, and every run is in <a href="../explorer.html">the explorer</a>.
+`npl.observe` returns, and returns a figure; with `ax=` it draws on your own axes. The data come from the recorded
+experiment, whose hosts are emulated. <a href="../report.html">The report</a> and
+<a href="../explorer.html">the explorer</a> show the same data.
 
 ::::{{grid}} 2 2 3 3
 :gutter: 3
