@@ -1,8 +1,8 @@
-"""What does the network between two VMs really give me?
+"""Measure the network between two VMs, and judge what makes a difference.
 
 ``import netperf_lib as npl; exp = npl.read("results/lab")``
 
-About twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`,
+Most work needs only the names listed here. Others are in `npl.stats` (arrays), `npl.plots`, `npl.questions`,
 `npl.hosts` and `npl.workshop`.
 """
 

@@ -43,11 +43,11 @@ def plan(
     experiment, rounds, duration_s, seed
         As in `run`.
     pilot : path, URL or DataFrame, optional
-        An earlier measurement, or the first rounds of this one; its variation shows how many rounds are needed.
+        An earlier measurement, or the first rounds of this one. Its variation determines the rounds that are needed.
     outlook : bool
         Simulate which contrasts the rounds can decide, which takes a few seconds; implied by `pilot`.
     cheapest : bool
-        Say what to cut first, and what that saves.
+        Name what to cut first, and what that saves.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def run(
     or_recorded : bool
         If the hosts are not available here, say why and report on the `recorded` experiment.
     pdf : path, optional
-        Where to put a copy of the combined report.
+        Where to write a copy of the combined report.
     **measuring
         Further parameters of `collect`.
 
@@ -146,7 +146,7 @@ def bundle(
 ) -> Path:
     """Write an experiment as one file: declaration, plan, raw logs, tables, report and root digest.
 
-    `read`, `report`, `verify` and every command take that file like the folder.
+    `read`, `report`, `verify` and every command take this file in place of the folder.
 
     Parameters
     ----------
@@ -155,11 +155,11 @@ def bundle(
     into : path
         Folder to write the file to.
     anonymous : bool
-        Replace subscriptions, resources, users, hosts and public addresses by stand-ins, in raw logs too.
+        Replace subscriptions, resources, users, hosts and public addresses, in raw logs too.
     hide : sequence of str
         Further words to replace, such as the name of a company; implies `anonymous`.
     say : callable
-        Told what was replaced.
+        Called with a line about what was replaced.
 
     Raises
     ------
@@ -232,12 +232,12 @@ def collect(
     seed : int, optional
         Seed of the random order.
     anew : bool
-        First set aside a complete or different measurement of this name.
+        First rename a complete or different measurement of this name.
     install : bool
         Install missing tools on the hosts.
     until_decided : bool
-        Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
-        verdicts are then those of a sequential design, which stay valid however often the data are examined.
+        Stop after the round in which every declared contrast is settled, or cannot be settled in the declared rounds.
+        The verdicts are then those of a sequential design, which stay valid however often the data are examined.
     anyway : bool
         Measure even if a declared factor, such as the placement, is proven false; the report says so.
     say : callable
@@ -248,7 +248,7 @@ def collect(
     HostError
         The hosts cannot be reached or placed, or a declared factor is proven false.
     CollectError
-        Some trials have no good run after all attempts; everything else was measured.
+        Some trials have no complete run after all attempts; everything else was measured.
     """
     from .data.layout import Store
     from .measure.collector import failures, report_disk_full
@@ -370,7 +370,7 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     Raises
     ------
     UsageError
-        The hosts exist only as long as the process that placed them.
+        Hosts of this source exist only as long as the process that placed them.
 
     Examples
     --------

@@ -621,7 +621,7 @@ def import_logs(
     contrasts: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
 ) -> Results:
-    """Import existing logs, so that they are read, compared and reported like measured data.
+    """Import existing logs, so that they can be read, compared and reported like measured data.
 
     Parameters
     ----------
@@ -631,7 +631,7 @@ def import_logs(
         Folder of the experiment, for example ``results/mine``. More logs may be imported into it later; a log that was
         imported before is left as it is.
     contrasts : sequence of dict, optional
-        Comparisons declared with the first import, as in an experiment file; later ones get no verdict.
+        Contrasts declared with the first import, as in an experiment file; later ones get no verdict.
     title : str
         Title of the experiment.
 

@@ -203,8 +203,8 @@ def ingest(
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
 
-    If it is stopped at any point, even by the death of a worker or of this process, nothing is lost or duplicated; the
-    same call resumes. A block of rounds with a new run is read again as a whole.
+    It can be interrupted at any point: nothing is lost or duplicated, even if a worker or this process is killed, and
+    the same call resumes. A block of rounds with a new run is read again as a whole.
 
     Parameters
     ----------
@@ -214,9 +214,9 @@ def ingest(
         Called with (runs read, runs to read).
     workers : int, str or concurrent.futures.Executor
         Processes on this machine (1 works in this one); the address of a Dask scheduler, such as
-        ``tcp://10.0.0.5:8786``, whose workers must be able to open the data root; or an executor, used as it is.
+        ``tcp://10.0.0.5:8786``, whose workers must be able to open the data root; or an executor.
     say : callable, optional
-        Called with a line about tables that another version of the readers made.
+        Called with a message about tables that another version of the readers made.
 
     Raises
     ------

@@ -228,8 +228,8 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        What was declared, and the notice that must accompany the data, are attached to it (of several experiments the
-        first one's declaration and all notices); `read` gives an object that does not lose them.
+        The declaration, and the notice that must be shown with the data, are attached to it (for several experiments:
+        the declaration of the first and all notices). `read` returns an object that does not lose them.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
     table : {"runs", "intervals", "percentiles", "samples"}
         `experiment` and `run_id` together join them.
     excluded : bool
-        Also include the runs that were left out (`Store.exclude`).
+        Also include the excluded runs (`Store.exclude`).
 
     Returns
     -------

@@ -35,7 +35,7 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     path : str or path-like
         The file, which may be gzipped; ``-`` for standard input.
     tool : str, optional
-        The tool that printed it, if nothing is around its lines, as in the files of a measurement.
+        The tool that printed it; only for a log without other text around it, as in the files of a measurement.
 
     Returns
     -------

@@ -25,7 +25,7 @@ def shipped(*parts: str) -> Path:
 
 
 def recorded() -> Path:
-    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs.
+    """Return the folder of the recorded experiment that comes with the package, measured in the lab.
 
     Examples
     --------

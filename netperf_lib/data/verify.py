@@ -34,9 +34,8 @@ def verify(
 ) -> list[str]:
     """Check that raw runs are unchanged and that the tables equal a fresh ingest; changes nothing.
 
-    The name of the folder is not a measured value: a renamed or copied experiment passes. What was changed everywhere
-    at once (a log, its record and its digest) or is fixed nowhere else (the title) is found by comparison with a `root`
-    that was noted before; every report prints it.
+    The name of the folder does not matter: a renamed or copied experiment passes. Give the `root` digest of a report to
+    also find what was changed everywhere at once (a log, its record and its digest) or is stored only once (the title).
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def _az() -> Prerequisite:
 
 
 def doctor() -> list[Prerequisite]:
-    """Check for everything that any part of the project needs; nothing is changed.
+    """Check this machine for everything that a part of the project needs; nothing is changed.
 
     Examples
     --------

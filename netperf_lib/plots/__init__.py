@@ -1,4 +1,4 @@
-"""Figures: observations in, or whatever `netperf_lib.observe` takes; axes out.
+"""Figures of observations, or of whatever `netperf_lib.observe` takes.
 
 Every figure has units on its axes, n and method in its caption, and an alternative text; it is legible in print and to
 colour-blind readers.

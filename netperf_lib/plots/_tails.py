@@ -21,7 +21,7 @@ BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loa
 
 @Draws(tail_metric, drawable=is_details, arrange=table_first)
 def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None, ax: Axes | None = None) -> Axes:
-    """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
+    """Share of packets that are slower than each latency, on a log axis: 99 %, 99.9 % and 99.99 % are equally spaced.
 
     Parameters
     ----------

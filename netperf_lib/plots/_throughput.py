@@ -51,7 +51,7 @@ def streams(obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax:
     Parameters
     ----------
     fits : mapping of str to Streams, optional
-        As `netperf_lib.questions.saturation` gives them: the band is shaded and the number marked.
+        The result of `netperf_lib.questions.saturation`: the band is shaded and the number marked.
 
     Examples
     --------
@@ -112,7 +112,7 @@ WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 25
 
 @Draws("throughput_bps")
 def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
-    """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
+    """Throughput against round-trip time, with the limits that windows set for a stream: window / RTT.
 
     Throughput is divided by the number of streams.
 
@@ -230,7 +230,7 @@ def _is_held(data: Any) -> bool:
 def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """What the sender waited for: the time of each condition as a stacked bar.
 
-    What `netperf_lib.limits` gives can be drawn, too; conditions whose connections were not sampled are left out.
+    The result of `netperf_lib.limits` can be drawn, too. Conditions whose connections were not sampled are left out.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
 def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """The throughput of each condition, and the rate that each limit allows.
 
-    What `netperf_lib.limits` gives can be drawn, too.
+    The result of `netperf_lib.limits` can be drawn, too.
 
     Examples
     --------
@@ -310,14 +310,14 @@ def _rates(data: Any, metric: Any) -> Sequence[str]:
 
 @Draws("lost_ratio", by=_rates, drawable=_is_rates, make=datagrams)
 def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Axes:
-    """The share of datagrams that is lost against the rate that was asked for.
+    """The share of lost datagrams against the requested rate.
 
-    What `netperf_lib.questions.datagrams` gives can be drawn, too.
+    The result of `netperf_lib.questions.datagrams` can be drawn, too.
 
     Parameters
     ----------
     loss : float
-        Share that still counts as carried: drawn as a line.
+        Largest share of loss at which a rate counts as carried; drawn as a line.
 
     Examples
     --------

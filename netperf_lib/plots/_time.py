@@ -37,9 +37,9 @@ def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 @Draws(_first, drawable=_is_history, make=ask_history)
 def over_time(history: History, *, ax: Axes | None = None) -> Axes:
-    """Every run against the clock, the median of each period, and where the level changed.
+    """Every run over time, the median of each period, and where the level changed.
 
-    What `netperf_lib.questions.ask_history` gives can be drawn, too.
+    The result of `netperf_lib.questions.ask_history` can be drawn, too.
 
     Examples
     --------

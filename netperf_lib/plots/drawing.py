@@ -55,19 +55,19 @@ COMMON = """    Parameters
     metric : str, optional
         The metric, where `data` does not imply it.
     hue, by : str or sequence of str, optional
-        The factors that are asked about: two names of one parameter.
+        The factors to compare; `hue` and `by` are the same parameter.
     col : str, optional
         A factor: each of its levels gets a panel, all on one scale.
     where, pool : optional
         As `observe` takes them.
     ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+        Where to draw; default: a new figure with a caption.
 """
 RETURNS = """
     Returns
     -------
     Axes or Panels
-        Where it is drawn: of several panels the first; with `col` an array of all.
+        The axes drawn on, or the first of several panels; with `col`, an array of all.
 
 """
 

@@ -172,7 +172,7 @@ class Plot(Figure):
     alt : str
         Alternative text for readers who cannot see it.
     empty : str
-        Why there is nothing to draw: shown instead of the figure.
+        Why there is nothing to draw, shown instead of the figure.
     """
 
     caption: str = ""
@@ -212,7 +212,7 @@ class Plot(Figure):
 
 
 class Chart(Axes):
-    """Axes of a `Plot`, which they show: as a vector picture with its caption, in Jupyter and in a report."""
+    """Axes of a `Plot`. In Jupyter and in a report they show the figure as a vector graphic with its caption."""
 
     @property
     def drawn(self) -> Plot:

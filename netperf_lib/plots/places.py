@@ -50,7 +50,7 @@ def _named(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 @Draws(drawable=is_levels, arrange=_named)
 def levels(data: Observations | pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Median and interval of every condition, one under the other.
+    """Median and interval of every condition, in rows.
 
     A table of `netperf_lib.levels` can be drawn, too; its column ``source``, if there is one, names who measured.
 

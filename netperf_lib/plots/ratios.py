@@ -48,7 +48,7 @@ def _compared(data: Any) -> bool:
 def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 
-    What `netperf_lib.compare` gives can be drawn, too. Of an experiment, the comparisons are those that it declares;
+    The result of `netperf_lib.compare` can be drawn, too. For an experiment, the comparisons are the declared ones or,
     with a metric, those between the levels of `by`.
 
     Examples
@@ -138,7 +138,7 @@ def _is_shift(data: Any) -> bool:
 def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
     """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
-    What `netperf_lib.questions.tail_shift` gives can be drawn, too; else the first two conditions are.
+    The result of `netperf_lib.questions.tail_shift` can be drawn, too; otherwise the first two conditions are compared.
 
     Examples
     --------

@@ -45,15 +45,15 @@ PAUSE = 5
 
 @Draws()
 def rounds(obs: Observations, *, confidence: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Every run in time order, and next to it the median of each condition.
+    """Every run in time order, with the median of each condition.
 
-    Conditions that are far apart get separate panels, each with its own axis. On axes that are given there are the
-    runs alone, in one panel.
+    Conditions that are far apart get separate panels, each with its own axis. With `ax`, only the runs are drawn, in
+    one panel.
 
     Parameters
     ----------
     confidence : float
-        Of the interval of the median.
+        Confidence of the interval of the median.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _medians(axes: Axes, levels: Iterable[tuple[Any, tuple[str, str]]]) -> None:
 
 @Draws()
 def paired(obs: Observations, *, ax: Axes | None = None) -> Axes:
-    """The runs of a round joined by a line, which shows what they have in common.
+    """The runs of two or more conditions, joined by a line in each round.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _change(ratio: float) -> str:
 
 @Draws()
 def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
-    """Every run against the median of its condition, over the clock: drift and disturbance that all conditions share.
+    """Every run relative to the median of its condition, over time: drift and disturbances that all conditions share.
 
     Examples
     --------
@@ -236,9 +236,9 @@ def intervals(
     cut_s: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The seconds within the runs: mean curve of each condition, warm-up shaded, retransmits below.
+    """The seconds within each run: mean curve of each condition, warm-up shaded, retransmits below.
 
-    Rows of stream -1 (the sum) are used where there are any. On axes that are given there are no retransmits.
+    Rows of stream -1 (the sum) are used if there are any. With `ax`, retransmits are not drawn.
 
     Parameters
     ----------

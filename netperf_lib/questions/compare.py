@@ -78,32 +78,33 @@ def compare(
     Parameters
     ----------
     data, after
-        What `observe` takes, or raw logs: a file, a folder, a pattern. With `after` the two are compared, `data` being
-        the side before; so are the two of a mapping. The name of a metric as `after` means `metric`.
+        What `observe` takes, or raw logs: a file, a folder, a pattern. With `after`, `data` is the side before. A
+        mapping of two names to data compares these two. The name of a metric as `after` means `metric`.
     metric : str, optional
         Only this metric; needed with `by`.
     by : str or sequence of str, optional
-        The factors whose levels are compared, among conditions that differ in nothing else; what was not declared is
-        exploratory. Default: the contrasts that the experiment declares, or, if it declares none, every level of each
-        factor against the ordinary one; all of them share `alpha`.
+        The factors whose levels are compared, among conditions that differ in nothing else. Comparisons that were not
+        declared are exploratory. Default: the declared contrasts or, if there are none, every level of each factor
+        against the usual one; all of them share `alpha`.
     baseline : optional
-        Level of the first factor of `by` that the others are compared with; default: each with each other.
+        Level of the first factor in `by` that the others are compared with; default: every level with every other.
     where, where_after : mapping, optional
         Only runs with these levels; `where_after` is for the side after, by default the same.
     pool, pattern
         As `observe` and `netperf_lib.import_logs` take them.
     contrasts : iterable of Contrast or mapping, optional
-        Contrasts to judge instead of those declared. Where none is declared, these are taken as the declaration.
+        Contrasts to judge instead of the declared ones. If none is declared, these count as declared.
     margin, alpha : float, optional
-        Ratios within 1/(1 + margin) … 1 + margin are equivalent (0.05 or "5 %"); the share of answers that may hold a
-        false verdict. Default: as declared, else 0.05.
+        Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"); `alpha` is the share of reports
+        that may contain a false verdict. Default: as declared, else 0.05.
     looked : bool, optional
         Whether rounds were added while looking at the results; default: as recorded.
 
     Returns
     -------
     Family
-        Of two measurements, for each metric and condition that both have; unpaired, as `Family.warnings` say.
+        For two measurements: a comparison for each metric and condition that both have. They are not paired, as
+        `Family.warnings` states.
 
     Raises
     ------

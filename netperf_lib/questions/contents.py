@@ -48,7 +48,7 @@ class Page:
     notebook : str
         Name of a notebook of the library.
     parameters : dict
-        What it is executed with.
+        The parameters it is executed with.
     title : str
         Heading of the page; empty: that of the notebook.
     key : str
@@ -152,10 +152,10 @@ def chapters() -> tuple[Chapter, ...]:
 
 
 def pages(data: Any) -> list[Page]:
-    """The pages that an experiment can fill: of each notebook, as its metadata says.
+    """The pages that an experiment has data for, as the metadata of each notebook define.
 
-    Declared questions always have a page; what was not measured is left out. In the order of a report: the summary,
-    the questions, the quality of the data.
+    Declared questions always have a page; what was not measured is left out. They are in the order of a report: the
+    summary, the questions, the quality of the data.
 
     Examples
     --------

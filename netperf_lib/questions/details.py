@@ -62,7 +62,7 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
 
 
 def steadiness(data: Data, metrics: Sequence[str]) -> Words:
-    """Conditions whose runs drift, change their level or depend on each other, in sentences.
+    """Conditions whose runs drift, change level or depend on each other, in sentences.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _observed(data: Data, metric: str, by: str = "") -> Observations:
 
 
 def places(data: Any) -> list[str] | None:
-    """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all.
+    """Placements that are locations, not paths, if there are several: ``ppg`` to ``cross-region``; else None (all).
 
     Examples
     --------
@@ -180,7 +180,7 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
 
 
 def spread_words(data: Data) -> Words:
-    """By how much single runs of the same condition differ, in the first headline metric.
+    """How much single runs of the same condition differ, in the first headline metric.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
 
 
 def tail_metric(data: Any) -> str:
-    """The percentile that is judged: the 99th of one-way latency, else of the round trip.
+    """The percentile that gets a verdict: the 99th of one-way latency, else of the round trip.
 
     Examples
     --------
@@ -288,10 +288,10 @@ def tail_shift(
     sides: Sequence[str] = (),
     margin: float = 0.1,
 ) -> Quantiles | None:
-    """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition.
+    """How two conditions differ at every percentile: `sides`, else the first two; None if there is only one condition.
 
-    The percentiles of a run, by default those of the experiment, are one value each, paired by round; ratios within the
-    margin count as equivalent.
+    Each percentile of a run (by default from the table of the experiment) is one value, paired by round. Ratios within
+    the margin count as equivalent.
 
     Examples
     --------
@@ -326,7 +326,7 @@ class Windows:
     words : str
         The model, in sentences.
     settings : str
-        The lines of sysctl for the path that needs most; empty where no round trip is known.
+        The sysctl lines for the path that needs the largest buffer; empty if no round trip is known.
     """
 
     runs: pd.DataFrame
@@ -337,14 +337,14 @@ class Windows:
 
 
 def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
-    """Ask which TCP buffer a stream needs.
+    """Return which TCP buffer a stream needs.
 
     Parameters
     ----------
     data : what `observe` takes
-        The experiment. Transfers of one stream are used, without those that only fill the path for another test.
+        The experiment. Transfers of one stream are used, except those that only fill the path for another test.
     target_gbps : float
-        Throughput wanted from one stream, in Gbit/s.
+        Throughput wanted for one stream, in Gbit/s.
     eta : float, optional
         Share of a buffer that is in flight; default: estimated from the data, else one half.
 
@@ -443,8 +443,8 @@ def beside(obs: Observations) -> tuple[pd.DataFrame, list[str]]:
 def overview(data: Data) -> pd.DataFrame:
     """What was measured, in one table: a row for each kind of pair, a column for each headline metric and kind of test.
 
-    Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round. Where
-    there are many kinds of test and few of pairs, the table is the other way round.
+    Medians with their units, as text. Several pairs of one kind are merged to their geometric mean in each round. With
+    many kinds of test and few kinds of pairs, the table is transposed.
 
     Examples
     --------
@@ -507,7 +507,7 @@ def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How complete the data are: a sentence, a table by condition, and what happened to the runs that do not count."""
+    """How complete the data are: a sentence, a table by condition, and the fate of the runs that do not count."""
 
     words: Headline
     table: pd.DataFrame
@@ -604,11 +604,11 @@ def shift_table(quantiles: Quantiles | None) -> Table:
 
 
 def stability(data: Data, intervals: pd.DataFrame) -> Table:
-    """How steady the seconds inside the runs are, and how evenly parallel streams share.
+    """How steady the seconds within each run are, and how evenly parallel streams share the throughput.
 
     By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
     of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and ``fastest_stream``
-    in bits per second (null with one stream). No row where the tools gave no intervals.
+    in bits per second (null with one stream). Tools without intervals have no rows.
 
     Examples
     --------

@@ -32,9 +32,9 @@ def export(
     data : Results, Fleet, DataFrame or path
         What `netperf_lib.read` gives, its folder, or a table of runs.
     to : {"csv", "xlsx", "parquet"}
-        One file for each table; ``xlsx`` is one workbook with a sheet for each.
+        The format: one file for each table, or one ``xlsx`` workbook with a sheet for each.
     into : path, optional
-        Folder to write to; default: that of the experiment's reports, or, of a table of runs, the current one.
+        Folder to write to; default: ``reports`` of the experiment or, for a table of runs, the current folder.
 
     Returns
     -------

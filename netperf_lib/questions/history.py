@@ -30,14 +30,14 @@ PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of level on the clock.
+    """A change of level, with its time.
 
     Attributes
     ----------
     at : Timestamp
         When it began.
     until : Timestamp or None
-        When the level before came back; None: it lasted.
+        When the previous level returned; None if it did not.
     ratio, before, after : float
         New level over the one before, and both in the unit of the metric.
     """
@@ -176,7 +176,7 @@ def name_of(place: Location) -> str:
 
 
 def measurements(place: Location, name: str | None = None) -> Location | list[str]:
-    """The data of one history: an experiment; of a data root, all measurements of this name, also set-aside ones.
+    """The data of one history: an experiment; or, in a data root, all measurements of this name, also renamed ones.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def measurements(place: Location, name: str | None = None) -> Location | list[st
 
 
 def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None) -> History:
-    """Ask how a metric changed over time, in each condition.
+    """Return how a metric changed over time, in each condition.
 
     Parameters
     ----------

@@ -87,13 +87,13 @@ class Lead:
     lines : tuple of str
         A line for each factor, then notes on the family.
     family : Family
-        The comparisons that it speaks of, with what holds both sides back where they are of throughput.
+        The comparisons that it mentions; those of throughput with what limits both sides.
     contrasts : tuple of Contrast
         One for each comparison.
     declared : bool
-        Whether the experiment declares them; if not, they were made by a rule from labels.
+        Whether the experiment declares them; if not, they were made by rule from the labels.
     recommendations : tuple of str
-        What to do about each comparison: the same for all comparisons of a level; may be empty.
+        What to do about each comparison, the same for all comparisons of a level; may be empty.
     """
 
     lines: tuple[str, ...]
@@ -286,7 +286,7 @@ def conclude(
 
 
 def opening(place: Location, *, alpha: float | None = None) -> Lead:
-    """Return the lead paragraph of an experiment; of a data root one line for each of its experiments, worst first.
+    """Return the lead paragraph of an experiment; for a data root, one line for each experiment, worst first.
 
     An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
 

@@ -47,7 +47,7 @@ SEGMENT = 1448
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What holds a condition back.
+    """What limits the throughput of a condition.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class Held:
     bps : float
         Median throughput of its runs, bit/s.
     limit : Limit
-        That of the median run among those that name the cause; without causes where the runs do not agree.
+        The limit of the median run among those with this cause; without causes if the runs do not agree.
     streams : float
         Parallel streams.
     runs, agree : int
-        Complete runs, and how many of them name this cause.
+        Complete runs, and how many of them have this cause.
     sampled : bool
         Whether the connections were sampled while they ran; otherwise logs and settings are the only evidence.
     link_known : bool
@@ -71,10 +71,10 @@ class Held:
         Shares of the time that the sender waited for the receive window, the send buffer or the program, and the rest,
         which is the path's: medians over the runs. Empty without samples.
     roofs : mapping
-        The rate that each limit allows, bit/s, as far as settings and the median run tell.
+        The rate that each limit allows, bit/s, as far as it follows from the settings and the median run.
     rtt_us : tuple of float or None
-        Round-trip time when idle, under load, and what of the rise waits in the queue at the sender: medians over the
-        runs, µs. None without samples.
+        Round-trip time when idle and under load, and the part of the rise that is due to the queue at the sender:
+        medians over the runs, µs. None without samples.
     notice : str or None
         What must be said wherever these data are shown.
     """
@@ -195,7 +195,7 @@ def limits(
     where: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
 ) -> Limits:
-    """Return for each condition what holds its throughput back, with evidence and what raising it would bring.
+    """Return what limits the throughput of each condition, with evidence and what raising the limit would bring.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def limits(
     Returns
     -------
     Limits
-        A list with a `Held` for each condition with a complete run.
+        A list with a `Held` for each condition that has a complete run.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def limits_table(held: Sequence[Held]) -> Table:
 
 
 def limits_words(held: Sequence[Held]) -> Headline:
-    """What holds how many conditions back, in a sentence.
+    """How many conditions are limited by which cause, in a sentence.
 
     Examples
     --------
@@ -296,7 +296,7 @@ def text(held: Sequence[Held]) -> str:
 
 
 def note(held: Sequence[Held]) -> Words:
-    """From what the causes were judged, in a sentence.
+    """What the causes were judged from, in a sentence.
 
     Examples
     --------

@@ -316,14 +316,14 @@ def observe(
 ) -> Observations:
     """Project runs on factors: what each condition gave in each round.
 
-    Every factor that varies, and is named neither in `by` nor in `where` nor in `pool`, splits the conditions.
+    Every factor that varies splits the conditions, unless `by`, `where` or `pool` names it.
 
     Parameters
     ----------
     data : Results, DataFrame, path, or several of these
         An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
-        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. What was observed already, and an
-        answer, are returned as they are; another metric or factor is then an error.
+        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. Observations and answers are
+        returned unchanged; another metric or factor is then an error.
     metric : str
         The metric; needed unless `data` was observed already.
     by : str or sequence of str
@@ -384,9 +384,9 @@ def levels(
     Returns
     -------
     DataFrame
-        A row for each condition, whose name is the index: its levels, ``n``, ``median``, ``low``, ``high``,
-        ``smallest``, ``largest``, ``confidence`` (the one that the interval really has), ``share_of_limit``,
-        ``failed``, ``missing``. One observation has no interval.
+        A row for each condition, with its name as the index: its levels, ``n``, ``median``, ``low``, ``high``,
+        ``smallest``, ``largest``, ``confidence`` (the actual one of the interval), ``share_of_limit``, ``failed``,
+        ``missing``. A single observation has no interval.
 
     Raises
     ------

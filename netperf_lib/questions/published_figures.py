@@ -82,7 +82,7 @@ _BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000
 
 
 def published_beside(data: Data, metric: str | None = None) -> Table:
-    """Published figures and ours, condition by condition; of one metric, or of all.
+    """Published figures beside your own, condition by condition, for one metric or all.
 
     A condition matches a figure of the same metric if its placement (or its two hosts), streams, buffers and
     acceleration are those that the source names.
@@ -171,7 +171,7 @@ def published_words(figures: pd.DataFrame) -> Headline:
 
 
 def published_metrics(figures: pd.DataFrame) -> list[str]:
-    """Metrics that the figures are of.
+    """Metrics of the published figures.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def published_metrics(figures: pd.DataFrame) -> list[str]:
 
 
 def published_table(figures: pd.DataFrame) -> Table:
-    """Figures as they were printed, with the columns that the source fills.
+    """Figures as they were published, with the columns that the source provides.
 
     Examples
     --------

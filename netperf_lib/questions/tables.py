@@ -36,7 +36,7 @@ def numeric(cells: Sequence[str]) -> bool:
 class Table(pd.DataFrame):
     """A data frame that shows all of its rows in words: values with units, a dash for a missing one, a caption.
 
-    What is computed from it is an ordinary data frame. One without rows says so, and no column without values is shown.
+    Computations with it give plain data frames. A table without rows says so; columns without values are hidden.
     """
 
     _metadata: ClassVar = ["caption", "headings"]  # pandas' name for attributes that are no columns

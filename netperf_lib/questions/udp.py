@@ -24,7 +24,7 @@ _BESIDE = {"sent_bps": "throughput_sent_bps", "received_bps": "throughput_bps", 
 
 
 def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str | Sequence[str] = ()) -> pd.DataFrame:
-    """Return what each rate of datagrams gave: a row for each path and rate that was asked for.
+    """Return the results at each rate of datagrams: a row for each path and requested rate.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     Returns
     -------
     DataFrame
-        ``path`` (the other factors of the condition), ``asked_bps`` of all streams (that which was sent where no rate
+        ``path`` (the other factors of the condition), ``asked_bps`` of all streams (the rate sent, if no requested rate
         is known), ``runs`` with a loss and ``failed`` ones, medians ``sent_bps``, ``received_bps``, ``lost_ratio``,
-        ``jitter_us`` (µs; null: unknown), and ``lost_most_ratio``, the largest loss of a run. By path and rate.
+        ``jitter_us`` (µs; null: unknown), and ``lost_most_ratio``, the largest loss of a run. Sorted by path and rate.
 
     Raises
     ------

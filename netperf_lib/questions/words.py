@@ -77,7 +77,7 @@ class Words(str):
 
 
 class Headline(Words):
-    """What a page says first: the report puts it on top, with what was measured."""
+    """The headline of a page, which the report shows first, with what was measured."""
 
     kind = "headline"
 
@@ -224,7 +224,7 @@ def heading(what: str, metric: str) -> str:
 
 
 def end(reason: str) -> NoReturn:
-    """End the notebook here: the experiment lacks the data for it, and the report gives `reason`.
+    """End the notebook here, because the experiment lacks the data for it; the report shows `reason`.
 
     Examples
     --------

@@ -192,7 +192,7 @@ def ask(
     pattern: str | None = None,
     margin: float | str | None = None,
 ) -> Answer:
-    """What do these factors do to a metric: levels, comparisons, and what else splits the conditions.
+    """Show how factors affect a metric: levels, comparisons, and what else splits the conditions.
 
     Parameters
     ----------
@@ -203,14 +203,14 @@ def ask(
     metric : str, optional
         Default: the first headline metric for which the factors vary.
     baseline : optional
-        Level of the first factor that the others are compared with; default: the contrasts that the experiment
-        declares about these factors, or the rule makes, else the ordinary level.
+        Level of the first factor that the others are compared with. Default: as in the declared contrasts on these
+        factors, or those made by rule, else the usual level.
     where, pool
         See `netperf_lib.observe`.
     pattern : str, optional
         Pattern of the paths of raw logs; see `netperf_lib.import_logs`.
     margin : float, optional
-        Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
+        Ratios between 1/(1 + margin) and 1 + margin are equivalent; default: as declared, else 0.05.
 
     Returns
     -------

@@ -249,18 +249,18 @@ def report(
     Parameters
     ----------
     experiment_path : path
-        The experiment's folder. Of a data root: every experiment in it over the time of all its measurements.
+        The experiment's folder; or a data root, to report on every experiment in it over time.
     notebooks : sequence of str or path, optional
         Names of notebooks of the library, or files; default: as the experiment's ``report`` chooses, else a page for
         each question that the data can answer.
     parameters : dict, optional
         Parameters of the notebooks by name. Text is read as the parameter's type.
     to : {"pdf", "html"}
-        PDF (typeset, tagged), or a self-contained HTML page.
+        A typeset and tagged PDF, or a self-contained HTML page.
     code : bool
         Show the code too.
     progress : callable, optional
-        Called with (pages done, pages in all, name of the page in work).
+        Called with (pages done, all pages, name of the current page).
 
     Returns
     -------

@@ -159,19 +159,19 @@ def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None = None) -> Summary:
-    """What does an experiment say, in a paragraph: a line for each factor, with the comparisons behind it.
+    """Summarise an experiment in a paragraph: a line for each factor, with the comparisons behind it.
 
     Parameters
     ----------
     experiment : Results, path or URL
-        An experiment, its folder, or a data root: then of all experiments in it.
+        An experiment, its folder, or a data root with several.
     alpha : float, optional
         Share of reports that may hold a false verdict; default: as declared, else 0.05.
 
     Returns
     -------
     Summary
-        It shows its headline; ``verdicts``, ``measured`` and ``caveats`` show the rest of the first page of a report.
+        It shows its headline. ``verdicts``, ``measured`` and ``caveats`` show the rest of the first page of a report.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The workshop: checks that tell a learner at once whether an answer is right, and the desk to work at.
+"""The workshop: checks of learners' answers, and the folder that they work in.
 
-The right answer is computed from the data that the learner looks at, so a lesson works on any experiment of the lab.
+The right answer is computed from the data that the learner sees, so a lesson works on any experiment of the lab.
 """
 
 from __future__ import annotations
@@ -153,21 +153,21 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
 
 
 def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Shown:
-    """Tell a learner whether an answer is right.
+    """Check a learner's answer.
 
     Parameters
     ----------
     name : str
         The exercise.
     answer
-        The learner's answer: a number with or without a unit, a word, a list; an ellipsis is not an answer yet.
+        The learner's answer: a number with or without a unit, a word, or a list. An ellipsis is not an answer yet.
     runs : DataFrame or path, optional
         The table of runs that the exercise is about, or the folder of its experiment.
 
     Returns
     -------
     Shown
-        Right, or a hint; never the answer.
+        Whether it is right, or a hint; never the solution.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the data support, and what they do not.
+"""Statistics: what the data support, and what they do not.
 
-The run is the unit: seconds and packets within a run are autocorrelated, and are never the sample size. Everything
-here is pure: arrays in, frozen results out, each with its words, interval and the confidence it really has.
+The run is the unit: seconds and packets within a run are autocorrelated, and are never the sample size. All functions
+are pure: they take arrays and return frozen results, with words, an interval and its actual confidence.
 """
 
 from typing import NoReturn

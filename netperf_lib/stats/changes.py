@@ -34,7 +34,7 @@ class LevelChange:
     start : int
         First period of the new level.
     end : int or None
-        First period after it, where the level before came back; None: it lasted.
+        First period after it, when the previous level returned; None if it did not.
     before, level : float
         Median before (and, of a temporary change, after) it, and during it.
     """
@@ -71,14 +71,14 @@ class Changes:
 
 
 def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
-    """Find the abrupt changes of level of a series, and tell a slow wave apart from them.
+    """Find the abrupt changes of level of a series, and distinguish them from a slow wave.
 
     Parameters
     ----------
     values : ndarray, shape (periods,)
         One positive value per period, in time order, such as the medians of ten minutes.
     alpha : float, default 0.02
-        Share of series without a change that may be said to have one.
+        Share of series without a change in which one may be found.
 
     Raises
     ------
@@ -258,12 +258,12 @@ def _wave(flat: Floats, edges: list[int]) -> tuple[tuple[int, int] | None, float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """How a series drifts.
+    """The drift of a series.
 
     Attributes
     ----------
     slope, low, high : float
-        LevelChange of the logarithm in a day, and its confidence interval.
+        Change of the logarithm per day, and its confidence interval.
     confidence : float
     periods : int
     """

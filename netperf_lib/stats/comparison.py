@@ -31,7 +31,7 @@ class Subject(TypedDict, total=False):
 class Verdict(StrEnum):
     """The verdict on A against B, or on A against a threshold (better: the threshold is met).
 
-    Exploratory: asked beyond the family of the report, so there is an estimate with its interval, but no verdict.
+    Exploratory: outside the family of the report, with an estimate and its interval but no verdict.
     """
 
     BETTER = "better"
@@ -62,13 +62,13 @@ class Comparison(Result):
     verdict : Verdict
         A against B; `better` and `worse` are the user's view (less latency is better).
     ratio, low, high : float
-        A divided by B (or by the threshold), and the interval that decided; NaN, 0 and infinity where there is none.
+        A divided by B (or by the threshold), and its interval; NaN, 0 and infinity if there is none.
         Values of zero are judged by their rank: the ratio is 0 or infinity where one side is typically zero.
         For an equivalence it is the interval of the two one-sided tests, which lies inside the margin.
     reason : str
-        Why there is no plain answer, or what to know about the one given; may be empty.
+        Why there is no clear verdict, or a remark on the given one; may be empty.
     more_rounds : int
-        Subject how many more of `unit` would settle it; 0 if more of them would not help.
+        About how many more of `unit` would settle it; 0 if more of them would not help.
     margin, alpha : float
         Ratios within 1/(1 + margin) … 1 + margin count as equivalent; the share of families with a false verdict.
     family : int
@@ -84,16 +84,16 @@ class Comparison(Result):
     declared : bool
         Whether the contrast belongs to the family of the report; if not, it is exploratory.
     metric, quantity : str
-        Name of the metric, and what the sentence calls it.
+        Name of the metric, and its name in the sentence.
     names : tuple of str
-        What the sentence calls A and B.
+        Names of A and B in the sentence.
     context : str
         Levels that both sides share, for example "8 streams".
     scope : str
         What the statement applies to, for example "for these VMs".
     medians : tuple of float
-        Level of A and of B, in the unit of the metric: over all their complete runs, also of rounds that only one side
-        has; NaN where there are none.
+        Level of A and of B, in the unit of the metric, over all their complete runs, also in rounds that only one side
+        has; NaN if there are none.
     slow, runs : tuple of int
         Runs of A and of B that lie far from the others on the bad side; and how many runs there are.
     other_hours : tuple of float
@@ -108,7 +108,7 @@ class Comparison(Result):
     threshold : float or None
         In the unit of the metric, for a contrast with a threshold.
     held_back : tuple of str
-        What holds the throughput of A and of B back, in a word; empty where that is not asked.
+        What limits the throughput of A and of B, in a word; empty for other metrics.
     design : {"fixed", "sequential"}
     """
 
@@ -149,7 +149,7 @@ class Comparison(Result):
 
     @property
     def settled(self) -> bool:
-        """Whether there is a plain verdict."""
+        """Whether there is a clear verdict."""
         return self.verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT)
 
     @property
@@ -219,7 +219,7 @@ class Comparison(Result):
 
     @property
     def size(self) -> str:
-        """On how many rounds it rests; on how many runs of A and of B where these are not paired: ``1/7``."""
+        """The number of rounds; for unpaired sides, of runs of A and of B: ``1/7``."""
         a, b = self.runs
         return f"{a}/{b}" if a != b and self.method.startswith("unblocked") else str(self.n)
 

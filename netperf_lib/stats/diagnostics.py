@@ -24,7 +24,7 @@ ALARM = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Diagnosis(Result):
-    """What a series of runs shows besides its level; its warnings say it."""
+    """What a series of runs shows besides its level, as warnings."""
 
     @property
     def words(self) -> str:
@@ -61,7 +61,7 @@ def rank_correlation(positions: Floats, x: Floats) -> tuple[bool, float]:
 
 
 def diagnose(values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, series: int = 1) -> Diagnosis:
-    """Look for what would make a level or a contrast misleading.
+    """Look for anything that would make a level or a contrast misleading.
 
     Parameters
     ----------

@@ -97,15 +97,15 @@ def level(
     units: npt.ArrayLike | None = None,
     hours: npt.ArrayLike | None = None,
 ) -> Level:
-    """State the level of a condition: the median over its runs and an interval of it.
+    """Return the level of a condition: the median over its runs, with an interval.
 
     Parameters
     ----------
     values : array_like, shape (runs,)
         One value per run, in the order of the rounds, in any unit; missing values are dropped and counted.
     confidence : float, default 0.95
-        Confidence wanted for the interval. With fewer than 6 runs no interval of the median reaches 95 %: the range
-        of the runs is returned, with its actual confidence.
+        Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %; the range of the
+        runs is then returned, with its actual confidence.
     metric : str, optional
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
@@ -113,8 +113,8 @@ def level(
         several, the level is the geometric mean of their medians, and Student's t over them gives its interval; where
         one of the medians is zero, it is the median of them.
     hours : array_like, shape (runs,), optional
-        Hour in which each run was measured: from `LONG_SERIES` runs these are what is counted, for the runs of an hour
-        resemble each other. The level is then the median of the hours' medians.
+        Hour in which each run was measured. From `LONG_SERIES` runs on, hours are counted instead of runs, because the
+        runs of an hour resemble each other. The level is then the median of the hours' medians.
 
     Raises
     ------

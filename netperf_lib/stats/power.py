@@ -35,7 +35,7 @@ class RoundsNeeded(Statement):
         Rounds in each deployment.
     deployments : int
     power : float
-        Chance of a plain verdict with this many, if the assumptions hold.
+        Chance of a clear verdict with this many rounds, if the assumptions hold.
     words : str
     """
 
@@ -55,22 +55,22 @@ def rounds_needed(
     between: float = 0.0,
     slow: float = 0.0,
 ) -> RoundsNeeded:
-    """Say how many rounds a contrast needs to show equivalence; or, of several deployments, how many deployments.
+    """Return how many rounds a contrast needs to show equivalence, or how many deployments.
 
     Parameters
     ----------
     cv : float
-        Coefficient of variation of one condition's runs within a round's common drift, for example 0.02.
+        Coefficient of variation of the runs of one condition, apart from drift common to a round, for example 0.02.
     margin, alpha : float
         As in `judge`.
     family : int
-        Contrasts among which alpha is shared; those far beyond their margin hand their share on, and do not count.
+        Contrasts that share alpha; those far beyond their margin pass their share on and do not count.
     rounds : int, optional
-        Rounds in each of several deployments: asks for the number of deployments.
+        Rounds in each of several deployments; the result is then the number of deployments.
     between : float
         Coefficient of variation of the ratio from one deployment to the next; only with `rounds`.
     slow : float
-        Share of runs that are 1.5 times as slow as the others, as on every real cloud.
+        Share of runs that are 1.5 times slower than the others, as happens on real clouds.
 
     Raises
     ------
@@ -167,9 +167,9 @@ class InterimAnalysis(Statement):
     stop : bool
         Every contrast is settled or futile, or no rounds are left.
     settled, futile, open : tuple of int
-        Indices of the contrasts: with a plain verdict; that the remaining rounds will not settle; that more rounds may.
+        Indices of the contrasts that have a clear verdict; that the remaining rounds will not settle; that they may.
     more_rounds : int
-        About how many more rounds settle all that are open; at most the rounds left.
+        About how many more rounds will settle all open contrasts; at most the rounds left.
     family : Family
         The verdicts so far. They hold at every look: further rounds do not invalidate them.
     """
@@ -201,7 +201,7 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
         The contrasts, judged from all runs so far with the sequential design: looking costs nothing, and the number of
         looks need not be known.
     rounds_left : int
-        Rounds (of several deployments: deployments) that the budget still allows.
+        Rounds (for several deployments: deployments) that the budget still allows.
 
     Examples
     --------

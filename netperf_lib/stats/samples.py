@@ -63,7 +63,7 @@ UNPAIRED = "unblocked: any drift between the two sides' measurements is part of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was measured for one contrast: a value a round on each side, in time order.
+    """The measurements for one contrast: one value per round on each side, in time order.
 
     Attributes
     ----------
@@ -95,14 +95,14 @@ class Sample:
         Whether the sides were measured on different VMs, so that their placement is part of the difference.
     unit_name : {"deployment", "experiment"}
     step : float, default 0
-        Half a step of the values, as a share: the interval of values that are all alike reaches so far.
+        Half of the resolution of the values, as a share: the half-width of the interval if all values are equal.
     refusal : str
-        Why there can be no verdict, known from elsewhere.
+        Why there can be no verdict, if this is known in advance.
     warnings : tuple of str
-        What else the reader must know.
+        Further warnings for the reader.
     subject : dict
-        For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question`, and `medians`, where they
-        are known from elsewhere; see `Comparison`.
+        For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question` and, if known, `medians`;
+        see `Comparison`.
     """
 
     a: Floats
@@ -141,7 +141,7 @@ class Sample:
 def judge_samples(
     samples: Sequence[Sample], *, alpha: float = ALPHA, design: Design = "fixed", **family: Any
 ) -> Family:
-    """Judge contrasts together: the declared ones as a family that shares `alpha`, the others each for itself.
+    """Judge contrasts together: the declared ones as a family that shares `alpha`, the others individually.
 
     Parameters
     ----------

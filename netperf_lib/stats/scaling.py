@@ -102,9 +102,9 @@ def streams(
     throughput : mapping of int to array_like, shape (rounds,)
         Number of streams to bits per second by round. Rounds with a missing level (NaN) are left out and counted.
     share : float, default 0.95
-        Share of the best that is enough.
+        Share of the best throughput that is enough.
     alpha : float, default 0.05
-        Chance of calling a number of streams enough that is not.
+        Chance of falsely calling a number of streams enough.
     advertised_bps : float, optional
         Advertised bandwidth of the VM size.
 

@@ -87,8 +87,8 @@ def mser(curve: Floats) -> int:
 def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]]) -> Warmup:
     """Find one common cut for the start of all runs.
 
-    Two conditions with the same plateau and different ramps differ falsely when the ramp is left in, and when each is
-    cut at its own place; so all are cut at the longest.
+    Two conditions with the same plateau and different ramps would differ falsely if the ramps were left in or if each
+    were cut at its own place, so all are cut at the longest.
 
     Parameters
     ----------

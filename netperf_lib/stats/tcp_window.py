@@ -110,14 +110,14 @@ def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferA
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Buffers(Result):
-    """What the bandwidth-delay product explains: throughput = min(cap, eta · window / RTT).
+    """Fit of the bandwidth-delay product model: throughput = min(cap, eta · window / RTT).
 
     Attributes
     ----------
     eta : Level or None
-        Share of the buffer in flight; None where no buffer limits.
+        Share of the buffer in flight; None if no buffer is the limit.
     cap : Level or None
-        Throughput that no buffer exceeds, bits per second; None where it was not reached.
+        Throughput that no buffer exceeds, bits per second; None if it was not reached.
     fits : mapping of int to Comparison
         Buffer size to measured against predicted; each round is predicted from the other rounds.
     """
