@@ -42,7 +42,8 @@ def _type(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{v}`" for v in schema["enum"])
     if schema.get("type") == "array" and "items" in schema:
         return f"list of {_type(schema['items'])}"
-    return str(schema.get("type", "any"))
+    kind = schema.get("type", "any")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
 def _told(field: dict[str, Any], parts: dict[str, Any]) -> str:
@@ -85,7 +86,8 @@ def options() -> str:
     for name, tool in TOOLS.items():
         tests = ", ".join(f"`{t}`" for t in tool.TESTS)
         rows = [(f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help) for o in tool.OPTIONS]
-        parts += [f"### {name}", "", f"Tests: {tests}.", "", _table(("option", "type", "default", "meaning"), rows)]
+        table = _table(("option", "type", "default", "meaning"), rows) if rows else "It has no options.\n"
+        parts += [f"### {name}", "", f"Tests: {tests}.", "", table]
     parts += ["## Hosts", "", "`hosts.options` of an experiment, by source.", ""]
     for name in hosts.SOURCES:
         schema = hosts.source(name).Options.model_json_schema()
@@ -108,8 +110,8 @@ def factors() -> str:
         for f in FACTORS.values()
     ]
     return (
-        "# Factors\n\nEvery factor, option and label of a run is a column of the table of runs. These factors also have "
-        "a kind, a role or an order; a label of your own needs no entry.\n\n"
+        "# Factors\n\nEvery factor, option and label of a run is a column of the table of runs. These factors also "
+        "have a kind, a role or an order; a label of your own needs no entry.\n\n"
         + _table(("name", "called", "kind", "role", "order of levels"), rows)
     )
 
@@ -245,16 +247,16 @@ def azure_failures() -> str:
     refusals = [line.split("\t") for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]]
     others = sorted({(code, deed, page) for code, deed, _, page in refusals if code != "az"})
     return (
-        "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, read from Azure's code or, "
-        "where the code says nothing, from its sentence. The kind determines what is done.\n\n"
-        + _table(("deed", "what is done"), ((f"`{name}`", words) for name, words in DEEDS.items()))
+        "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, which is read from Azure's "
+        "error code or, if the code is not specific, from its message. The kind determines the action.\n\n"
+        + _table(("action", "meaning"), ((f"`{name}`", words) for name, words in DEEDS.items()))
         + "\n"
-        + _table(("kind", "deed", "what you are told to do", "sources"), rows)
-        + f"\nCodes with a deed of their own: {exceptions}.\n\nThe recorded answers stand in "
-        "`tests/hosts/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and "
-        "its extensions (MIT). A test serves each of them to the real `az`. A link is to a public page that "
-        "shows the code.\n\n## What others were refused\n\nA test reads each of these as az prints it.\n\n"
-        + _table(("code", "deed", "shown by"), ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others))
+        + _table(("kind", "action", "what you are told to do", "sources"), rows)
+        + f"\nCodes with an action of their own: {exceptions}.\n\n`tests/hosts/azure/recordings.jsonl` contains the "
+        "recorded answers, each with its source: recordings of the tests of Azure/azure-cli and its extensions (MIT). "
+        "A test serves each of them to the real `az`. The links lead to public pages that show the code.\n\n"
+        "## Refusals on public pages\n\nA test reads each of these as az prints it.\n\n"
+        + _table(("code", "action", "source"), ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others))
     )
 
 

@@ -193,7 +193,8 @@ class TestSpec(_Declared):
     streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
     """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
     tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(default=(None,), min_length=1)
-    """Largest TCP buffers to set on both hosts; null leaves those of the hosts."""
+    """TCP buffers to test, in bytes; null: those of the hosts. They are set as kernel limits on hosts that this project
+    creates, and on the tool's own sockets on all others."""
     message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(default=(None,), min_length=1)
     """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)

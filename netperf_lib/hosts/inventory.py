@@ -69,11 +69,11 @@ class Options(_Declared):
     management: Literal["public", "private"] = "public"
     """Which address of the VMs in the resource group SSH connects to."""
     user: User | None = None
-    """For hosts that do not say."""
+    """User to log in as, for hosts without one of their own."""
     identity: str | None = None
-    """For hosts that do not say."""
+    """Private key file, for hosts without one of their own."""
     ssh_config: str | None = None
-    """For hosts that do not say."""
+    """OpenSSH configuration file, for hosts without one of their own."""
     host_keys: Literal["known", "first-contact"] = "known"
     """For hosts without `known_hosts`: `known` means keys in your own file; `first-contact` pins the first key that a
     host presents, which is flagged, and refuses any other from then on."""

@@ -51,7 +51,7 @@ class Link(_Strict):
     """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One-way delay, as a tool on the hosts measures it: the lab subtracts what the emulation adds, about."""
+    """One-way delay, as a tool on the hosts measures it: the lab subtracts the delay that the emulation adds."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     rate_bps: Rate | None = None
