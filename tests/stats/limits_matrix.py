@@ -303,7 +303,7 @@ def markdown(rows: list[dict[str, Any]], rounds: int, share: float) -> str:
                 limit,
             )
     heads = (*CAUSES, UNKNOWN)
-    lines = [f"| planted | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    lines = [f"| actual cause | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     lines += [f"| {c} | {' | '.join(str(table[c][h] or '·') for h in heads)} |" for c in CAUSES]
     n = len(valid)
     errors = sorted(map(abs, ceilings(valid)))
