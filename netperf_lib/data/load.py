@@ -116,7 +116,7 @@ class Results:
 
     @property
     def notice(self) -> str | None:
-        """What must be said wherever these data are shown."""
+        """The caveat to show with these data."""
         return attached(self.runs).notice
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class Fleet:
 
     @property
     def notice(self) -> str | None:
-        """What must be said wherever these data are shown."""
+        """The caveat to show with these data."""
         return attached(self.runs).notice
 
     def __repr__(self) -> str:

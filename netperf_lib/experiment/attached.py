@@ -26,7 +26,7 @@ class Attached:
     path : str or list
         Where the data are; of tables that were joined a list; empty for a table that was made by hand.
     notice : str or None
-        What must be said wherever the data are shown.
+        The caveat to show with the data.
     looked : bool
         Whether rounds were added while looking at the results.
     added : int

@@ -106,7 +106,7 @@ def experiment_schema() -> dict[str, Any]:
 def deployed(
     experiment: Experiment, *, number: int = 1, state: Path, workload: Workload | None = None
 ) -> Iterator[Deployment]:
-    """Hosts for the duration of the block; those of an ephemeral source are removed after it, whatever happens.
+    """Hosts for the duration of the block; those of an ephemeral source are removed after it, even after an error.
 
     Examples
     --------

@@ -166,7 +166,7 @@ def _document(draw: Any, function: Callable[..., Axes]) -> None:
 
 
 def _notice(data: Any) -> str | None:
-    """What must be said wherever these data are shown."""
+    """The caveat to show with these data."""
     tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
     known = (attached(table).notice for table in tables)
     first = data[0] if isinstance(data, list | tuple) and data else data

@@ -76,7 +76,7 @@ class Held:
         Round-trip time when idle and under load, and the part of the rise that is due to the queue at the sender:
         medians over the runs, µs. None without samples.
     notice : str or None
-        What must be said wherever these data are shown.
+        The caveat to show with these data.
     """
 
     condition: str

@@ -83,7 +83,7 @@ _NEARLY = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What each condition gave in each round, and how the conditions lie to each other.
+    """The value of each condition in each round, and how the conditions differ.
 
     Attributes
     ----------
@@ -93,21 +93,21 @@ class Observations:
         A row for each condition, unit (an experiment's deployment) and round: ``value`` (null: none), ``state``
         (``ok``, ``failed``, ``missing``), ``run_id``, ``order`` within the round.
     conditions : DataFrame
-        A row for each condition, whose name is the index; a column for each factor in `by`.
+        A row for each condition, with its name as the index; a column for each factor in `by`.
     by : tuple of str
-        The factors asked for, and then the residue, which splits.
+        The factors asked for, then the other factors that split the conditions.
     asked : tuple of str
         The factors asked for.
     notes : tuple of str
-        What split, what was pooled, and what was left out, computed from the data.
+        What split the conditions, what was pooled, and what was left out, computed from the data.
     facts : DataFrame
-        By condition the level of every factor; ``"(several)"`` where it varies within.
+        The level of every factor, by condition; ``"(several)"`` if it varies within the condition.
     declaration : mapping
-        The experiment as declared; empty where there is none.
+        The experiment as declared; empty if there is none.
     blocked : bool
         Whether rounds are known, so that conditions can be compared within them.
     where : mapping
-        Factors that were held, and their levels.
+        Factors held constant, and their levels.
     """
 
     metric: str

@@ -35,18 +35,18 @@ _FIGURES = ["condition", "n", "median", "low", "high", "failed", "missing"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """What some factors do to a metric.
+    """The effect of factors on a metric.
 
     Attributes
     ----------
     observations : Observations
-        What each condition gave in each round.
+        The value of each condition in each round.
     verdicts : Family
-        The contrasts between levels of these factors that the experiment declares, or that the rule made where it
-        declares none at all (see `compare`). Of other factors every level against the baseline, exploratory. Empty
-        where no two conditions can be compared.
+        The contrasts between levels of these factors, as declared or, if the experiment declares none at all, as made
+        by rule (see `compare`). For other factors: every level against the baseline, exploratory. Empty if no two
+        conditions can be compared.
     contrasts : tuple of Contrast
-        Those that the experiment declares, or that the rule made.
+        The contrasts that were declared or made by rule.
     runs : DataFrame
         The table of runs behind it.
     """
@@ -63,7 +63,7 @@ class Answer:
 
     @property
     def main(self) -> Observations:
-        """The conditions that figures show: every factor that was not asked about is at one level."""
+        """The conditions that figures show, with every factor that was not asked about at one level."""
         return self.observations if not self.observations.asked else self.observations.main(self.contrasts)
 
     @property
@@ -84,7 +84,7 @@ class Answer:
 
     @property
     def headline(self) -> Headline:
-        """The clearest finding in a sentence; of streams how many fill a path, of pairs the best and the worst."""
+        """The clearest finding in a sentence; for streams, how many fill a path; for pairs, the best and the worst."""
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return Headline(pairs_words(main))
@@ -95,7 +95,7 @@ class Answer:
 
     @property
     def words(self) -> Words:
-        """What was measured, and what splits it, in sentences."""
+        """What was measured, and what splits the conditions, in sentences."""
         main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
         shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
         some = shared and len(main.conditions) < len(self.observations.conditions)
@@ -131,7 +131,7 @@ class Answer:
         return Table.of(shown, caption, metric=self.metric)
 
     def published(self) -> Table:
-        """Return what others published of these conditions beside what was measured here."""
+        """Return published figures of these conditions beside your own."""
         rows = published_beside(self.runs, self.metric)
         frame = rows if "throughput at the sender" in set(rows["metric"]) else rows.drop(columns="metric")
         here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))

@@ -32,7 +32,7 @@ class Quantiles(Result):
     beyond : tuple of int or None
         Fewest observations beyond each percentile in any run; None if the logs do not say.
     notice : str, optional
-        What must be said wherever these data are shown.
+        The caveat to show with these data.
     """
 
     comparisons: tuple[Comparison, ...]
