@@ -27,7 +27,7 @@ setup: .venv/ready ## build .venv and install missing measuring tools (with apt,
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
 
-report: setup ## measure the local lab and write report.pdf (ROUNDS=12 DURATION=10 for a longer measurement)
+report: setup ## measure the local lab and write report.pdf (ROUNDS=24 DURATION=10 for a longer measurement)
 	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --or-recorded --pdf report.pdf \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
