@@ -107,7 +107,7 @@ def _scope(runs: pd.DataFrame) -> str:
 
 
 ADVERTISED = 4.0
-"""Gbit/s that the VM of the published study in East Asia is sold with."""
+"""Advertised bandwidth of the VM of the published study in East Asia, Gbit/s."""
 NAMES: dict[str, str] = {"ppg": "ppg|(proximity )?placement group"}
 """Names of placements that learners may write out."""
 CHECKS: dict[str, Check] = {
@@ -136,8 +136,8 @@ CHECKS: dict[str, Check] = {
     ),
     "runs.needed": Check(
         lambda runs: rounds_required(ALPHA, max(1, len(contrasts(runs)))),
-        "See npl.rounds_required: it asks for alpha and for how many contrasts share it.",
-        "below that no exact paired test can be convincing, whatever the numbers are.",
+        "See npl.stats.rounds_required: it takes alpha and the number of contrasts that share it.",
+        "with fewer rounds no exact paired test can give a verdict, whatever the numbers are.",
         mistakes=lambda runs: {
             "That is enough for a single contrast. How many share the error?": rounds_required(ALPHA, 1)
         },
@@ -178,7 +178,7 @@ CHECKS: dict[str, Check] = {
     ),
     "window.gain": Check(
         lambda runs: _rate(runs).iloc[-1] / _rate(runs).iloc[0],
-        "How many times the rate of one stream does the largest number of streams carry together?",
+        "How many times the rate of one stream do the most streams reach together?",
         "every stream has a window of its own; their sum fills the path.",
         unit="ratio",
         tolerance=0.05,
@@ -197,7 +197,7 @@ CHECKS: dict[str, Check] = {
     "verdict.scope": Check(
         _scope,
         "How many times were the VMs placed? See the words 'for …' in the findings. Answer 'pair' or 'placement'.",
-        "placement is drawn anew at every deployment; one draw says something about these VMs only.",
+        "every deployment places the VMs anew; a single one describes only these VMs.",
     ),
     "verdict.inconclusive": Check(
         lambda _: r"b",
@@ -206,7 +206,7 @@ CHECKS: dict[str, Check] = {
     ),
     "accelerated.factor": Check(
         lambda _: _printed("direct", "one-way", False) / _printed("direct", "one-way"),
-        "Two rows of the table print a one-way latency. How many times does the smaller fit into the larger?",
+        "Two rows of the table give a one-way latency. How many times is the larger one the smaller?",
         "the virtual switch of the host costs more time than the whole way through the data centre.",
         unit="ratio",
         tolerance=0.02,
@@ -218,8 +218,8 @@ CHECKS: dict[str, Check] = {
     ),
     "accelerated.room": Check(
         lambda _: _printed("direct", "throughput", False) / ADVERTISED,
-        "The note of the row gives the rate that the VM is sold with. Mind which of the rows is without acceleration.",
-        "the rate that the VM is sold with limits both, so there was little to gain. Latency has no such limit.",
+        "The note of the row gives the VM's advertised bandwidth. Mind which of the rows is without acceleration.",
+        "the VM's advertised bandwidth limits both, so there was little to gain. Latency has no such limit.",
         unit="ratio",
         tolerance=0.01,
         mistakes=lambda _: {
@@ -252,7 +252,7 @@ CHECKS: dict[str, Check] = {
     "tails.calls": Check(
         lambda _: 1 - 0.99**100,
         "How likely is it that none of the calls is among the slowest hundredth? The rest of the pages meet one.",
-        "the slowest hundredth of the packets is what most of the pages feel.",
+        "most pages meet at least one packet of the slowest hundredth.",
         unit="ratio",
         tolerance=0.02,
         mistakes=lambda _: {
@@ -281,7 +281,7 @@ CHECKS: dict[str, Check] = {
     "paths.balancer": Check(
         lambda _: _printed("standard-lb", "one-way") - _printed("direct", "one-way"),
         "The direct path with acceleration is what the load balancer is compared with.",
-        "one run each: another day may show another difference, and how much the runs scatter is not known.",
+        "one run each: another day may show another difference, and nobody knows how much the runs vary.",
         unit="us",
         tolerance=0.01,
         mistakes=lambda _: {
@@ -301,7 +301,7 @@ CHECKS: dict[str, Check] = {
         tolerance=0.02,
         mistakes=lambda _: {
             "That is what was measured; the window gives what to expect.": _printed("cross-region-vpn", "throughput"),
-            "That is what the gateway is sold with.": _printed("cross-region-vpn", "advertised"),
+            "That is the advertised bandwidth of the gateway.": _printed("cross-region-vpn", "advertised"),
             "A factor of eight: the window counts bytes.": _window(1),
             "A factor of two: the table prints a round trip already.": [_window(4), _window(16)],
         },
