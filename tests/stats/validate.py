@@ -626,8 +626,8 @@ means, and a tolerance of 10 % on the means (as k8s-netperf compares two results
 whose truth is known. The margin is 10 %, and a report may be false with a chance of 5 %. CV is the coefficient of
 variation of the runs.
 
-- **False**: the percentage of reports with at least one verdict that is false for the hours measured: a difference where
-  there is none or the opposite, or equality where the difference reaches the margin.
+- **False**: the percentage of reports with at least one verdict that is false for the hours measured: a difference
+  where there is none or the opposite, or equality where the difference reaches the margin.
 - **Right**: the percentage of right verdicts on contrasts whose truth is clear: beyond the margin, or inside half of it
   (only this library and the tolerance can call two conditions equal). A dash: the truth is at the margin, or the method
   does not apply.
