@@ -157,7 +157,8 @@ def test_connections_that_a_load_balancer_parts_are_told(
     tests = [{"tool": "iperf2", "test": "tcp", "streams": [16]}]
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
     pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
-    (warnings,) = load(tmp_path / "data" / "probe")["warnings"]
+    runs = load(tmp_path / "data" / "probe")  # on a busy machine the first attempt may stall
+    (warnings,) = runs.loc[runs["status"] == "ok", "warnings"]
     assert any("several servers behind" in w for w in warnings)
 
 
