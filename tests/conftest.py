@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +17,15 @@ from typing import Any
 import hypothesis
 import pytest
 from ipykernel import kernelspec
-from xdist.scheduler import LoadScopeScheduling
 
 from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
 from netperf_lib.reporting import worker
 
+from .groups import LONGEST, pytest_xdist_make_scheduler
 from .warm import client, warm
+
+__all__ = ["pytest_xdist_make_scheduler"]
 
 gc.disable()  # until the tests run: half of the time of their collection went into looking for garbage
 
@@ -40,22 +44,6 @@ if not hasattr(sys.modules["__main__"], "__spec__"):
     sys.modules["__main__"].__spec__ = None
 
 
-LONGEST = """
-    measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
-    hosts/azure/test_end_to_end.py hosts/azure/test_signals.py notebooks/test_notebooks.py test_end_to_end.py
-    hosts/azure/test_failures.py notebooks/test_browser.py hosts/test_lab.py hosts/azure/test_studies.py
-    notebooks/test_every_experiment.py data/test_store_fleet.py test_docs.py
-    data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py hosts/azure/test_place.py
-    reporting/test_report.py studies/test_reported.py data/test_imports.py tools/test_latency_tools.py
-    hosts/test_lab_requirements.py reporting/test_pages.py test_recorded.py test_cli.py data/test_records.py
-    questions/test_fleet.py questions/test_before_after.py reporting/test_typeset.py test_project.py data/test_logs.py
-    hosts/azure/test_landing_zone.py
-"""
-"""Files of five seconds and more, longest first: one that came last would keep one worker when the others are done."""
-ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
-"""These share a lab, or measure on this machine itself, where one collector refuses another."""
-
-
 IMPORTED = """
 import fontTools.subset, ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, scipy.special
@@ -64,20 +52,6 @@ npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
-
-
-class Groups(LoadScopeScheduling):
-    """Tests of a file share its fixtures, so one worker runs them all."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return ONE_AFTER_ANOTHER[0] if file in ONE_AFTER_ANOTHER else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
-    """With several workers: groups in the order in which they were collected, not those of most tests first."""
-    config.option.loadscopereorder = False
-    return Groups(config, log)
 
 
 REMEDIES = {
@@ -139,13 +113,36 @@ def lab_runs() -> None:
         pytest.skip(f"no lab here: {error}")
 
 
+@contextlib.contextmanager
+def _warm_python() -> Iterator[str]:
+    real = Path(sys.executable)
+    with tempfile.TemporaryDirectory(prefix="netperf-warm-") as folder:
+        program = Path(folder, "python")
+        client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
+        with warm(program, real, IMPORTED.format(python=str(program))):
+            yield str(program)
+
+
+PYTHON = pytest.StashKey[str]()
+
+
+def pytest_configure_node(node: Any) -> None:
+    """Of several workers all share the Python that starts warm: its imports cost seconds."""
+    if PYTHON not in node.config.stash:
+        stack = contextlib.ExitStack()
+        node.config.add_cleanup(stack.close)
+        node.config.stash[PYTHON] = stack.enter_context(_warm_python())
+    node.workerinput["python"] = node.config.stash[PYTHON]
+
+
 @pytest.fixture(scope="session")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def python(request: pytest.FixtureRequest) -> Iterator[str]:
     """A Python that starts warm, for programs of which not the start is tested; beside it stands such an `npl`."""
-    program, real = tmp_path_factory.mktemp("warm") / "python", Path(sys.executable)
-    client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
-    with warm(program, real, IMPORTED.format(python=str(program))):
-        yield str(program)
+    if hasattr(request.config, "workerinput"):
+        yield request.config.workerinput["python"]
+    else:
+        with _warm_python() as program:
+            yield program
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,8 +8,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).resolve().parent.parent / "netperf_lib"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 IO_MODULES = {
@@ -33,11 +31,16 @@ def name(path: Path) -> str:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Top-level names of foreign modules, and the project's own as ``.name`` relative to the package."""
     found: set[str] = set()
     depth = len(path.relative_to(PACKAGE).parts)
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,7 +60,7 @@ def members(path: Path) -> set[str]:
     parts = path.relative_to(PACKAGE).parent.parts
     return {
         "." + ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module]), alias.name])
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and node.level
         for alias in node.names
     }
@@ -65,7 +68,7 @@ def members(path: Path) -> set[str]:
 
 @cache
 def calls(path: Path) -> set[str]:
-    return {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)}
+    return {ast.unparse(n.func) for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)}
 
 
 def in_part(path: Path, *parts: str) -> bool:
@@ -106,44 +109,43 @@ def test_no_module_imports_itself_through_others() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if name(p) not in ("", "__init__", "__main__")], ids=name)
-def test_a_part_imports_only_what_its_layer_may(path: Path) -> None:
-    part = name(path).split("/")[0]
-    own = {n.lstrip(".").split(".")[0] for n in imports(path) if n.startswith(".")} - {part, ""}
-    assert own <= set(LAYERS[part].split())
+def test_a_part_imports_only_what_its_layer_may() -> None:
+    for path in MODULES:
+        if name(path) not in ("", "__init__", "__main__"):
+            part = name(path).split("/")[0]
+            own = {n.lstrip(".").split(".")[0] for n in imports(path) if n.startswith(".")} - {part, ""}
+            assert own <= set(LAYERS[part].split()), path
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if in_part(p, "experiment", "metrics", "errors", "tools", "stats")], ids=name
-)
-def test_pure_parts_do_no_io(path: Path) -> None:
-    # experiment/yaml.py reads the declaration: the one file that these parts open
-    assert not imports(path) & (IO_MODULES - ({"os", "pathlib"} if name(path) == "experiment/yaml" else set()))
-    assert not calls(path) & {"open", "print", "input"}
+def test_pure_parts_do_no_io() -> None:
+    for path in MODULES:
+        if in_part(path, "experiment", "metrics", "errors", "tools", "stats"):
+            # experiment/yaml.py reads the declaration: the one file that these parts open
+            allowed = {"os", "pathlib"} if name(path) == "experiment/yaml" else set()
+            assert not imports(path) & (IO_MODULES - allowed), path
+            assert not calls(path) & {"open", "print", "input"}, path
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not in_part(p, "measure", "hosts", "reporting")], ids=name)
-def test_only_measure_hosts_and_reporting_start_processes(path: Path) -> None:
-    # `workers` starts processes of its own kind, no other program
-    allowed = {"multiprocessing"} if name(path) == "data/workers" else set()
-    assert not imports(path) & ({"asyncssh", "multiprocessing", "pty", "subprocess"} - allowed)
-    assert not {
-        c for c in calls(path) if re.match(r"os\.(fork|exec|spawn|system|posix_spawn)|asyncio\.create_subprocess", c)
-    }
+def test_only_measure_hosts_and_reporting_start_processes() -> None:
+    starts = re.compile(r"os\.(fork|exec|spawn|system|posix_spawn)|asyncio\.create_subprocess")
+    for path in MODULES:
+        if not in_part(path, "measure", "hosts", "reporting"):
+            # `workers` starts processes of its own kind, no other program
+            allowed = {"multiprocessing"} if name(path) == "data/workers" else set()
+            assert not imports(path) & ({"asyncssh", "multiprocessing", "pty", "subprocess"} - allowed), path
+            assert not [*filter(starts.match, calls(path))], path
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not name(p).startswith(("plots", "reporting"))], ids=name)
-def test_only_plots_imports_matplotlib(path: Path) -> None:
-    assert not imports(path) & {"matplotlib", "seaborn"}
+def test_only_plots_imports_matplotlib() -> None:
+    drawing = {name(path) for path in MODULES if imports(path) & {"matplotlib", "seaborn"}}
+    assert {n for n in drawing if not n.startswith(("plots", "reporting"))} == set()
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not in_part(p, "data")], ids=name)
-def test_only_data_knows_the_data_folder(path: Path) -> None:
-    text = path.read_text("utf-8")
-    code = re.sub(r'"""[\s\S]*?"""', "", text)
-    assert not re.findall(
-        r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']", code
-    )
+def test_only_data_knows_the_data_folder() -> None:
+    folders = r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']"
+    for path in MODULES:
+        if not in_part(path, "data"):
+            assert not re.findall(folders, re.sub(r'"""[\s\S]*?"""', "", path.read_text("utf-8"))), path
 
 
 def test_there_is_no_attic() -> None:
@@ -170,7 +172,7 @@ DOUBLED = set(
 def test_one_name_means_one_thing() -> None:
     modules: dict[str, set[str]] = {}
     for path in MODULES:
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in parsed(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
             for defined in {t.id if isinstance(t, ast.Name) else getattr(t, "name", "_") for t in targets}:
                 part = name(path).split("/")[0]
@@ -181,10 +183,10 @@ def test_one_name_means_one_thing() -> None:
     assert {defined: places for defined, places in doubled.items() if defined not in DOUBLED} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_function_is_longer_than_a_screen_or_two(path: Path) -> None:
-    functions = (n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.FunctionDef))
-    assert not {f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 99}
+def test_no_function_is_longer_than_a_screen_or_two() -> None:
+    for path in MODULES:
+        functions = (n for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef))
+        assert not {f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 99}, path
 
 
 def test_tests_stand_where_their_package_stands() -> None:
@@ -205,5 +207,5 @@ def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
     for name_, file in [(n, f) for f, n in rows] + re.findall(r"`(\w+)`s?,? of `([\w/]+\.py)`", page):
         tree = ast.parse((PACKAGE / file).read_text("utf-8"))
         assert name_ in {getattr(node, "name", "") for node in tree.body}, f"{file} has no {name_}"
-    defined = {getattr(node, "name", "") for path in MODULES for node in ast.parse(path.read_text("utf-8")).body}
+    defined = {getattr(node, "name", "") for path in MODULES for node in parsed(path).body}
     assert set(re.findall(r"`([A-Z]\w+)`", page)) <= defined

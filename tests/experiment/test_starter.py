@@ -24,13 +24,13 @@ def test_every_starter_can_be_planned_as_it_stands(tmp_path: Path, source: str, 
     assert declared.contrasts
 
 
-def test_init_writes_what_plan_takes_and_overwrites_nothing(tmp_path: Path) -> None:
-    def npl(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
+def test_init_writes_what_plan_takes_and_overwrites_nothing(python: str, tmp_path: Path) -> None:
+    def npl(*words: object, python: str = python) -> subprocess.CompletedProcess[str]:
+        command = [python, "-m", "netperf_lib", *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
     place = tmp_path / "my question.yaml"
-    assert npl("init", place, "--question", "streams").returncode == 0
+    assert npl("init", place, "--question", "streams", python=sys.executable).returncode == 0
     assert "name: my-question" in place.read_text()
     planned = npl("plan", place)
     assert planned.returncode == 0, planned.stderr

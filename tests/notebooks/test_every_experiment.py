@@ -18,6 +18,7 @@ import netperf_lib as npl
 from netperf_lib.errors import NothingToReport, UsageError
 from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.metrics import METRICS
+from netperf_lib.questions.lead import Lead, lead_paragraph
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO
 from tests.reporting import made
@@ -33,6 +34,7 @@ def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
     monkeypatch.setattr(npl, "read", lambda place: SimpleNamespace(**tables))
     monkeypatch.setattr(npl, "experiments", lambda place: [])
+    monkeypatch.setattr("netperf_lib.reporting.answer.lead_paragraph", once(lead_paragraph))
     found = {}
     planned = npl.questions.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
@@ -40,6 +42,19 @@ def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.
         if page.notebook not in NOT_HERE and (not only or page.key in only):
             found[page.key] = shown(notebooks()[page.notebook], page.parameters, monkeypatch)
     return found
+
+
+def once(lead: Callable[..., Lead]) -> Callable[..., Lead]:
+    """Every page asks the first one, in a process of its own: here they share its answer on the same runs."""
+    known: dict[Any, Lead] = {}
+
+    def asked(data: Runs, **options: Any) -> Lead:
+        key = (*data["run_id"], *data.columns, *options.items())
+        if key not in known:
+            known[key] = lead(data, **options)
+        return known[key]
+
+    return asked
 
 
 def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -497,7 +497,7 @@ def test_a_reference_notebook_comes_out_the_same(
             )
 
 
-def test_nbval_itself_finds_a_changed_number(recorded: Path, tmp_path: Path) -> None:
+def test_nbval_itself_finds_a_changed_number(python: str, recorded: Path, tmp_path: Path) -> None:
     assert {p.stem for p in reference.FOLDER.glob("*.ipynb")} == set(reference.PAGES)
     book = nbformat.read(reference.FOLDER / "summary.ipynb", as_version=4)
     changed = 0
@@ -510,7 +510,7 @@ def test_nbval_itself_finds_a_changed_number(recorded: Path, tmp_path: Path) -> 
     nbformat.write(book, tmp_path / "summary.ipynb")
     options = ["-p", "no:cacheprovider", "-o", "addopts=", "-q", "--nbval", "--nbval-cell-timeout", "120"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "--nbval-sanitize-with", str(HERE / "sanitize.cfg"), str(tmp_path)],
+        [python, "-m", "pytest", *options, "--nbval-sanitize-with", str(HERE / "sanitize.cfg"), str(tmp_path)],
         env={**os.environ, "NETPERF_RECORDED": str(recorded)},
         cwd=tmp_path,
         capture_output=True,

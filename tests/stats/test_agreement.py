@@ -114,12 +114,12 @@ def test_lag1_p_is_that_of_a_permutation_test():
     rng = default_rng(2)
     x = np.cumsum(rng.standard_normal(9)) + rng.standard_normal(9)
 
-    def statistic(a, axis=-1):
-        r = scipy.stats.rankdata(a, axis=axis) - 5
+    def statistic(r, axis=-1):
         return (r[..., 1:] * r[..., :-1]).sum(axis=-1)
 
+    ranks = scipy.stats.rankdata(x) - 5  # those of an order are these in that order
     theirs = scipy.stats.permutation_test(
-        (x,), statistic, permutation_type="pairings", alternative="greater", n_resamples=20_000, rng=rng
+        (ranks,), statistic, permutation_type="pairings", alternative="greater", n_resamples=20_000, rng=rng
     ).pvalue
     assert lag1_p(x[None, :])[0] == pytest.approx(theirs, abs=0.02)
 
@@ -132,8 +132,8 @@ def test_correlation_with_time_is_that_of_a_permutation_test(ties):
         x, position = (np.round(x), np.arange(float(n)) // 3) if ties else (x, np.arange(float(n)))
         ranks = scipy.stats.rankdata(position) - (n + 1) / 2
         theirs = scipy.stats.permutation_test(
-            (x,),
-            lambda a, axis, ranks=ranks: (scipy.stats.rankdata(a, axis=axis) * ranks).sum(axis=axis),
+            (scipy.stats.rankdata(x),),
+            lambda a, axis, ranks=ranks: (a * ranks).sum(axis=axis),
             permutation_type="pairings",
             n_resamples=5000,
             rng=rng,

@@ -76,7 +76,7 @@ def least_changed(run: ParsedRun, log: Path) -> dict[str, tuple[float | None, fl
     return min(every, key=len) if every else {"a run that was none": (None, None)}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(LOGS), st.floats(0, 1))
 def test_any_prefix(log: Path, share: float) -> None:
     data = content(log)
@@ -93,7 +93,7 @@ def test_any_prefix(log: Path, share: float) -> None:
         assert set(wrong) <= {"out_of_order_count"}, wrong
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(
     st.sampled_from(LOGS),
     st.floats(0, 1, exclude_max=True),
@@ -117,7 +117,7 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
             assert set(wrong) <= once, (wrong, data[max(place - 40, 0) : place + 20], bytes([byte]), run.warnings)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(LOGS), st.sampled_from(LOGS))
 def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) -> None:
     both = read(content(first) + b"\n" + content(second))
@@ -137,7 +137,7 @@ KEYS = (
 ).split()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),

@@ -46,14 +46,14 @@ def assert_nothing_new(found: list[ParsedRun], log: Path, *, ignored: tuple[str,
             assert run.error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([p for p in LOGS if ("torn", p.name) not in UNTOLD]), st.floats(0, 1))
 def test_any_prefix(log: Path, share: float) -> None:
     data = content(log)
     assert_nothing_new(read(data[: int(share * len(data))]), log)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.sampled_from(SMALL), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
 def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
     data = content(log)
@@ -65,7 +65,7 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
 
 
 @pytest.mark.parametrize("name", TOLD_TWICE)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(share=st.floats(0, 1, exclude_max=True), byte=st.one_of(st.sampled_from(b"0123456789. \n"), st.integers(0, 255)))
 def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, byte: int) -> None:
     """But for what is told once, and for the last digit, which rounding leaves open."""
@@ -77,7 +77,7 @@ def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, 
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SMALL), st.sampled_from(SMALL))
 def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) -> None:
     both = read(content(first) + b"\n" + content(second))
@@ -92,7 +92,7 @@ def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) ->
     assert figures(both) == figures(expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300))
 def test_any_text(text: str) -> None:
     for run in read(text.encode()):
