@@ -19,7 +19,7 @@ import pandas as pd
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport, NotMeasured, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
@@ -300,7 +300,11 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
         return lead_paragraph(results.runs, alpha=alpha)
     rows = []
     for one in results:
-        runs = one.runs
+        try:
+            runs = one.runs
+        except NotMeasured:
+            rows.append((1.0, 0, f"{one.name}: nothing was measured yet"))
+            continue
         failed = float((runs["status"] != "ok").mean())
         if failed == 1:
             rows.append((1.0, 0, f"{one.name}: no run is complete"))

@@ -110,7 +110,7 @@ def execute(notebook: str, executed: str, parameters: dict[str, Any], own: bool)
                 parameters=parameters,
                 language="python",
                 kernel_name="python3",
-                cwd=Path(notebook).parent,
+                cwd=Path(notebook).parent if own else None,  # a relative path in a parameter is the user's
                 progress_bar=False,
                 log_output=False,
                 **(_kernel(folder) if own else {"engine_name": ENGINE}),
