@@ -35,7 +35,7 @@ from .history import ask_history
 from .judging import Pair
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
-from .runs import read_data, runs_of, table_of
+from .runs import read_data, runs_of, states, table_of
 from .udp import NOTICEABLE, datagrams, datagrams_words, lost_share
 from .words import contrasts, factor_of, span
 
@@ -253,6 +253,7 @@ def lead_paragraph(
         every = observe(runs, obs.metric) if obs.where and obs.unit == "bps" else obs
         p.lines += filter(None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)])
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
+    p.lines += [] if any(states(runs)[0]) else ["No run is complete"]
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(
         tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice

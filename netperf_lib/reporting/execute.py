@@ -117,6 +117,10 @@ def _pages(
         if not fitting or (not fit and not given):
             pages.append(_Page(book, book.stem, set_))
         pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
+    for name, value in given.items():
+        about = dict.fromkeys(p.subject[name] for p in possible if p.notebook in names and name in p.subject)
+        if about and value not in about:
+            raise UsageError(f"no page is about {name}={value}; there are: {', '.join(map(str, about))}")
     return pages
 
 

@@ -171,7 +171,8 @@ def _register() -> None:
         outputs = [new.new_output("stream", name=name, text=text) for name, text in streams if text]
         for shown in captured.outputs:
             data = {t: base64.b64encode(v).decode() if isinstance(v, bytes) else v for t, v in shown.data.items()}
-            outputs.append(new.new_output("display_data", data, metadata=shown.metadata or {}))
+            if data:  # none where the value has shown itself
+                outputs.append(new.new_output("display_data", data, metadata=shown.metadata or {}))
         return [*outputs, *([shell.failure] if shell.failure else [])]
 
     class InThisProcess(papermill.Engine):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from netperf_lib.data.load import load
 from netperf_lib.errors import StatsError, StoreError, UsageError
 from netperf_lib.questions.contents import at_a_glance, fleet_pages, pages
 from netperf_lib.questions.judging import judge
-from netperf_lib.questions.lead import conclude, opening
+from netperf_lib.questions.lead import conclude, lead_paragraph, opening
 
 from .test_planted import runs
 
@@ -33,6 +33,11 @@ def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time
     assert lab["runs"] == "264 (264 ok); 264 of 264 planned trials are complete"
     assert lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
     assert lab["metrics"]["rtt_loaded_us"].endswith("runs")
+
+
+def test_where_no_run_is_complete_the_first_line_says_so() -> None:
+    failed = runs({"ppg": 1e9, "vpn": 2e9}).assign(status="failed", throughput_bps=None)
+    assert lead_paragraph(failed).lines == ("No run is complete.",)
 
 
 def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(tmp_path: Path) -> None:

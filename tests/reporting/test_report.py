@@ -15,9 +15,11 @@ import nbformat
 import pypdf
 import pytest
 import yaml
+from click.testing import CliRunner
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
+from netperf_lib.cli import npl as cli
 from netperf_lib.data.files import is_alive
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
@@ -292,6 +294,8 @@ def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path,
     for wrong in ({"03-streams": {"shar": 1}}, {"05-paths": {"metric": "x"}}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             _pages(found, ["03-streams"], wrong, {})
+    with pytest.raises(UsageError, match="no page is about metric=throughput; there are: latency_oneway_us, throughp"):
+        _pages(found, None, {}, {"metric": "throughput"})
 
 
 def test_a_measurement_is_compared_with_the_one_set_aside_before_it(
@@ -308,6 +312,10 @@ def test_a_measurement_is_compared_with_the_one_set_aside_before_it(
     assert undecided == len(changed) == 14, "six rounds are too few for so many"
     assert f"lab against lab-20261113T050000: {headline}" in " ".join(text(pdf).split())
     monkeypatch.chdir(tmp_path)
+    kept = (folder / "reports" / "before-after.pdf").read_bytes()
+    mistyped = CliRunner().invoke(cli, ["report", "lab", "--against", "lab-20261106T05000"])
+    assert "no experiment here" in str(mistyped.exception)
+    assert (folder / "reports" / "before-after.pdf").read_bytes() == kept
     (pdf,) = npl.report("lab", parameters={"before": "lab-20261106T050000"})  # from here, not from the notebook
     assert "lab against lab-20261106T050000" in " ".join(text(pdf).split())
 
@@ -327,6 +335,9 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
     found = npl.questions.ask_history(runs, "throughput_bps").runs
+    for book in (tmp_path / "reports").glob("*.ipynb"):  # HTML would warn of an output that shows nothing
+        shown = [o for c in nbformat.read(book, 4).cells for o in c.get("outputs", ())]  # type: ignore[no-untyped-call]
+        assert all(o.get("data", True) for o in shown)
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
 
 
