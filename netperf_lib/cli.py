@@ -519,7 +519,11 @@ def report(
         _echo(write(folder))
         return
     if against is not None:
+        from .data.layout import Store
+
         before = against if "://" in against else str(Path(against).resolve())
+        if "://" not in against and not Path(against).exists():
+            Store.at(against)  # raises an error that says what is near
         notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={before}")
     try:
         with _progress("notebooks") as progress:

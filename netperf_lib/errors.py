@@ -327,6 +327,10 @@ class StoreError(NetperfError):
     """The data folder contains something that it should not, or lacks something that it should contain."""
 
 
+class NotMeasured(StoreError):  # noqa: N818 (not an error: a state of the data)
+    """The experiment has no run yet; in a data root that is no reason to hide the others."""
+
+
 class ReportError(NetperfError):
     """A notebook or its report could not be produced."""
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..errors import CONTROL, StoreError, UsageError, visible
+from ..errors import CONTROL, NotMeasured, UsageError, visible
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
@@ -220,7 +220,8 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     Parameters
     ----------
     path : path, URL or iterable of them
-        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
+        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root. Of several, those
+        that were not measured yet are left out.
     table : {"runs", "intervals", "percentiles", "samples"}
         ``runs`` has one row per run: identity, factors, options and labels, context, metrics (missing is null),
         provenance.
@@ -244,7 +245,13 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     if isinstance(path, str | os.PathLike):
         location, notice = located(path)
         return _frame(Store.at(location), table, notice)
-    frames = [_frame(store, table) for store in stores(path)]
+    frames, chosen = [], stores(path)
+    for number, store in enumerate(chosen, 1):
+        try:
+            frames.append(_frame(store, table))
+        except NotMeasured:
+            if number == len(chosen) and not frames:
+                raise
     return joined(frames)
 
 
@@ -303,7 +310,7 @@ def _parts(store: Store, table: TableName, *, may_be_empty: bool = False) -> lis
     tables = current(store, table)
     runs = tables.parts("runs")
     if not runs and not may_be_empty:
-        raise StoreError(f"{store.url}: nothing was measured here yet; run `npl collect` first")
+        raise NotMeasured(f"{store.url}: nothing was measured here yet; run `npl collect` first")
     return list(runs.values()) if table == "runs" else [p for block, p in tables.parts(table).items() if block in runs]
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ..data.imports import are_logs
-from ..data.load import Results
+from ..data.load import Fleet, Results
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
@@ -160,8 +160,20 @@ def _two_sides(
     others = where if where_after is None else where_after
     names = (_name(data, where), _name(after, others))
     names = names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)")
-    tables = (runs_of(data, where, pattern), runs_of(_existing(after), others, pattern))
+    sides = (read_data(data, pattern), read_data(_existing(after), pattern))
+    tables = (runs_of(_of_one_declaration(side), w) for side, w in zip(sides, (where, others), strict=True))
     return dict(zip(names, tables, strict=True))
+
+
+def _of_one_declaration(data: Data) -> Data:
+    """The same; raise UsageError if it is a data root whose experiments ask different questions."""
+    if not isinstance(data, Fleet):
+        return data
+    first, *others = (one.store.declared().contrasts for one in data)
+    if any(other != first for other in others):
+        names = ", ".join(one.name for one in data)
+        raise UsageError(f"{data.path} holds experiments that declare different contrasts: name one of {names}")
+    return data
 
 
 def _of_contrasts(
@@ -175,7 +187,7 @@ def _of_contrasts(
 ) -> Family:
     """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
     check_levels(where)
-    source, about = Observed.of(data), attached(table_of(data))
+    source, about = Observed.of(_of_one_declaration(data) if contrasts is None else data), attached(table_of(data))
     experiment = about.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
@@ -390,7 +402,8 @@ def between(
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
-    notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
+    same = "run_id" in one and one.filter(["experiment", "run_id"]).equals(two.filter(["experiment", "run_id"]))
+    notes = [f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"]
     notes += ["change: the typical ratio of a run after to a run before, which need not be that of the two medians"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
     compared = {_words(obs)[a] for obs, a, _ in chosen}
@@ -405,7 +418,7 @@ def between(
         comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
-        notice=next(filter(None, (attached(side).notice for side in (two, one))), None),
+        notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one))))) or None,
     )
 
 

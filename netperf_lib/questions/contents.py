@@ -16,6 +16,7 @@ from ..data.files import Location
 from ..data.layout import experiments, trial_of
 from ..data.load import Results, load, read
 from ..data.shipped import shipped
+from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
@@ -60,9 +61,14 @@ class Page:
     title: str = ""
 
     @property
+    def subject(self) -> dict[str, Any]:
+        """The parameters that tell it from other pages of its notebook."""
+        return {name: self.parameters[name] for name in ("factor", "name", "metric") if name in self.parameters}
+
+    @property
     def key(self) -> str:
         """Name of its files: ``01-placement-throughput``."""
-        values = (str(self.parameters[name]) for name in ("factor", "name", "metric") if name in self.parameters)
+        values = map(str, self.subject.values())
         name = "-".join([self.notebook, *(SHORT.get(part, part) for part in values)])
         plain = re.sub(r"[^\w.-]+", "-", name)[:50]  # a factor of the user may be called ../../x
         return plain if plain == name else f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
@@ -179,7 +185,10 @@ def fleet_pages(root: Location) -> list[Page]:
     names = list(map(name_of, experiments(root)))
     chosen = [Page("summary")]
     for name in dict.fromkeys(names):
-        runs = load(measurements(root, name))
+        try:
+            runs = load(measurements(root, name))
+        except NotMeasured:  # the first page says so
+            continue
         if names.count(name) > 1 or _hours(runs) >= LONG_H:
             chosen += [Page("time", {"name": name, "metric": m}, heading(name, m)) for m in headline_metrics(runs)]
     return chosen
@@ -197,7 +206,11 @@ def at_a_glance(place: Location) -> list[dict[str, Any]]:
 
 
 def _summary(exp: Results) -> dict[str, Any]:
-    runs = exp.runs
+    try:
+        runs = exp.runs
+    except NotMeasured:
+        named = {"experiment": exp.name, "title": exp.store.declared().title}
+        return {**named, "runs": "nothing was measured yet", "folder": exp.path}
     counts = ", ".join(f"{n} {status}" for status, n in runs["status"].value_counts().items())
     planned = len((exp.store.read_plan() or {}).get("trials", ()))
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()

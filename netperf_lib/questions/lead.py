@@ -19,7 +19,7 @@ import pandas as pd
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport, NotMeasured, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
@@ -35,7 +35,7 @@ from .history import ask_history
 from .judging import Pair
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
-from .runs import read_data, runs_of, table_of
+from .runs import read_data, runs_of, states, table_of
 from .udp import NOTICEABLE, datagrams, datagrams_words, lost_share
 from .words import contrasts, factor_of, span
 
@@ -253,6 +253,7 @@ def lead_paragraph(
         every = observe(runs, obs.metric) if obs.where and obs.unit == "bps" else obs
         p.lines += filter(None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)])
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
+    p.lines += [] if any(states(runs)[0]) else ["No run is complete"]
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(
         tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice
@@ -300,7 +301,11 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
         return lead_paragraph(results.runs, alpha=alpha)
     rows = []
     for one in results:
-        runs = one.runs
+        try:
+            runs = one.runs
+        except NotMeasured:
+            rows.append((1.0, 0, f"{one.name}: nothing was measured yet"))
+            continue
         failed = float((runs["status"] != "ok").mean())
         if failed == 1:
             rows.append((1.0, 0, f"{one.name}: no run is complete"))

@@ -62,10 +62,11 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
         before = format_value(c.threshold, unit) if c.threshold is not None else before
         group, _, name = c.context.partition(", ") if two else (c.context, "", " / ".join(c.names))
         interval = span(c.ratio, c.low, c.high, short=True).strip("–")
+        n = "/".join(reversed(c.size.split("/")))  # as the columns are
         causes = " / ".join(dict.fromkeys(filter(None, reversed(c.held_back))))
         rows.append(
             Line(
-                name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), c.size, c.reason,
+                name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), n, c.reason,
                 causes, c.warnings,
             )
         )  # fmt: skip

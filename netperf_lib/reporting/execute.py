@@ -113,10 +113,14 @@ def _pages(
     for name, book in books.items():
         set_ = _checked([book], own.get(name, {}))[book] | checked[book]
         fitting = [p for p in possible if p.notebook == name]
-        fit = [p for p in fitting if all(set_.get(k, v) == v for k, v in p.parameters.items())]
+        fit = [p for p in fitting if all(set_.get(k, v) == v for k, v in p.subject.items())]
         if not fitting or (not fit and not given):
             pages.append(_Page(book, book.stem, set_))
         pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
+    for name, value in given.items():
+        about = dict.fromkeys(p.subject[name] for p in possible if p.notebook in names and name in p.subject)
+        if about and value not in about:
+            raise UsageError(f"no page is about {name}={value}; there are: {', '.join(map(str, about))}")
     return pages
 
 
@@ -292,7 +296,8 @@ def report(
     if progress is not None:
         progress(len(reports), len(reports), "report")
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
-        error = ReportError(f"{'; '.join(errors)}; the other pages were made: {reports[-1]}")
+        others = f"; the other pages were made: {reports[-1]}" if len(pages) > len(errors) else ""
+        error = ReportError("; ".join(errors) + others)
         error.reports = reports
         raise error
     return reports
@@ -313,11 +318,12 @@ def _planned(
     experiment_path: PathLike, notebooks: Sequence[PathLike] | None, given: Mapping[str, Any]
 ) -> tuple[Store | None, str, Path, list[_Page]]:
     """The experiment (None: a data root), where it is, where its reports go, and their pages."""
+    from ..data.files import split
     from ..data.ingest import current
     from ..experiment.model import Report
 
     store = _located(experiment_path)
-    location = str(experiment_path) if store is None else store.location
+    location = store.location if store else "/".join(split(experiment_path))  # absolute: notebooks run elsewhere
     folder = report_folder(location, "fleet" if store is None else store.experiment)
     if store is not None and folder.is_relative_to(location):
         current(store, "runs")

@@ -110,7 +110,7 @@ def execute(notebook: str, executed: str, parameters: dict[str, Any], own: bool)
                 parameters=parameters,
                 language="python",
                 kernel_name="python3",
-                cwd=Path(notebook).parent,
+                cwd=Path(notebook).parent if own else None,  # a relative path in a parameter is the user's
                 progress_bar=False,
                 log_output=False,
                 **(_kernel(folder) if own else {"engine_name": ENGINE}),
@@ -171,7 +171,8 @@ def _register() -> None:
         outputs = [new.new_output("stream", name=name, text=text) for name, text in streams if text]
         for shown in captured.outputs:
             data = {t: base64.b64encode(v).decode() if isinstance(v, bytes) else v for t, v in shown.data.items()}
-            outputs.append(new.new_output("display_data", data, metadata=shown.metadata or {}))
+            if data:  # none where the value has shown itself
+                outputs.append(new.new_output("display_data", data, metadata=shown.metadata or {}))
         return [*outputs, *([shell.failure] if shell.failure else [])]
 
     class InThisProcess(papermill.Engine):  # type: ignore[misc]

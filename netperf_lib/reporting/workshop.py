@@ -350,5 +350,8 @@ def _hold_lab(say: Callable[[str], None]) -> Path | None:
     wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
     for host in deployment.hosts:
         subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
-    say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
+    if missing := [name for name in (server.split()[0] for server in SERVERS) if lab.program(name) is None]:
+        say(f"The lab is running, without {' and '.join(missing)}, which live cells need; see npl doctor")
+    else:
+        say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
     return folder

@@ -23,9 +23,10 @@ from nbval.plugin import IPyNbCell, get_sanitize_patterns, nocolors
 
 import netperf_lib as npl
 from netperf_lib.experiment.attached import attached
+from netperf_lib.hosts import lab
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
-from netperf_lib.reporting.workshop import exercises, lay_out
+from netperf_lib.reporting.workshop import _hold_lab, exercises, lay_out
 from tests.reporting import made
 
 with pytest.MonkeyPatch.context() as _patch:  # the script of `make workshop`
@@ -229,6 +230,14 @@ def test_committed_without_outputs(place: Path) -> None:
         if cell.cell_type == "code":
             assert cell.outputs == []
             assert cell.execution_count is None
+
+
+def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("status", None), ("start", SimpleNamespace(hosts=())), ("program", None)):
+        monkeypatch.setattr(lab, name, lambda *_, value=value: value)
+    said: list[str] = []
+    _hold_lab(said.append)
+    assert "without qperf and iperf3, which live cells need" in said[0]
 
 
 @pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)

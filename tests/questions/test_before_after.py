@@ -72,6 +72,36 @@ def test_what_holds_the_throughput_back_on_each_side_is_told() -> None:
     assert {c.held_back for c in before_after(runs(1), runs(2))} == {("", "")}
 
 
+def test_the_notice_of_each_side_is_told() -> None:
+    recorded = RECORDED.parent
+    lab, synthetic = (read(recorded / name).notice for name in ("lab-full", "before"))
+    for one, two in (("lab-full", "before"), ("before", "lab-full")):
+        notice = compare(recorded / one, recorded / two, metric="latency_oneway_us").notice or ""
+        assert str(lab) in notice
+        assert str(synthetic) in notice
+
+
+def test_numbers_of_runs_stand_in_the_order_of_the_columns() -> None:
+    found = before_after(runs(1, rounds=12), runs(2, rounds=16))
+    assert {line.n for line in lines(found, two=True)} == {"12/16"}
+
+
+def test_the_same_runs_on_both_sides_are_told() -> None:
+    one = RECORDED.parent / "before"
+    assert "both sides are the same runs" in compare(one, one).warnings[0]
+    assert "both sides are" not in compare(one, RECORDED.parent / "after").warnings[0]
+
+
+def test_a_data_root_of_different_questions_has_no_verdict(tmp_path: Path) -> None:
+    for name in ("before", "paths"):
+        (tmp_path / name).symlink_to(RECORDED.parent / name)
+    done = CliRunner().invoke(cli, ["compare", str(tmp_path)])
+    assert "different contrasts: name one of before, paths" in str(done.exception)
+    with pytest.raises(UsageError, match="different contrasts"):
+        compare(tmp_path / "before", tmp_path)
+    assert compare(tmp_path, metric="latency_oneway_us", by="placement")
+
+
 def test_the_same_twice_is_never_a_difference() -> None:
     found = [v for seed in range(40) for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()]
     assert sum(v in ("better", "worse") for v in found) <= 4

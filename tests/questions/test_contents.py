@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from netperf_lib.errors import StatsError, UsageError
+from netperf_lib.data.load import load
+from netperf_lib.errors import StatsError, StoreError, UsageError
 from netperf_lib.questions.contents import at_a_glance, fleet_pages, pages
 from netperf_lib.questions.judging import judge
-from netperf_lib.questions.lead import conclude, opening
+from netperf_lib.questions.lead import conclude, lead_paragraph, opening
 
 from .test_planted import runs
 
@@ -32,6 +33,25 @@ def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time
     assert lab["runs"] == "264 (264 ok); 264 of 264 planned trials are complete"
     assert lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
     assert lab["metrics"]["rtt_loaded_us"].endswith("runs")
+
+
+def test_where_no_run_is_complete_the_first_line_says_so() -> None:
+    failed = runs({"ppg": 1e9, "vpn": 2e9}).assign(status="failed", throughput_bps=None)
+    assert lead_paragraph(failed).lines == ("No run is complete.",)
+
+
+def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(tmp_path: Path) -> None:
+    (tmp_path / "day").symlink_to(RECORDED / "day")
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "experiment.yaml").write_bytes((RECORDED / "zones" / "experiment.yaml").read_bytes())
+    assert [p.notebook for p in fleet_pages(tmp_path)] == ["summary", "time"]
+    assert opening(tmp_path).lines[0] == "begun: nothing was measured yet"
+    assert [one["runs"][:7] for one in at_a_glance(tmp_path)] == ["nothing", "288 (28"]
+    assert len(load([tmp_path / "begun", tmp_path / "day"])) == 288
+    (tmp_path / "day").unlink()
+    for read in (load, opening):
+        with pytest.raises(StoreError, match="nothing was measured here yet"):
+            read(tmp_path / "begun")
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,11 @@ import nbformat
 import pypdf
 import pytest
 import yaml
+from click.testing import CliRunner
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
+from netperf_lib.cli import npl as cli
 from netperf_lib.data.files import is_alive
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
@@ -292,9 +294,13 @@ def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path,
     for wrong in ({"03-streams": {"shar": 1}}, {"05-paths": {"metric": "x"}}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             _pages(found, ["03-streams"], wrong, {})
+    with pytest.raises(UsageError, match="no page is about metric=throughput; there are: latency_oneway_us, throughp"):
+        _pages(found, None, {}, {"metric": "throughput"})
 
 
-def test_a_measurement_is_compared_with_the_one_set_aside_before_it(tmp_path: Path) -> None:
+def test_a_measurement_is_compared_with_the_one_set_aside_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
         folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
     declared = yaml.safe_load((folder / "experiment.yaml").read_text())
@@ -305,9 +311,18 @@ def test_a_measurement_is_compared_with_the_one_set_aside_before_it(tmp_path: Pa
     headline = f"{len(changed)} compared: 0 worse, 0 better, 0 equivalent, {undecided} not decided"
     assert undecided == len(changed) == 14, "six rounds are too few for so many"
     assert f"lab against lab-20261113T050000: {headline}" in " ".join(text(pdf).split())
+    monkeypatch.chdir(tmp_path)
+    kept = (folder / "reports" / "before-after.pdf").read_bytes()
+    mistyped = CliRunner().invoke(cli, ["report", "lab", "--against", "lab-20261106T05000"])
+    assert "no experiment here" in str(mistyped.exception)
+    assert (folder / "reports" / "before-after.pdf").read_bytes() == kept
+    (pdf,) = npl.report("lab", parameters={"before": "lab-20261106T050000"})  # from here, not from the notebook
+    assert "lab against lab-20261106T050000" in " ".join(text(pdf).split())
 
 
-def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measurements(tmp_path: Path) -> None:
+def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measurements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, name in enumerate(("lab", "lab-20261120T090100", "other")):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
     # what was measured once, and for an hour, has no history
@@ -315,10 +330,14 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     lines = opening(tmp_path).lines
     assert sorted(line.partition(" (")[0] for line in lines) == ["lab", "lab-20261120T090100", "other"]
     assert all("Placement: latency ppg" in line for line in lines)
-    pdf = npl.report(tmp_path, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
+    monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
+    pdf = npl.report(tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
     found = npl.questions.ask_history(runs, "throughput_bps").runs
+    for book in (tmp_path / "reports").glob("*.ipynb"):  # HTML would warn of an output that shows nothing
+        shown = [o for c in nbformat.read(book, 4).cells for o in c.get("outputs", ())]  # type: ignore[no-untyped-call]
+        assert all(o.get("data", True) for o in shown)
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
 
 
