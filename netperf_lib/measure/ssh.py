@@ -104,6 +104,14 @@ class Output:
     err: str
 
 
+def patience_s(host: Host) -> float:
+    """Return how long to wait for a host to answer."""
+    with contextlib.suppress(OSError):
+        if host.ssh_config and "proxy" in Path(host.ssh_config).read_text("utf-8", "replace").lower():
+            return PROXY_S
+    return CONNECT_S
+
+
 class Remote:
     """One host, and the connection to it.
 
@@ -134,30 +142,24 @@ class Remote:
         async with self._lock:
             if self.connected:
                 return False
-            patience_s = self._patience_s()
+            waits_s = patience_s(self.host)
             try:
-                async with asyncio.timeout(2 * patience_s):
-                    self._connection = await asyncssh.connect(self.host.address, **self._options(patience_s))
+                async with asyncio.timeout(2 * waits_s):
+                    self._connection = await asyncssh.connect(self.host.address, **self._options(waits_s))
             except (OSError, asyncssh.Error, ValueError) as error:
                 # whether a later connection would fail in the same way
                 lasting = isinstance(error, _LASTING)
                 if isinstance(error, socket.gaierror):
                     lasting = error.errno != socket.EAI_AGAIN
-                raise UnreachableError(f"{self}: {_reason(error, self.host, patience_s)}", lasting=lasting) from None
+                raise UnreachableError(f"{self}: {_reason(error, self.host, waits_s)}", lasting=lasting) from None
             self._idle = []
             return True
 
-    def _patience_s(self) -> float:
-        with contextlib.suppress(OSError):
-            if self.host.ssh_config and "proxy" in Path(self.host.ssh_config).read_text("utf-8", "replace").lower():
-                return PROXY_S
-        return CONNECT_S
-
-    def _options(self, patience_s: float) -> dict[str, Any]:
+    def _options(self, waits_s: float) -> dict[str, Any]:
         host = self.host
         options: dict[str, Any] = {
-            "connect_timeout": patience_s,
-            "login_timeout": patience_s,
+            "connect_timeout": waits_s,
+            "login_timeout": waits_s,
             "keepalive_interval": ALIVE_S,
             "keepalive_count_max": ALIVE_COUNT,
             "password_auth": False,
@@ -367,7 +369,7 @@ class Process:
         return None
 
 
-def _reason(error: BaseException, host: Host, waited_s: float) -> str:
+def _reason(error: BaseException, host: Host, waits_s: float) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
         case asyncssh.PermissionDenied():
@@ -381,7 +383,7 @@ def _reason(error: BaseException, host: Host, waited_s: float) -> str:
             return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
         case TimeoutError():
             return (
-                f"no answer within {waited_s:g} s; is the machine running, and does a firewall or security group let "
+                f"no answer within {waits_s:g} s; is the machine running, and does a firewall or security group let "
                 f"port {host.port} through from here?"
             )
         case ConnectionRefusedError():
