@@ -212,7 +212,8 @@ def guest_proofs(
         holds = not functions if guest["nic"] else None
         out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
     hyperv = guest.get("hyperv")
-    out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
+    if hyperv or requested is not None:
+        out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
     tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
     missing = [t for t in PROGRAMS if t not in tools]
