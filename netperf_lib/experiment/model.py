@@ -492,7 +492,7 @@ class Trial:
         )
 
     @property
-    def asked_buffer_bytes(self) -> int | None:
+    def requested_buffer_bytes(self) -> int | None:
         """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
         return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
 
@@ -506,7 +506,7 @@ class Trial:
             duration_s=spec.duration_s,
             omit_s=spec.omit_s,
             streams=self.streams,
-            tcp_buffer_bytes=self.asked_buffer_bytes,
+            tcp_buffer_bytes=self.requested_buffer_bytes,
             message_bytes=self.message_bytes,
             options=self.options,
         )

@@ -274,7 +274,7 @@ class _Collector:
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet all hosts at once before the first trial; a host that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
-        changed = [t for t in self.trials if t.asked_buffer_bytes is not None]
+        changed = [t for t in self.trials if t.requested_buffer_bytes is not None]
         sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
         outcomes = await asyncio.gather(*(s.meet() for s in sessions), return_exceptions=True)
         for session, outcome in zip(sessions, outcomes, strict=True):

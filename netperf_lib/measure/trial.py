@@ -167,7 +167,7 @@ class TrialRun:
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
-        trial, size = self.trial, self.trial.asked_buffer_bytes
+        trial, size = self.trial, self.trial.requested_buffer_bytes
         if all(h.host.owned for h in hosts):
             await _all(h.tcp_buffers(size) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)

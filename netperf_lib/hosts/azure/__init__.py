@@ -139,11 +139,11 @@ def up(
         first = min(max((r.attempt for r in store.open(number)), default=0), choices[-1])
         before = store.data.deployments.get(number)
         if before is not None:
-            there = _runner(store.data.subscription)  # whatever is selected now
-            if not _still_there(there, store, number):
+            recorded_az = _runner(store.data.subscription)  # whatever is selected now
+            if not _still_there(recorded_az, store, number):
                 store.forget(number)
             elif _same(store, number, topology(experiment, options, attempt=first)):
-                _let_caller_in(options, store, number, there, say)
+                _let_caller_in(options, store, number, recorded_az, say)
                 return before
         for choice in choices[first:]:
             findings = checks.look(_proposal(experiment, workload, attempt=choice), az)
@@ -176,15 +176,15 @@ def up(
 
 def _same(store: State, number: int, topology: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, requested = store.data.parts.get(number, {}), topology.parts()
+    placed, requested = store.data.parts.get(number, {}), topology.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
-    if changed := [name for name, part in requested.items() if there.get(name, part) != part]:
+    if changed := [name for name, part in requested.items() if placed.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
         raise AzureError(
             f"the declaration of {', '.join(names)} changed since deployment {number} was placed: "
             "run `npl down`, then `npl up`"
         )
-    return requested.keys() <= there.keys()
+    return requested.keys() <= placed.keys()
 
 
 def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: Say) -> None:
