@@ -146,7 +146,8 @@ def up(
                 _let_caller_in(options, store, number, recorded_az, say)
                 return before
         for choice in choices[first:]:
-            findings = checks.look(_proposal(experiment, workload, attempt=choice), az)
+            findings = _proposal(experiment, workload, attempt=choice)
+            list(checks.examine(findings, az))  # which adds what it finds
             # a partial deployment may resume: its own VMs would count against it
             if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:

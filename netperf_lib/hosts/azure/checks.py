@@ -177,13 +177,6 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
             yield subject, "; ".join([*trouble, *warnings]) or words, not trouble
 
 
-def look(findings: Preflight, az: Runs) -> Preflight:
-    """Check everything that prevents the start, all deployments together."""
-    for _ in examine(findings, az):
-        pass
-    return findings
-
-
 def _second_factor(az: Runs, findings: Preflight) -> str:
     if findings.user_type == "servicePrincipal":
         return "not asked of a service principal"

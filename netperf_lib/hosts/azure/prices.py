@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
 import json
 import os
@@ -221,24 +222,18 @@ def _plain(item: Mapping[str, Any]) -> bool:
 
 
 def _cached(url: str) -> Any:
-    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices"
+    file = folder / hashlib.blake2s(url.encode()).hexdigest()
+    with contextlib.suppress(OSError, ValueError):
+        if time.time() - file.stat().st_mtime < FRESH_S:
+            return json.loads(file.read_text("utf-8"))
     try:
-        cache = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        cache = {}
-    entry = cache.get(url)
-    if entry and time.time() - entry["time"] < FRESH_S:
-        return entry["answer"]
-    try:
-        document = json.loads(_get(url) or "")
+        document = json.loads(text := _get(url) or "")
     except ValueError:
         return None
-    cache[url] = {"time": time.time(), "answer": document}
     with contextlib.suppress(OSError):  # the cache is optional
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(cache), "utf-8")
-        draft.replace(file)
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")  # half of it is no JSON, and asked for again
     return document
 
 
