@@ -160,7 +160,7 @@ PROTOCOLS = {
 """Names that several modules of a part have, since they are members of a protocol."""
 DOUBLED = set(
     """
-    AGAIN_S ALIKE ALPHA CONNECT_S DEFAULT ENDS ERROR FAR HOME LONG Labels Level METRICS MOST ORDER
+    AGAIN_S ALIKE ALPHA DEFAULT ENDS ERROR FAR HOME LONG Labels Level METRICS MOST ORDER
     OTHERS PLACES Pair Placement Result SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS
     check clean collect conditions describe dry_run examine headline in_words joined leftovers levels log main
     observe overview parse preflight read read_text source start text write

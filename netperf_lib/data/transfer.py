@@ -42,19 +42,22 @@ def push(
     StoreError
         Another measurement has this name there, or the store cannot be used.
     UsageError
-        `url` is no URL.
+        `url` is not that of an object store.
     """
-    if not is_url(url):
-        raise UsageError(f"{url}: not the URL of an object store, such as abfs://container/folder")
+    _check(url)
     copies = [(source, Store(url, source.dated().name if dated else source.experiment)) for source in stores(path)]
     return _copy_all(copies, progress)
 
 
 def pull(url: str, root: Location = "results", *, progress: Callable[[int, int], None] | None = None) -> list[str]:
     """Copy an experiment, or all under a URL, into a data root on this machine; return the path of each. See `push`."""
-    if not is_url(url):
-        raise UsageError(f"{url}: not the URL of an object store, such as abfs://container/folder")
+    _check(url)
     return _copy_all([(source, Store(root, source.experiment)) for source in stores(url)], progress)
+
+
+def _check(url: str) -> None:
+    if not is_url(url) or url.startswith("file:"):
+        raise UsageError(f"{url}: not the URL of an object store, such as abfs://container/folder; use cp for a folder")
 
 
 def _copy_all(copies: Sequence[tuple[Store, Store]], progress: Callable[[int, int], None] | None) -> list[str]:

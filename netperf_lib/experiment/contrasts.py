@@ -153,7 +153,7 @@ def _against(
 def _limit(contrast: Contrast) -> tuple[str, str, str, str | None]:
     """The threshold as declared, the unit of its metric; and of a share its per cent, and what it is a share of."""
     text = str(contrast.at_least if contrast.below is None else contrast.below)
-    share = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", text)
+    share = re.fullmatch(r"\s*([0-9]*\.?[0-9]+\s*%)(?:\s*of\s+(.+?))?\s*", text)
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     return text, unit, share[1] if share else "", (share and share[2]) or contrast.of
 
@@ -163,12 +163,7 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
     text, unit, share, base = _limit(contrast)
     if contrast.b is not None or not unit:
         return contrast
-    if not share or (unit == "ratio" and base is None):
-        value = read_value(text, unit)
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{text!r} is not a threshold above zero")
-        return contrast
-    if base is None:
+    if share and base is None and unit != "ratio":
         raise ValueError(f"{text!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'")
     if base == "bandwidth":
         speeds = {t.advertised_bps for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)}
@@ -176,22 +171,27 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
             what = "several bandwidths are" if len(speeds - {None}) > 1 else "no bandwidth_mbps is"
             raise ValueError(f"{what} declared for these runs; write for example '90 % of 10 Gbit/s'")
         base = format_value(next(s for s in speeds if s is not None), "bps", 6)
-    read_value(base, unit)
     key = "below" if contrast.below is not None else "at_least"
-    return contrast.model_copy(update={key: share, "of": base})
+    done = contrast.model_copy(update={key: share, "of": base}) if base else contrast
+    if not 0 < _read(done) < math.inf:
+        raise ValueError(f"{text!r} is not a threshold above zero")
+    return done
+
+
+def _read(contrast: Contrast) -> float:
+    text, unit, share, base = _limit(contrast)
+    value = read_value(text, unit) if not share else 1.0 if base is None else read_value(base, unit)
+    return value * (float(share.rstrip("% ")) / 100 if share else 1)
 
 
 def threshold(contrast: Contrast) -> float:
     """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
-    text, unit, share, base = _limit(contrast)
     try:
-        value = read_value(text, unit) if not share else 1.0 if base is None else read_value(base, unit)
-        value *= float(share.rstrip("% ")) / 100 if share else 1
+        if 0 < (value := _read(contrast)) < math.inf:
+            return value
     except ValueError as error:
         raise StatsError(f"not a threshold for {contrast.metric}: {error}") from None
-    if not (value > 0 and math.isfinite(value)):
-        raise StatsError(f"a threshold must be above zero; got {text} for {contrast.metric}")
-    return value
+    raise StatsError(f"a threshold must be above zero; got {_limit(contrast)[0]} for {contrast.metric}")
 
 
 # -- contrasts no run answers ------------------------------------------------------------------------------------------

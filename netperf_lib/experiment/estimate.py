@@ -82,8 +82,8 @@ def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
         yield words, experiment.model_copy(update={"rounds": fewest})
     placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
     for i, test in enumerate(experiment.tests):
-        there = [p for p in test.placements or placements if p in placements]
-        far, near = tuple(filter(is_far, there)), tuple(p for p in there if not is_far(p))
+        measured = [p for p in test.placements or placements if p in placements]
+        far, near = tuple(filter(is_far, measured)), tuple(p for p in measured if not is_far(p))
 
         def instead(test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any) -> Experiment:
             """The experiment with another test between regions."""

@@ -451,10 +451,20 @@ class Deployment:
                 return h
         raise KeyError(f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})")
 
+    def claims(self) -> list[tuple[str, Proof]]:
+        """Every claim, with the name of its host; an empty one for those about the deployment."""
+        return [(h.name, p) for h in self.hosts for p in h.proofs] + [("", p) for p in self.proofs]
+
     def contradictions(self) -> list[str]:
         """Claims that declared factors rest on and that are proven false, with the evidence."""
-        claims = [(f"{h.name}: ", p) for h in self.hosts for p in h.proofs] + [("", p) for p in self.proofs]
-        return [f"{host}{p.claim} ({p.evidence})" for host, p in claims if p.factor and p.holds is False]
+        false = [(host, p) for host, p in self.claims() if p.factor and p.holds is False]
+        return [f"{f'{host}: ' if host else ''}{p.claim} ({p.evidence})" for host, p in false]
+
+    def doubts(self) -> list[str]:
+        """Every claim that is false or not proven, with the evidence."""
+        words = {False: "NOT TRUE", None: "not proven"}
+        doubted = [(host or self.deployment_id, p) for host, p in self.claims() if not p.holds]
+        return [f"{name}: {words[p.holds]}: {p.claim} ({p.evidence})" for name, p in doubted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -483,7 +493,7 @@ class Trial:
         )
 
     @property
-    def asked_buffer_bytes(self) -> int | None:
+    def requested_buffer_bytes(self) -> int | None:
         """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
         return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
 
@@ -497,7 +507,7 @@ class Trial:
             duration_s=spec.duration_s,
             omit_s=spec.omit_s,
             streams=self.streams,
-            tcp_buffer_bytes=self.asked_buffer_bytes,
+            tcp_buffer_bytes=self.requested_buffer_bytes,
             message_bytes=self.message_bytes,
             options=self.options,
         )

@@ -30,11 +30,11 @@ hosts:
 }
 """Where the hosts come from, in YAML."""
 
-_MADE = """\
+_CREATED_PAIRS = """\
   - {client: client, server: zone, placement: same-zone, accelerated: true}
   - {client: client, server: xzone, placement: cross-zone, accelerated: true}
 """
-_FOUND = """\
+_OWN_PAIRS = """\
   - {client: client, server: near, placement: same-zone}
   - {client: client, server: far, placement: cross-zone}
 """
@@ -62,7 +62,7 @@ QUESTIONS = {
 def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
     """Return a commented experiment file, which `load_experiment` accepts as it is."""
     title, tests, family = QUESTIONS[question]
-    pairs = _FOUND if hosts == "inventory" else _MADE
+    pairs = _OWN_PAIRS if hosts == "inventory" else _CREATED_PAIRS
     return f"""\
 # `npl plan FILE` shows time and cost, `npl run FILE` measures and reports, `npl schema` prints a schema for editors.
 name: {name}

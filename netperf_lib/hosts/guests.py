@@ -212,19 +212,19 @@ def guest_proofs(
         holds = not functions if guest["nic"] else None
         out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
     hyperv = guest.get("hyperv")
-    out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
+    if hyperv or requested is not None:
+        out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
     tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
     missing = [t for t in PROGRAMS if t not in tools]
-    there = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
-    there += f"; missing {', '.join(missing)}" if missing else ""
-    out.append(Proof("measuring tools installed", not missing, there))
+    installed = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
+    installed += f"; missing {', '.join(missing)}" if missing else ""
+    out.append(Proof("measuring tools installed", not missing, installed))
     if packages:  # for the record, so that the same can be requested again
         out.append(Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items())))
     for package, version in versions.items():
-        installed = packages.get(package)
-        holds = None if installed is None else fnmatchcase(installed, version)
-        out.append(Proof(f"{package} {version}", holds, installed or "not told by the package manager"))
+        holds = fnmatchcase(packages[package], version) if package in packages else None
+        out.append(Proof(f"{package} {version}", holds, packages.get(package) or "not told by the package manager"))
     if "cloud-init" in guest:
         out.append(Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"]))
     return out

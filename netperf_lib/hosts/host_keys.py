@@ -10,9 +10,8 @@ from typing import Any
 import asyncssh
 
 from ..experiment.model import Host, Proof
+from ..measure.ssh import patience_s
 from .guests import side_by_side
-
-CONNECT_S = 10.0
 
 
 def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dict[str, Proof]]:
@@ -28,7 +27,7 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
         if host.port != 22:
             options["port"] = host.port
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(patience_s(host)):
                 return await asyncssh.get_server_host_key(host.address, **options)
         except (OSError, asyncssh.Error, ValueError):
             return None

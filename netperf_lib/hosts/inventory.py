@@ -12,7 +12,7 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests, one_machine
 from .host_keys import pinned
-from .source import NOTHING_KNOWN, Price, Workload, read_options, unknown_host
+from .source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts, unknown_host
 from .source import spent as spent
 
 EPHEMERAL = False
@@ -110,7 +110,7 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
     if options.host_keys == "first-contact":
         hosts, keys = pinned(hosts, state / "host-keys")
     facts = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
-    return Deployment(
+    deployment = Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
         hosts=tuple(
@@ -126,6 +126,8 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
         ),
         proofs=one_machine(((pair.client, pair.server) for pair in experiment.pairs), facts),
     )
+    say_doubts(deployment, say_aloud)
+    return deployment
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:

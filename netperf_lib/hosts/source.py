@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -16,6 +17,7 @@ from ..experiment.model import Deployment, Experiment, Pair
 from ..experiment.yaml import line_of, sentence
 
 AnyOptions = TypeVar("AnyOptions", bound=BaseModel)
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,19 @@ def read_options(
             where = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
             lines.append(f"{where}: {'.'.join(map(str, loc))}: {sentence(e, model)}")
         raise ExperimentError("\n".join(lines)) from None
+
+
+def say_aloud(text: str) -> None:
+    """Tell the user on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def say_doubts(deployment: Deployment, say: Say) -> None:
+    """Tell what is not proven of a deployment, and how much is."""
+    for doubt in deployment.doubts():
+        say(doubt)
+    claims = deployment.claims()
+    say(f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} claims are proven")
 
 
 def spent(*, state: Path, done: float) -> float | None:

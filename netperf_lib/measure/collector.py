@@ -31,7 +31,7 @@ from .session import HostSession
 from .trial import TrialRun, missing, now
 
 PATIENCE_S = 300.0
-"""How long to wait for an unreachable host."""
+"""How long to wait for a host that is unreachable for a while."""
 
 
 @dataclass(slots=True)
@@ -172,10 +172,11 @@ def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
     for run_id, record in store.runs():
         if trial := past.get(trial_of(run_id)):
+            why = _reason(record)
             if (attempt := int(record["attempt"])) > trial.attempts:
-                trial.attempts, trial.why = attempt, _reason(record) or ""
+                trial.attempts, trial.why = attempt, why or ""
             trial.used += record.get("started_utc") is not None
-            trial.done |= _good(record)
+            trial.done |= why is None
     return past
 
 
@@ -273,7 +274,7 @@ class _Collector:
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet all hosts at once before the first trial; a host that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
-        changed = [t for t in self.trials if t.asked_buffer_bytes is not None]
+        changed = [t for t in self.trials if t.requested_buffer_bytes is not None]
         sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
         outcomes = await asyncio.gather(*(s.meet() for s in sessions), return_exceptions=True)
         for session, outcome in zip(sessions, outcomes, strict=True):
@@ -355,8 +356,7 @@ class _Collector:
         """Measure a trial, and return the record; None if it should wait for an unreachable host."""
         self.progress.started(trial)
         waits = (s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial))
-        outcomes = await asyncio.gather(*waits, return_exceptions=True)
-        failed = next(filter(None, outcomes), None)
+        failed = next(filter(None, await asyncio.gather(*waits, return_exceptions=True)), None)
         if failed is not None and not isinstance(failed, NetperfError):
             raise failed
         outage = isinstance(failed, UnreachableError)
@@ -381,8 +381,8 @@ class _Collector:
             run.read()
             self.store.write_record(folder, record)
         past.used += record["started_utc"] is not None
-        past.done = _good(record)
         why = _reason(record)
+        past.done = why is None
         if past.done:
             self.remaining.pop(trial.run_id, None)
         else:
@@ -414,11 +414,9 @@ class _Collector:
         )
 
 
-def _good(record: Mapping[str, Any]) -> bool:
-    """Whether a run completes its trial: the tool succeeded, and its log confirms it."""
-    return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")
-
-
 def _reason(record: Mapping[str, Any]) -> str | None:
-    """Why a run does not count; None if it does."""
-    return None if _good(record) else record["error"] or record.get("log", {}).get("error") or "the log is incomplete"
+    """Why a run does not complete its trial; None if the tool succeeded, and its log confirms it."""
+    log = record.get("log", {})
+    if record["status"] == log.get("status", "ok") == "ok":
+        return None
+    return record["error"] or log.get("error") or "the log is incomplete"

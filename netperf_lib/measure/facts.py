@@ -97,11 +97,6 @@ done until they are known.
 """
 
 
-def sampling_s(duration_s: float) -> float:
-    """Return the time between two samples: five or more of a test, but not more than four a second."""
-    return min(1.0, max(0.25, duration_s / 8))
-
-
 def _parts(text: str) -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {}
     for line in text.splitlines():

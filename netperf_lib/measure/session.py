@@ -28,6 +28,8 @@ LEAVING_S = 15.0
 """Time that the processes of a collector that has just ended may take to end."""
 WAIT_S = 30.0
 """Longest pause between two attempts to reach a host."""
+FIRST_S = 60.0
+"""How long to wait for a host that was not reached so far: it is rather declared wrongly than away for a while."""
 
 CHANGED = "[ -e /run/netperf_lib.tcp_buffers ]"
 """Whether there is something to restore; needs no privileges."""
@@ -139,8 +141,9 @@ class HostSession:
             self.away = None
 
     async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """Meet the host; if it cannot be reached, retry until it has been away for `patience_s`."""
+        """Meet the host; if it cannot be reached, retry until it has been away for `patience_s`, or `FIRST_S`."""
         pause = AGAIN_S
+        patience_s = patience_s if self.facts else min(patience_s, FIRST_S)
         while True:
             try:
                 return await self.meet()

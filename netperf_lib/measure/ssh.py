@@ -92,6 +92,8 @@ printf '%s\n' $ended | sort -u | grep -c environ
 """
 """A process may start another one while it is being looked for: look again until none is found."""
 
+_AS_ROOT = '[ "$(id -u)" = 0 ] || [ "${NETPERF_OWN_NETWORK:-}" ] || exec sudo -n "$@"; exec "$@"'
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -100,6 +102,14 @@ class Output:
     exit_code: int
     out: str
     err: str
+
+
+def patience_s(host: Host) -> float:
+    """Return how long to wait for a host to answer."""
+    with contextlib.suppress(OSError):
+        if host.ssh_config and "proxy" in Path(host.ssh_config).read_text("utf-8", "replace").lower():
+            return PROXY_S
+    return CONNECT_S
 
 
 class Remote:
@@ -132,30 +142,24 @@ class Remote:
         async with self._lock:
             if self.connected:
                 return False
+            waits_s = patience_s(self.host)
             try:
-                async with asyncio.timeout(2 * self._patience_s()):
-                    self._connection = await asyncssh.connect(self.host.address, **self._options())
+                async with asyncio.timeout(2 * waits_s):
+                    self._connection = await asyncssh.connect(self.host.address, **self._options(waits_s))
             except (OSError, asyncssh.Error, ValueError) as error:
                 # whether a later connection would fail in the same way
                 lasting = isinstance(error, _LASTING)
                 if isinstance(error, socket.gaierror):
                     lasting = error.errno != socket.EAI_AGAIN
-                reason = _reason(error, self.host, self._patience_s())
-                raise UnreachableError(f"{self}: {reason}", lasting=lasting) from None
+                raise UnreachableError(f"{self}: {_reason(error, self.host, waits_s)}", lasting=lasting) from None
             self._idle = []
             return True
 
-    def _patience_s(self) -> float:
-        with contextlib.suppress(OSError):
-            if self.host.ssh_config and "proxy" in Path(self.host.ssh_config).read_text("utf-8", "replace").lower():
-                return PROXY_S
-        return CONNECT_S
-
-    def _options(self) -> dict[str, Any]:
+    def _options(self, waits_s: float) -> dict[str, Any]:
         host = self.host
         options: dict[str, Any] = {
-            "connect_timeout": self._patience_s(),
-            "login_timeout": self._patience_s(),
+            "connect_timeout": waits_s,
+            "login_timeout": waits_s,
             "keepalive_interval": ALIVE_S,
             "keepalive_count_max": ALIVE_COUNT,
             "password_auth": False,
@@ -201,13 +205,7 @@ class Remote:
         out, err = io.BytesIO(), io.BytesIO()
         command = ["sh", "-c", text, "sh", *arguments]
         if root:
-            command = [
-                "sh",
-                "-c",
-                '[ "$(id -u)" = 0 ] || [ "${NETPERF_OWN_NETWORK:-}" ] || exec sudo -n "$@"; exec "$@"',
-                "sh",
-                *command,
-            ]
+            command = ["sh", "-c", _AS_ROOT, "sh", *command]
         process = await self.start(command, out=out, err=err, limit_s=limit_s)
         code = await process.wait()
         if code == HUNG:
@@ -371,7 +369,7 @@ class Process:
         return None
 
 
-def _reason(error: BaseException, host: Host, waited_s: float) -> str:
+def _reason(error: BaseException, host: Host, waits_s: float) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
         case asyncssh.PermissionDenied():
@@ -380,13 +378,13 @@ def _reason(error: BaseException, host: Host, waited_s: float) -> str:
                 "authorized_keys, or name the right user and identity (one with a passphrase: ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
-            return _about_its_key(host)
+            return _unverified(host)
         case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
             return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
         case TimeoutError():
             return (
-                f"no answer within {waited_s:g} s; is the machine running, and does a firewall or security group let "
-                "port 22 through from here?"
+                f"no answer within {waits_s:g} s; is the machine running, and does a firewall or security group let "
+                f"port {host.port} through from here?"
             )
         case ConnectionRefusedError():
             return "connection refused; is the machine up and sshd running on that port?"
@@ -395,18 +393,15 @@ def _reason(error: BaseException, host: Host, waited_s: float) -> str:
             return f"no connection ({text}); check the address, the route and the ssh configuration"
 
 
-def _about_its_key(host: Host) -> str:
+def _unverified(host: Host) -> str:
     """What to do about a host key that was refused: it is unknown, or another one than before."""
     pinned = Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
-    try:
-        known = any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2])
-    except (OSError, ValueError):
-        known = False
-    if known:
-        return (
-            f"its host key is not the one pinned in {pinned}: if you expect a new machine at this address, check the "
-            "key and replace it there (ssh-keygen -R, then ssh once)"
-        )
+    with contextlib.suppress(OSError, ValueError):
+        if any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2]):
+            return (
+                f"its host key is not the one pinned in {pinned}: if you expect a new machine at this address, check "
+                "the key and replace it there (ssh-keygen -R, then ssh once)"
+            )
     return (
         f"its host key is not known: {pinned} has none of {host.address}; ssh there once and compare the key, or, for "
         "hosts of your own, declare hosts.options.host_keys: first-contact"

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from .. import tools
 from ..data.connections import LOAD, SAMPLES
@@ -167,7 +167,7 @@ class TrialRun:
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
-        trial, size = self.trial, self.trial.asked_buffer_bytes
+        trial, size = self.trial, self.trial.requested_buffer_bytes
         if all(h.host.owned for h in hosts):
             await _all(h.tcp_buffers(size) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
@@ -234,23 +234,15 @@ class TrialRun:
                 break
         else:
             return
-        port, every = commands.listens[0][1], facts.sampling_s(self.trial.test.duration_s)
+        port = commands.listens[0][1]
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
+        every_s = min(1.0, max(0.25, self.trial.test.duration_s / 8))  # five or more, but not more than four a second
         hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
-        self.samplers += await asyncio.gather(
-            *(
-                session.remote.start(
-                    ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every:g}"],
-                    out=cast(
-                        BinaryIO,
-                        self.files.enter_context(gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)),
-                    ),
-                    err=io.BytesIO(),
-                    limit_s=commands.timeout_s + 20,
-                )
-                for host, session in hosts.items()
-            )
-        )
+        command = ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every_s:g}"]
+        for host, session in hosts.items():
+            file: Any = self.files.enter_context(gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0))
+            limit_s = commands.timeout_s + 20
+            self.samplers.append(await session.remote.start(command, out=file, err=io.BytesIO(), limit_s=limit_s))
 
     async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
         serves = side.startswith("server")
@@ -342,8 +334,7 @@ def missing(tool: str, session: HostSession) -> str:
 
 
 _BLOCKED = re.compile(
-    r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages were received",
-    re.IGNORECASE,
+    r"(?i)timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages were received"
 )
 
 

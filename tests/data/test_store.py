@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import ingest as ingest_module
+from netperf_lib.data import transfer
 from netperf_lib.data.layout import Store
-from netperf_lib.errors import StoreError
+from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Experiment, HostsSpec
 from netperf_lib.tools import READERS
@@ -404,3 +406,10 @@ def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(tm
     assert Store(tmp_path, "a").token == token
     assert Store(tmp_path, "b").token != token
     assert Store(tmp_path / "elsewhere", "a").token != token
+
+
+@pytest.mark.parametrize("copy", [transfer.push, transfer.pull])
+def test_a_folder_is_no_object_store(copy: Callable[[str, str], list[str]], tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/there"
+    with pytest.raises(UsageError, match="not the URL of an object store"):
+        copy(*((str(tmp_path), url) if copy is transfer.push else (url, str(tmp_path))))

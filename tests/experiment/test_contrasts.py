@@ -84,6 +84,8 @@ def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "5 ms"}]}, "contrasts[1].at_least", "900 Mbit/s"),
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 % of bandwidth"}]}, "contrasts[1].at_least", "bandwidth_mbps"),
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 %"}]}, "contrasts[1].at_least", "of what"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "0 % of 1 Gbit/s"}]}, "contrasts[1].at_least", "not a threshold above zero"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "9.9.9 % of 1 Gbit/s"}]}, "contrasts[1].at_least", "9.9.9"),
     ],
 )  # fmt: skip
 def test_what_no_run_could_answer_is_refused_with_its_place(changed: dict[str, Any], line: str, datum: str) -> None:

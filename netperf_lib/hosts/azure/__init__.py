@@ -10,9 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
-from ..source import NOTHING_KNOWN, Price, Workload, read_options
+from ..source import NOTHING_KNOWN, Price, Say, Workload, read_options, say_aloud, say_doubts
 from . import access, checks, groups, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
@@ -42,11 +41,6 @@ CLOCK = Clock()
 AGAIN_S = (30.0, 100.0, 300.0)
 """Seconds before a deployment that met a passing conflict is started again."""
 GUEST_WAIT_S = 900.0
-Say = Callable[[str], None]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Preflight:
@@ -130,7 +124,7 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
 
 
 def up(
-    experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN, say: Say = _say
+    experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN, say: Say = say_aloud
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
@@ -145,14 +139,15 @@ def up(
         first = min(max((r.attempt for r in store.open(number)), default=0), choices[-1])
         before = store.data.deployments.get(number)
         if before is not None:
-            there = _runner(store.data.subscription)  # whatever is selected now
-            if not _still_there(there, store, number):
+            recorded_az = _runner(store.data.subscription)  # whatever is selected now
+            if not _still_there(recorded_az, store, number):
                 store.forget(number)
             elif _same(store, number, topology(experiment, options, attempt=first)):
-                _let_caller_in(options, store, number, there, say)
+                _let_caller_in(options, store, number, recorded_az, say)
                 return before
         for choice in choices[first:]:
-            findings = checks.look(_proposal(experiment, workload, attempt=choice), az)
+            findings = _proposal(experiment, workload, attempt=choice)
+            list(checks.examine(findings, az))  # which adds what it finds
             # a partial deployment may resume: its own VMs would count against it
             if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
@@ -182,15 +177,15 @@ def up(
 
 def _same(store: State, number: int, topology: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, requested = store.data.parts.get(number, {}), topology.parts()
+    placed, requested = store.data.parts.get(number, {}), topology.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
-    if changed := [name for name, part in requested.items() if there.get(name, part) != part]:
+    if changed := [name for name, part in requested.items() if placed.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
         raise AzureError(
             f"the declaration of {', '.join(names)} changed since deployment {number} was placed: "
             "run `npl down`, then `npl up`"
         )
-    return requested.keys() <= there.keys()
+    return requested.keys() <= placed.keys()
 
 
 def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: Say) -> None:
@@ -399,13 +394,10 @@ class _Attempt:
         reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
         links += proof.routes(az, group, topology, hosts, prefix)
         links += proof.path_proofs(topology, paths(reached, tuple(topology.paths), marker=name))
-        every = [(h.name, p) for h in hosts for p in h.proofs] + [(name, p) for p in links]
-        for who, p in every:
-            if not p.holds:
-                say(f"{who}: {'NOT TRUE' if p.holds is False else 'not proven'}: {p.claim} ({p.evidence})")
-        say(f"{name}: {sum(p.holds is True for _, p in every)} of {len(every)} claims are proven")
         created = self.tags["netperf-created"]
-        return Deployment(deployment_id=name, source="azure", hosts=hosts, created_utc=created, proofs=links)
+        deployment = Deployment(deployment_id=name, source="azure", hosts=hosts, created_utc=created, proofs=links)
+        say_doubts(deployment, say)
+        return deployment
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
@@ -424,7 +416,7 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
             az = _runner(store.data.subscription)
             access.leave_hub(az, requested, store)
             uncertain = [r for r in requested if not r.made]
-            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=_say, gone=store.gone)
+            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=say_aloud, gone=store.gone)
         if not store.data.groups:
             store.clear()
 
@@ -437,4 +429,4 @@ def leftovers(*, expired: bool = False) -> list[Leftover]:
 
 def down_all(deployments: Iterable[Leftover]) -> None:
     """Delete what `leftovers` found, and verify that it is gone."""
-    groups.remove(_runner(None), deployments, clock=CLOCK, say=_say)
+    groups.remove(_runner(None), deployments, clock=CLOCK, say=say_aloud)

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
+from .tunnel import running
 
 RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
 """Variables that tell where a CI platform provides a fresh token for the pipeline."""
@@ -37,35 +38,10 @@ class Clock:
 
 def find_az() -> str:
     """Return the path of `az`: on PATH, or next to the running Python (package `azure-cli`)."""
-    beside = Path(sys.executable).parent / "az"
-    program = shutil.which("az") or (str(beside) if beside.exists() else None)
+    program = shutil.which("az") or shutil.which("az", path=str(Path(sys.executable).parent))
     if not program:
         raise AzureError(f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`")
     return program
-
-
-LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
-"""Script that becomes a command, and kills it and its children when its standard input is closed."""
-
-
-@contextlib.contextmanager
-def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start az in a session of its own; anything left of it is killed at the end of the block, or of this process.
-
-    A killed caller must not leave an `az` behind that goes on creating resources. No Python code runs while az is
-    started (`preexec_fn`, hooks of `fork`): Python drops exceptions raised by signals there, so Ctrl-C would be lost.
-    """
-    leashed = ["sh", "-c", LEASH, "sh", *command]
-    # Ctrl-C reaches this process alone, which decides what happens to az
-    with subprocess.Popen(leashed, stdin=subprocess.PIPE, start_new_session=True, **more) as process:
-        leash, process.stdin = process.stdin, None  # which `communicate` would close
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if leash is not None:
-                leash.close()
 
 
 Runs = Callable[..., Any]

@@ -177,13 +177,6 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
             yield subject, "; ".join([*trouble, *warnings]) or words, not trouble
 
 
-def look(findings: Preflight, az: Runs) -> Preflight:
-    """Check everything that prevents the start, all deployments together."""
-    for _ in examine(findings, az):
-        pass
-    return findings
-
-
 def _second_factor(az: Runs, findings: Preflight) -> str:
     if findings.user_type == "servicePrincipal":
         return "not asked of a service principal"
@@ -276,9 +269,9 @@ def _zones(az: Runs, findings: Preflight) -> str:
     ]
     findings.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
     for vm in findings.topology.vms:
-        there = zones.get(vm.region, {vm.zone: ""})
-        if vm.zone and vm.zone not in there:
-            choice = f"choose of {', '.join(sorted(there))}" if there else "set hosts.options.zones: [] to use none"
+        named = zones.get(vm.region, {vm.zone: ""})
+        if vm.zone and vm.zone not in named:
+            choice = f"choose of {', '.join(sorted(named))}" if named else "set hosts.options.zones: [] to use none"
             findings.blame(vm, f"region {vm.region} has no zone {vm.zone}: {choice}", findings.problems)
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
@@ -304,12 +297,12 @@ def _sizes(az: Runs, findings: Preflight) -> str:
         open_zones = zones_of(sku, vm.region)
         barred = [r.get("reasonCode") for r in sku.get("restrictions") or () if r["type"] == "Location"]
         exists = vm.zone in findings.physical_zones.get(vm.region, {vm.zone: ""})
-        there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone: choose another size"
+        others = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone: choose another size"
         trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(sku, "TrustedLaunchDisabled")
         wrong = {
             f"is closed to this subscription in {vm.region} ({', '.join(map(str, barred))}): choose another size or "
             "region": bool(barred),
-            f"is not available in zone {vm.zone} of {vm.region}, {there}": vm.zone
+            f"is not available in zone {vm.zone} of {vm.region}, {others}": vm.zone
             and exists
             and not barred
             and vm.zone not in open_zones,

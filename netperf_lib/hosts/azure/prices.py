@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
 import json
 import os
@@ -142,8 +143,8 @@ def cost(
             way = (path, topology.vm(client).region, topology.vm(server).region)
             before = ways.get(way, (0.0, 0.0))
             ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
-    for (path, here, there), (most, likely) in sorted(ways.items()):
-        price = _transfer(path, here, there, options)
+    for (path, source, target), (most, likely) in sorted(ways.items()):
+        price = _transfer(path, source, target, options)
         items.append(Item(name=f"transfer {path}", quantity=most, likely=likely, hourly=False, price=price))
     return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
 
@@ -161,7 +162,7 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
 
 
-def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
+def _transfer(path: str, source: str, target: str, options: Options) -> float | None:
     """Price of a GB sent from one region to the other by a path, out and in."""
     if (declared := options.prices.get(f"transfer {path}")) is not None:
         return declared
@@ -170,12 +171,12 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
         return None
     total = 0.0
     for meter in meters:
-        if meter.far and here == there:
+        if meter.far and source == target:
             continue
-        region = {"client": here, "server": there}.get(meter.end)
+        region = {"client": source, "server": target}.get(meter.end)
         at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
         # the highest price that matches: a cap must not be too low
-        matching = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, here)
+        matching = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, source)
         if not matching:
             return None
         total += max(matching)
@@ -221,24 +222,18 @@ def _plain(item: Mapping[str, Any]) -> bool:
 
 
 def _cached(url: str) -> Any:
-    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices"
+    file = folder / hashlib.blake2s(url.encode()).hexdigest()
+    with contextlib.suppress(OSError, ValueError):
+        if time.time() - file.stat().st_mtime < FRESH_S:
+            return json.loads(file.read_text("utf-8"))
     try:
-        cache = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        cache = {}
-    entry = cache.get(url)
-    if entry and time.time() - entry["time"] < FRESH_S:
-        return entry["answer"]
-    try:
-        document = json.loads(_get(url) or "")
+        document = json.loads(text := _get(url) or "")
     except ValueError:
         return None
-    cache[url] = {"time": time.time(), "answer": document}
     with contextlib.suppress(OSError):  # the cache is optional
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(cache), "utf-8")
-        draft.replace(file)
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")  # half of it is no JSON, and asked for again
     return document
 
 

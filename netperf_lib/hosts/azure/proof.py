@@ -59,43 +59,45 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
         nic = listed["nic"].get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
-        image = (vm.get("storageProfile") or {}).get("imageReference") or {}
-        version = image.get("exactVersion") or image.get("version")
-        parts = [*map(image.get, ("publisher", "offer", "sku")), version]
-        stored = str(image.get("id") or image.get("sharedGalleryImageId") or image.get("communityGalleryImageId") or "")
-        if version and stored and "/versions/" not in stored.lower():
-            stored += f"/versions/{version}"
+        pools = [p["id"].split("/")[8] for p in address.get("loadBalancerBackendAddressPools") or ()]
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg and ppg not in colocation:  # it may be in another resource group
-            group_of = az("ppg", "show", "--include-colocation-status", "--ids", ppg)
-            status = (
-                group_of.get("colocationStatus") or {} if group_of.get("virtualMachines") else {}
-            )  # empty: "Aligned"
-            colocation[ppg] = str(status.get("code") or status.get("displayStatus") or "unknown")
+            colocation[ppg] = _colocation(az("ppg", "show", "--include-colocation-status", "--ids", ppg))
         name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
+        edge_site = (vm.get("extendedLocation") or {}).get("name")  # which is elsewhere
         vms[name] = Placed(
             name=name,
             id=vm["id"],
-            region=(vm.get("extendedLocation") or {}).get("name")
-            or vm["location"],  # at an edge site, which is elsewhere
+            region=edge_site or vm["location"],
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             size=vm["hardwareProfile"]["vmSize"],
-            image=":".join(map(str, parts)) if parts[0] else stored or None,
+            image=_image((vm.get("storageProfile") or {}).get("imageReference") or {}),
             ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
             colocation=colocation.get(ppg or "", "unknown"),
             accelerated=nic.get("enableAcceleratedNetworking"),
-            balancer=", ".join(
-                dict.fromkeys(
-                    p["id"].split("/")[8].removeprefix(f"lb-{prefix}")
-                    for p in address.get("loadBalancerBackendAddressPools") or ()
-                )
-            ),
+            balancer=", ".join(dict.fromkeys(pool.removeprefix(f"lb-{prefix}") for pool in pools)),
             private=address.get("privateIPAddress"),
             public=listed["public-ip"].get(public, {}).get("ipAddress"),
             tags=vm.get("tags") or {},
         )
     return vms
+
+
+def _image(reference: Mapping[str, Any]) -> str | None:
+    """The image of a VM as publisher:offer:sku:version, or the resource id of one that is not of the marketplace."""
+    version = reference.get("exactVersion") or reference.get("version")
+    if reference.get("publisher"):
+        return ":".join(str(part) for part in (*map(reference.get, ("publisher", "offer", "sku")), version))
+    ids = ("id", "sharedGalleryImageId", "communityGalleryImageId")
+    stored = next(filter(None, map(reference.get, ids)), None)
+    return f"{stored}/versions/{version}" if stored and version and "/versions/" not in stored.lower() else stored
+
+
+def _colocation(group: Mapping[str, Any]) -> str:
+    """Colocation status of a proximity placement group; an empty one says that it is aligned, of nothing."""
+    status = group.get("colocationStatus") or {} if group.get("virtualMachines") else {}
+    return str(status.get("code") or status.get("displayStatus") or "unknown")
 
 
 def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:

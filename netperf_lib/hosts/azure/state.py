@@ -167,7 +167,7 @@ class State:
         return _BILL.validate_json(file.read_bytes()) if file.exists() else None
 
     def _write_bill(self, cost: Cost, hours: float) -> None:
-        (self.folder / "azure-cost.json").write_bytes(_BILL.dump_json(Bill(cost, hours)))
+        self._replace(self.folder / "azure-cost.json", _BILL.dump_json(Bill(cost, hours)))
 
     def clear(self) -> None:
         """Delete the keys and the record, once nothing is placed any more."""
@@ -176,12 +176,16 @@ class State:
         self.data = Stored()
 
     def _write(self) -> None:
-        draft = self._file.with_suffix(".new")
-        with draft.open("wb") as file:
-            file.write(_STORED.dump_json(self.data, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._file)
+        self._replace(self._file, _STORED.dump_json(self.data, indent=1))
+
+    def _replace(self, file: Path, content: bytes) -> None:
+        """Write a file whole: whenever it is interrupted, the one before is still there."""
+        draft = file.with_suffix(".new")
+        with draft.open("wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        draft.replace(file)
 
     @property
     def files(self) -> Path:

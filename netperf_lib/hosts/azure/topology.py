@@ -192,7 +192,7 @@ class _Wishes:
 
 
 def _word(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _who(pair: Pair) -> str:

@@ -13,8 +13,33 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 WAIT_S = 60
+LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
+"""Script that becomes a command, and kills it and its children when its standard input is closed."""
+
+
+@contextlib.contextmanager
+def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start az in a session of its own; anything left of it is killed at the end of the block, or of this process.
+
+    A killed caller must not leave an `az` behind that goes on creating resources, or serving a tunnel. No Python code
+    runs while az is started (`preexec_fn`, hooks of `fork`): Python drops exceptions raised by signals there, so Ctrl-C
+    would be lost.
+    """
+    leashed = ["sh", "-c", LEASH, "sh", *command]
+    # Ctrl-C reaches this process alone, which decides what happens to az
+    with subprocess.Popen(leashed, stdin=subprocess.PIPE, start_new_session=True, **more) as process:
+        leash, process.stdin = process.stdin, None  # which `communicate` would close
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if leash is not None:
+                leash.close()
 
 
 def main(az: str, bastion: str, vm: str) -> int:
@@ -24,8 +49,7 @@ def main(az: str, bastion: str, vm: str) -> int:
         port = free.getsockname()[1]
     command = [az, "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
     command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
-    tunnel = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    try:
+    with running(command, stdout=subprocess.DEVNULL) as tunnel:
         end = time.monotonic() + WAIT_S
         while True:
             try:
@@ -39,10 +63,6 @@ def main(az: str, bastion: str, vm: str) -> int:
         with joined:
             joined.settimeout(None)
             pump(joined)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(tunnel.pid, signal.SIGKILL)
-        tunnel.wait()
     return 0
 
 

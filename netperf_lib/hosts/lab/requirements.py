@@ -89,21 +89,20 @@ def _check_namespaces() -> None:
 
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
-        failed, at_device = 0, 0
+        failed = errno.EIO
         try:
             namespace.enter_own()
-            at_device = 1
+            os.write(writing, b".")  # what fails from here on is the device
             namespace.open_tun("probe")
+            failed = 0
         except OSError as error:
             failed = error.errno or errno.EIO
         finally:
-            os.write(writing, f"{failed} {at_device}".encode())
-            os._exit(0)
+            os._exit(failed)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        failed, at_device = map(int, pipe.read().split())
-    os.waitpid(child, 0)
-    if not failed:
+        at_device = bool(pipe.read())
+    if not (failed := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
         return
     why = os.strerror(failed)
     if at_device:

@@ -25,13 +25,13 @@ import select, socket, sys
 given = dict(zip(sys.argv, sys.argv[1:]))
 assert sys.argv[1:4] == ["network", "bastion", "tunnel"] and given["--target-resource-id"] == "/vm/a", sys.argv
 with socket.create_server(("127.0.0.1", int(given["--port"]))) as server:
-    near, _ = server.accept()
-    far = socket.create_connection(("127.0.0.1", {port}))
-    while True:
-        for ready in select.select([near, far], [], [])[0]:
+    while True:  # as az does, which waits for the next connection until it is interrupted
+        near, _ = server.accept()
+        far = socket.create_connection(("127.0.0.1", {port}))
+        data = b"-"
+        while data:
+            (ready, *_), _, _ = select.select([near, far], [], [])
             data = ready.recv(1 << 16)
-            if not data:
-                sys.exit()
             (far if ready is near else near).sendall(data)
 """
 

@@ -43,10 +43,15 @@ def test_a_list_of_hosts(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_silent_host_is_listed_and_flagged(tmp_path: Path) -> None:
+def test_a_silent_host_is_listed_and_flagged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = inventory.up(declared("a mute same-zone", hosts={"a": {}, "mute": {}}), number=1, state=tmp_path)
     assert [(p.claim, p.holds, p.evidence) for p in made.host("mute").proofs] == [
         ("facts of the guest", None, "no answer")
+    ]
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "mute: not proven: facts of the guest (no answer)",
+        f"{made.deployment_id}: {len(made.host('a').proofs)} of {len(made.host('a').proofs) + 1} claims are proven",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import stat
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 from netperf_lib.hosts.azure.groups import in_words
+from netperf_lib.hosts.azure.prices import Cost
 from netperf_lib.hosts.azure.proof import observe
 from netperf_lib.hosts.azure.state import State
 
@@ -613,3 +615,17 @@ def test_a_damaged_state_says_how_to_find_what_was_placed(az: DirectAz, tmp_path
     (tmp_path / "azure.json").write_text("{half", "utf-8")
     with pytest.raises(AzureError, match="is damaged: find what was placed with `npl down --all`"):
         azure.down(experiment(), state=tmp_path)
+
+
+def test_an_interruption_leaves_the_account_of_costs_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A half of it would end every later `npl up`, `collect` and `down`."""
+    store = State(tmp_path)
+    store.priced(Cost(hours=3, currency="USD"))
+
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.priced(Cost(hours=4, currency="USD"))
+    assert json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["cost"]["hours"] == 3
