@@ -73,7 +73,10 @@ class StandIns:
         self.replaced: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._names: re.Pattern[str] | None = None
-        self._hidden = [word for word in hidden if self.name("word", word, least=1)]
+        self._hidden = list(hidden)
+        for word in self._hidden:
+            if not self.name("word", word, least=1):
+                raise UsageError(f"{word!r} cannot be hidden: the logs need this word, or it is an address or empty")
 
     def _new(self, kind: str, text: str, form: Callable[[int], str]) -> str:
         key = text.casefold()
@@ -161,6 +164,8 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
         A stand-in would change a figure: a name is also a word of a log.
     """
     ins = StandIns(hidden)
+    if not store.run_ids():
+        raise StoreError(f"{store.url}: no raw logs are here, of which an anonymous copy is made")
     _collect(store, ins)
     copy = Store(root, ins.text(store.experiment))
     declared = ins.value(yaml.safe_load(store.files.read("experiment.yaml")))

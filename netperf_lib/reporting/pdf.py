@@ -361,9 +361,10 @@ def _plain(value: Any) -> str:
 
 
 def wrap(text: str) -> str:
-    """Break lines that are too long for the page."""
-    lines = text.expandtabs().split("\n")
-    return "\n".join(line[i : i + LINE] for line in lines for i in range(0, max(len(line), 1), LINE))
+    """Break lines that are too long for the page, behind a blank where one is near."""
+    pattern = rf".{{1,{LINE}}}$|.{{{LINE // 2},{LINE}}}(?<= )|.{{1,{LINE}}}"
+    parts = (re.findall(pattern, line) or [""] for line in text.expandtabs().split("\n"))
+    return "\n".join(part for line in parts for part in line)
 
 
 def printed(text: str) -> str:

@@ -24,7 +24,7 @@ from netperf_lib.data.anonymous import StandIns, anonymous_copy
 from netperf_lib.data.bundle import SUFFIX, pack
 from netperf_lib.data.files import sha256_of
 from netperf_lib.data.layout import RawFolder, Store, new_record
-from netperf_lib.errors import NetperfError, StoreError
+from netperf_lib.errors import NetperfError, StoreError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment, Host, Proof
 
 from ..unpacked import unpack
@@ -364,6 +364,18 @@ def test_a_name_that_is_a_word_of_the_logs_is_refused(payments: Path, tmp_path: 
 )
 def test_what_names_nobody_stays(text: str) -> None:
     assert StandIns().text(text) == text
+
+
+@pytest.mark.parametrize("word", ["Lab", "10.0.0.4", ""])
+def test_a_word_that_would_stay_is_refused_rather_than_left(word: str) -> None:
+    with pytest.raises(UsageError, match=f"'{word}' cannot be hidden"):
+        StandIns([word])
+
+
+def test_an_anonymous_copy_of_tables_alone_is_refused(tmp_path: Path) -> None:
+    tables = Store.at(npl.recorded().parent / "before")
+    with pytest.raises(StoreError, match="before: no raw logs"):
+        anonymous_copy(tables, tmp_path)
 
 
 def test_a_stand_in_is_the_same_everywhere_and_is_itself_no_name() -> None:

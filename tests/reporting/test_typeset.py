@@ -261,3 +261,14 @@ def test_headings_that_skip_levels_are_raised(tmp_path: Path) -> None:
     pdf = pdf_of(nb)
     assert b"pdfuaid" in pdf or "Deeper" in text_of(pdf, tmp_path)
     assert re.findall(r"(?m)^=+ .*", source(nb)[0]) == ["= Deep", "= no heading", "== Deeper"]
+
+
+def test_a_line_that_is_too_long_is_broken_behind_a_blank() -> None:
+    sentence = "cross-zone: one-way latency equivalent to same-zone within 10 % (1.7 % lower; 1 of 24 runs slow) (ok)"
+    assert printed(f"{sentence}\n\n{'x' * 100}").split("\n") == [
+        "cross-zone: one-way latency equivalent to same-zone within 10 % (1.7 % lower; 1 of 24 runs ",
+        "slow) (ok)",
+        "",
+        "x" * 94,
+        "x" * 6,
+    ]
