@@ -59,32 +59,29 @@ def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
     several = len({c.metric for c in every}) > 1 == len({c.names for c in every})  # else the names tell them apart
-    shown = [(c, f"{c.label}: {c.quantity}" if several else c.label) for c in every]
-    finite = [c for c in every if 0 < c.ratio < math.inf]
-    margins = sorted({c.margin for c in every})
-    band = " or ".join(f"{100 * m:.3g} %" for m in margins)
+    names = [textwrap.fill(f"{c.label}: {c.quantity}" if several else c.label, 44) for c in every]
+    band = " or ".join(f"{100 * m:.3g} %" for m in sorted({c.margin for c in every}))
     units = each((c.n for c in every), every[0].unit)
-    ends = [v for c in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
-        v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
-    ]
-    low, high = _window([c.ratio for c in finite], ends)
-    beyond = any(not low <= c.ratio <= high for c in finite)
+    low, high = _window(every)
+    beyond = any(0 < c.ratio < math.inf and not low <= c.ratio <= high for c in every)
     caption = (
         f"Ratio of the first to the second condition with its interval; shaded: the margin of {band} within "
         f"which conditions count as equivalent. n = {units} per contrast. "
         "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.75 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as axes:
-        for y, (c, _) in enumerate(shown):
+    lines = max(name.count("\n") for name in names) + 1
+    row_height = min(max(0.3, 0.15 * lines), 7.4 / len(names))  # a figure fits a page, whatever it shows
+    with plot(0.75 + row_height * len(names), caption, alt, ax=ax) as axes:
+        for y, c in enumerate(every):
             _ratio(axes, y, c, low, high)
         axes.axvline(1, color=INK, lw=0.8)
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         axes.set_xticks(_ratio_ticks(low, high))
         tick_words(axes.xaxis, _ratio_text)
-        rows_of(axes, [textwrap.fill(n, 44) for _, n in shown])
-        at_right(axes, [f"{effect(c.ratio)}, {c.verdict}" for c, _ in shown], labelcolor=INK)
+        rows_of(axes, names)
+        at_right(axes, [f"{effect(c.ratio)}, {c.verdict}" for c in every], labelcolor=INK)
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("First condition against second (ratio, log scale)")
@@ -107,20 +104,23 @@ def _ratio(axes: Axes, y: float, c: Comparison, low: float, high: float) -> None
     axes.plot([x], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
 
 
-def _window(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
-    """Ends of the axis: everything, or, if that is too wide for the margin to be visible, what is near."""
-    low, high = min(ends) / 1.08, max(ends) * 1.08
-    if high / low <= FAR**2 or not any(1 / FAR <= r <= FAR for r in ratios):
+def _window(comparisons: Sequence[Comparison]) -> tuple[float, float]:
+    """Limits of the axis: all intervals, or, if the margin would not be visible beside them, what is near."""
+    finite = [c for c in comparisons if 0 < c.ratio < math.inf]
+    values = [v for c in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf]
+    values += [v for c in comparisons for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)]
+    low, high = min(values) / 1.08, max(values) * 1.08
+    if high / low <= FAR**2 or not any(1 / FAR <= c.ratio <= FAR for c in finite):
         return low, high
     return max(low, 1 / (1.15 * FAR)), min(high, 1.15 * FAR)
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """A few round ratios between two ends, none so near to another that their labels touch."""
+    """A few round ratios between two values, none so near to another that their labels touch."""
     fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
     coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
-    middle = [0.25, 0.5, 0.7, 1, 1.5, 2, 3, 4]
-    choice = fine if low > 0.4 and high < 2.6 else middle if low > 0.2 and high < 5 else coarse
+    medium = [0.25, 0.5, 0.7, 1, 1.5, 2, 3, 4]
+    choice = fine if low > 0.4 and high < 2.6 else medium if low > 0.2 and high < 5 else coarse
     choice = choice if high / low < 2000 else [10.0**e for e in range(-6, 7)]
     least = 0.12 * math.log(high / low)
     ticks = [1.0]

@@ -25,12 +25,14 @@ from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
 from ..stats.result import as_json
 from .blocks import Findings, findings, show, verdicts
+from .card import chosen, draw, size
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_FIGURES = ["condition", "n", "median", "low", "high", "failed", "missing"]
+MOST = 12
+"""Comparisons that a page shows where nobody declared them: of more those with the largest differences."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,18 +105,41 @@ class Answer:
             notes = f" Every condition is measured once in every planned round, so that drift affects all alike.{notes}"
         return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(shared)}." if some else ""))
 
-    def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`, which has the options."""
-        from ..plots import rounds
+    @property
+    def largest(self) -> Family:
+        """The comparisons that a page shows: all, or, of very many that nobody declared, the largest differences."""
+        if self.contrasts or len(self.verdicts) <= MOST:
+            return self.verdicts
+        order = sorted(self.verdicts, key=lambda c: size(c.ratio), reverse=True)
+        return replace(self.verdicts, comparisons=tuple(order[:MOST]))
 
-        axes: Axes = rounds(self.main, ax=ax, **options)
-        return axes
+    @property
+    def left_out(self) -> Words:
+        """How many comparisons a page does not show, and what prints them; empty where it shows all."""
+        every = len(self.verdicts)
+        command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
+        few = len(self.largest) < every
+        return Words(f"Shown are the {MOST} largest of {every:,} differences; {command} prints all." if few else "")
+
+    def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the value of each round, by condition; of very many conditions the levels, which have a row each.
+
+        See `netperf_lib.plots.rounds`, which has the options, and `netperf_lib.plots.levels`.
+        """
+        from ..plots import levels, rounds
+        from ..plots.rounds import MANY
+
+        many = len(self.main.conditions) > MANY and not options
+        return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
 
     def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
         """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""
-        from ..plots import forest
+        from ..plots import Chart, forest
 
-        return forest(self.verdicts, ax=ax)
+        axes = forest(self.largest, ax=ax)
+        if self.left_out and isinstance(axes, Chart):
+            axes.drawn.caption += f" {self.left_out}"
+        return axes
 
     def table(self) -> Table:
         """Return the levels in words, with units, and medians of what the same runs measured too."""
@@ -142,8 +167,6 @@ class Answer:
 
         Raises NothingToReport if no two conditions can be compared.
         """
-        from .card import chosen, draw
-
         if not len(self.verdicts):
             raise NothingToReport("there is nothing to compare, so there is no answer for a card")
         return draw(self.observations, self.verdicts[chosen(self.verdicts)])
@@ -154,7 +177,8 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; levels in the unit of the metric."""
-        figures = self.levels.reset_index().astype({"condition": str})[_FIGURES]
+        columns = ["condition", "n", "median", "low", "high", "failed", "missing"]
+        figures = self.levels.reset_index().astype({"condition": str})[columns]
         question = {"factor": ", ".join(self.observations.asked), "metric": self.metric, "notes": list(self.notes)}
         return {**question, "levels": as_json(figures.to_dict("records")), **self.verdicts.to_dict()}
 
@@ -165,20 +189,20 @@ class Answer:
         words = (*(c.words for c in self.verdicts), *(f"! {n}" for n in self.notes))
         return "\n".join([title + by + comma + n, *rows, *(f"  {line}" for line in words)])
 
-    def shown(self) -> list[Any]:
+    def parts(self) -> list[Any]:
         """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""
-        parts: list[Any] = [self.headline]
-        if len(self.verdicts):
-            filled = (f"- {line}" for line in filled_paths(self.observations))
-            words = Findings.of(*filled, findings(self.verdicts, warnings=False))
-            parts += [verdicts(self.verdicts, self.contrasts or None), words]
-        return parts
+        if not len(self.verdicts):
+            return [self.headline]
+        filled = (f"- {line}" for line in filled_paths(self.observations))
+        words = Findings.of(*filled, findings(self.largest, warnings=False))
+        table = verdicts(self.largest, self.contrasts or None)
+        return [self.headline, table, *filter(None, [self.left_out]), words]
 
     def _ipython_display_(self) -> None:
-        show(self.shown())
+        show(self.parts())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": "".join(p.html for p in (*self.shown(), self.table()))}
+        return {"text/plain": repr(self), "text/html": "".join(p.html for p in (*self.parts(), self.table()))}
 
 
 def ask(

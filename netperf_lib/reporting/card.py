@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SIZE = (1200, 630)
 """Pixels: what chats and tickets show of a link."""
-DECIDED = ("better", "worse", "equivalent")
 
 
 def card(exp: Results) -> Plot:
@@ -67,11 +66,15 @@ def write(folder: str) -> Path:
     return place
 
 
+def size(ratio: float) -> float:
+    """How far a ratio is from 1, upwards or downwards; of one without a value 0."""
+    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
+
+
 def chosen(family: Sequence[Comparison]) -> int:
     """Number of the first comparison that is decided, else of the largest effect."""
-    decided = [i for i, c in enumerate(family) if c.verdict in DECIDED]
-    sizes = [abs(math.log(c.ratio)) if 0 < c.ratio < math.inf else 0.0 for c in family]
-    return decided[0] if decided else max(range(len(sizes)), key=sizes.__getitem__)
+    decided = (i for i, c in enumerate(family) if c.verdict in ("better", "worse", "equivalent"))
+    return next(decided, max(range(len(family)), key=lambda i: size(family[i].ratio)))
 
 
 def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo: str = "") -> Plot:

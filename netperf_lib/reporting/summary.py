@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Several(list[Any]):
+class Parts(list[Any]):
     """Figures, words and tables, which show themselves one after another."""
 
-    def shown(self) -> list[Any]:
+    def parts(self) -> list[Any]:
         """Return them."""
-        return list(self)
+        return self
 
     def _ipython_display_(self) -> None:
         show(self)
@@ -71,7 +71,7 @@ class Summary:
         )
 
     @property
-    def measured(self) -> Several:
+    def measured(self) -> Parts:
         """What was measured: matrices of the pairs, a long experiment over time, else a table."""
         from .. import plots
 
@@ -80,11 +80,11 @@ class Summary:
             counts = runs.assign(ok=runs["status"] == "ok").groupby("experiment", sort=False)
             table = counts.agg(runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min"))
             table["started"] = table["started"].dt.strftime("%Y-%m-%d %H:%M").fillna("–")
-            return Several([Table.of(table.reset_index(), "The experiments of this data root.")])
+            return Parts([Table.of(table.reset_index(), "The experiments of this data root.")])
         planned: dict[str, list[str]] = {}
         for page in pages(runs):
             planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
-        parts = Several()
+        parts = Parts()
         for metric in planned.get("pairs", ()):
             ends = ends_of(runs, metric)
             obs = observe(runs.dropna(subset=list(ends)), metric, by=ends).main()
@@ -95,7 +95,7 @@ class Summary:
         table, alone = _folded(overview(runs))
         heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, table))}
         caption = f"Medians of the complete runs{'; a dash: not measured' if table.isna().any(axis=None) else ''}."
-        return Several([Table.of(table, caption, columns=heads), *([Words.of(*alone)] if alone else []), *parts])
+        return Parts([Table.of(table, caption, columns=heads), *([Words.of(*alone)] if alone else []), *parts])
 
     @property
     def caveats(self) -> Words:
@@ -133,12 +133,8 @@ class Summary:
     def __repr__(self) -> str:
         return str(self.headline)
 
-    def shown(self) -> list[Any]:
-        """What a notebook shows."""
-        return [self.headline]
-
-    def _ipython_display_(self) -> None:
-        show(self.shown())
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self.headline._repr_mimebundle_()
 
 
 def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

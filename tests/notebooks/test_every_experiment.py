@@ -54,7 +54,7 @@ def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatc
         exec(compile(tree, book.name, "exec"), names)
         if isinstance(last, ast.Expr):
             last_value = eval(compile(ast.Expression(last.value), book.name, "eval"), names)
-            outputs += last_value.shown() if hasattr(last_value, "shown") else [last_value]
+            outputs += last_value.parts() if hasattr(last_value, "parts") else [last_value]
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
     for output in outputs:

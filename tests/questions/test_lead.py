@@ -246,7 +246,7 @@ def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_wh
     assert "Use 4 connections for bulk transfers" in found.recommendations
     answer = npl.ask(exp, "streams", "throughput_bps")
     assert answer.headline.startswith(f"cross-region: {filled}")
-    assert str(answer.shown()[-1]).startswith(f"- cross-region: {filled}")
+    assert str(answer.parts()[-1]).startswith(f"- cross-region: {filled}")
 
 
 def test_a_rate_that_was_asked_for_is_no_gain_and_loss_is_said() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pypdf
 import pytest
 from hypothesis import given
@@ -361,3 +362,23 @@ def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
     assert [b["kind"] for b in shown] == ["figure", "reference"]
     assert shown[0]["label"] == shown[1]["label"]
     assert shown[1]["text"] == "Latency by pair: as in the figure of the page “What was measured”."
+
+
+def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how_many_it_leaves_out() -> None:
+    runs = npl.load(RECORDED / "lab-full").query("tool == 'iperf3' and placement == 'ppg' and streams == 1")
+    many = [
+        runs.assign(
+            cni=f"cni-{n:02d}", throughput_bps=runs["throughput_bps"] * (1 + n / 50), run_id=f"{n}-" + runs["run_id"]
+        )
+        for n in range(20)
+    ]
+    answer = npl.ask(pd.concat(many), "cni", "throughput_bps")
+    assert len(answer.verdicts) == 190
+    table, words, findings = (part for part in answer.parts()[1:])
+    assert len(table.content["rows"]) == findings.count("- ") == 12
+    assert "cni-19: " in table.content["rows"][0][2]
+    assert str(words) == "Shown are the 12 largest of 190 differences; npl compare FOLDER --by cni prints all."
+    forest, levels = answer.plot_ratios().figure, answer.plot().figure
+    assert forest.caption.endswith(str(words))
+    assert levels.caption.startswith("Throughput at the receiver: median of the runs")
+    assert levels.get_figheight() < 9 > npl.plots.forest(answer.verdicts).figure.get_figheight()

@@ -22,7 +22,7 @@ def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path: Pa
 
 def test_what_to_do_about_explorations_is_said_once() -> None:
     answer = npl.ask(npl.recorded(), "streams", "throughput_bps", baseline=1)
-    shown = answer.shown()[1]
+    shown = answer.parts()[1]
     assert {c.verdict for c in answer.verdicts} == {"exploratory"}
     assert len(answer.verdicts) > 1
     assert shown.content["caption"].count("declare it as a contrast") == 1
