@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -212,12 +214,12 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     def ask(text: str, default: Any, **options: Any) -> Any:
         return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
 
-    chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
-    topic = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
-    number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
+    hosts = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
+    question = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
+    rounds = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
-        file.write_text(starter(name, chosen, topic, number), "utf-8")
+        file.write_text(starter(name, hosts, question, rounds), "utf-8")
     _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
@@ -372,7 +374,7 @@ def compare(
 
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import gate
+    from .questions import gate, lines
     from .questions.compare import compare as compare_conditions
     from .questions.lead import conclude
     from .reporting import answer
@@ -380,17 +382,17 @@ def compare(
     as_json, as_csv, as_markdown = (options.pop(name) for name in ("as_json", "as_csv", "as_markdown"))
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
-    factors, where_after = by.split(",") if by else [], options.pop("where_after")
+    factors, where_after = by.split(",") if by else None, options.pop("where_after") or None
     result: Family | answer.Answer
     lead: Sequence[str] = ()
     if after is not None:
-        result = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
+        result = family = compare_conditions(folder, after, by=factors, where_after=where_after, **options)
     elif factors:
         result = answer.ask(folder, by=factors, **options)
+        family = result.verdicts
     else:
         result, paragraph = conclude(folder, **options)
-        lead = paragraph.lines
-    family = result.verdicts if isinstance(result, answer.Answer) else result
+        family, lead = result, paragraph.lines
     if junit is not None:
         with naming(junit):
             junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
@@ -401,24 +403,16 @@ def compare(
 
         _echo(as_cells(result.to_frame()).to_csv(index=False), nl=False)
     else:
-        levels = result if isinstance(result, answer.Answer) else None
-        _print_verdicts(family, lead, levels, two=after is not None, as_markdown=as_markdown)
+        if lead:
+            _echo(("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead)) + "\n")
+        if isinstance(result, answer.Answer):
+            _echo(f"{result.levels}\n")
+        heads = ("baseline", "condition") if after is None else ("before", "after")
+        write = lines.markdown if as_markdown else lines.text
+        rows = lines.lines(family, two=after is not None)
+        _echo(write(rows, heads, notes=[*family.warnings, family.note]))
     if fail_on:
         _say(gate.check(family, fail_on))
-
-
-def _print_verdicts(family: Family, lead: Sequence[str], answer: Any, *, two: bool, as_markdown: bool) -> None:
-    """Print the conclusion, the levels of an answer, and a row for each comparison."""
-    from .questions import lines
-
-    if lead:
-        _echo("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead))
-        _echo()
-    if answer is not None:
-        _echo(f"{answer.levels}\n")
-    heads = ("before", "after") if two else ("baseline", "condition")
-    notes = list(filter(None, [*family.warnings, family.note]))
-    _echo((lines.markdown if as_markdown else lines.text)(lines.lines(family, two=two), heads, notes=notes))
 
 
 @npl.command()
@@ -455,9 +449,9 @@ def show(experiment: str, as_json: bool) -> None:
     for one in experiments:
         _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
         for name, value in one.items():
-            lines = [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
-            for i, line in enumerate(lines if value else []):
-                _echo(f"  {name if i == 0 else '':11}{line}")
+            rows = [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
+            for i, row in enumerate(rows if value else []):
+                _echo(f"  {name if i == 0 else '':11}{row}")
 
 
 @npl.command()
@@ -617,7 +611,8 @@ def _read(run: dict[str, Any]) -> str:
         lines.append(f"    {METRICS[name].label:{width}}  {format_value(value, METRICS[name].unit)}")
     lines += [f"    p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}" for p in run["percentiles"]]
     lines += [f"    warning: {warning}" for warning in run["warnings"]]
-    return "\n".join(lines)
+    wrap = partial(fill, width=80, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(wrap, lines))
 
 
 @npl.command()
@@ -789,9 +784,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except click.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except NetperfError as error:
         _say(f"npl: {error}")
