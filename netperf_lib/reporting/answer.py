@@ -143,17 +143,17 @@ class Answer:
 
     def table(self) -> Table:
         """Return the levels in words, with units, and medians of what the same runs measured too."""
-        shown, unit = self.levels.reset_index(), metric_of(self.metric).unit
-        spans = (format_span(low, high, unit) for low, high in zip(shown["low"], shown["high"], strict=True))
-        shown["interval"] = [span if n > 1 else None for span, n in zip(spans, shown["n"], strict=True)]
+        rows, unit = self.levels.reset_index(), metric_of(self.metric).unit
+        spans = (format_span(low, high, unit) for low, high in zip(rows["low"], rows["high"], strict=True))
+        rows["interval"] = [span if n > 1 else None for span, n in zip(spans, rows["n"], strict=True)]
         names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
-        shown = shown[[c for c in names if c not in ("failed", "missing") or shown[c].any()]]
+        rows = rows[[c for c in names if c not in ("failed", "missing") or rows[c].any()]]
         others, few = beside(self.observations)
-        shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
+        rows = rows.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
         also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
-        return Table.of(shown, caption, metric=self.metric)
+        return Table.of(rows, caption, metric=self.metric)
 
     def published(self) -> Table:
         """Return what others published of these conditions beside what was measured here."""
