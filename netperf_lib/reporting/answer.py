@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 12
-"""Comparisons that a page shows where nobody declared them: of more those with the largest differences."""
+"""Comparisons that a page shows where there are more than twice as many, and nobody declared them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,7 +108,7 @@ class Answer:
     @property
     def largest(self) -> Family:
         """The comparisons that a page shows: all, or, of very many that nobody declared, the largest differences."""
-        if self.contrasts or len(self.verdicts) <= MOST:
+        if self.contrasts or len(self.verdicts) <= 2 * MOST:
             return self.verdicts
         order = sorted(self.verdicts, key=lambda c: size(c.ratio), reverse=True)
         return replace(self.verdicts, comparisons=tuple(order[:MOST]))

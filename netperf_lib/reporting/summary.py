@@ -133,8 +133,8 @@ class Summary:
     def __repr__(self) -> str:
         return str(self.headline)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return self.headline._repr_mimebundle_()
+    def _ipython_display_(self) -> None:
+        show([self.headline])
 
 
 def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
