@@ -24,7 +24,7 @@ CONTROL = re.compile(
 """Characters that a terminal acts on, or that nobody sees: controls (but tab and line feed), overrides of the direction
 of writing, halves of surrogates, and what Unicode calls ignorable (but joiners and selectors of a form, where they
 belong: after a letter of a script that has them, or in an emoji)."""
-_FORMULA, _SHOWN = (
+_FORMULA, _QUOTED_FORMULA = (
     re.compile(rf"(^|[;\t\n]){quote}(?=[ \xa0]*[=+\-@\uff0b\uff0d\uff1d\uff20])") for quote in ("", "'")
 )
 
@@ -52,7 +52,7 @@ def as_cell(text: str) -> str:
 
 def of_cell(text: str) -> str:
     """The text that `as_cell` was given."""
-    return _SHOWN.sub(r"\1", text)
+    return _QUOTED_FORMULA.sub(r"\1", text)
 
 
 @contextmanager
@@ -220,8 +220,8 @@ def _bound(function: str, takes: Signature, args: Sequence[Any], options: Mappin
         return takes.bind(*args, **options)
     except TypeError as error:
         strange = next((name for name in options if name not in takes.parameters), "")
-        near = difflib.get_close_matches(strange, takes.parameters, n=1)
-        raise UsageError(f"{function}: {error}{f'; did you mean {near[0]}?' if near else ''}") from None
+        near = did_you_mean(strange, takes.parameters)
+        raise UsageError(f"{function}: {error}{'; ' if near else ''}{near.rstrip()}") from None
 
 
 def _in_words(kind: ast.expr) -> list[str]:

@@ -42,12 +42,13 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     names = conditions(below_maximum)
     painted = colours(names)
     counts = below_maximum.groupby("condition", observed=True)["run_id"].nunique()
-    middle = (
+    medians = (
         below_maximum.groupby(["condition", "percentile"], observed=True)
         .agg(latency_us=("latency_us", "median"), beyond=("beyond", "min"))
         .reset_index()
     )
-    near = middle[(middle["percentile"] - 99).abs() == (middle["percentile"] - 99).abs().min()]
+    distance = (medians["percentile"] - 99).abs()
+    near = medians[distance == distance.min()]
     summary = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
@@ -59,7 +60,7 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
             group = below_maximum[below_maximum["condition"].astype(str) == name]
             for _, run in group.sort_values("percentile").groupby("run_id"):
                 axes.plot(run["latency_us"], 1 - run["percentile"] / 100, color=colour, lw=0.5, alpha=0.25)
-            line = middle[middle["condition"].astype(str) == name].sort_values("percentile")
+            line = medians[medians["condition"].astype(str) == name].sort_values("percentile")
             beyond = 1 - line["percentile"] / 100
             axes.plot(line["latency_us"], beyond, color=colour, lw=1.8)
             few = (line["beyond"].astype(float) < FEW_BEYOND).to_numpy()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from ..errors import NothingToReport
 from ..experiment.attached import attached
@@ -126,19 +126,18 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     x = runs["rtt_loaded_us"].astype(float)
     rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]
     y = runs["throughput_bps"].astype(float) / list(map(streams_of, rows))
-    names = conditions(runs)
-    painted = colours(names)
-    counts = runs.groupby(runs["condition"].astype(str)).size()
-    medians = pd.DataFrame({"n": runs["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
-    summary = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians.iterrows())
+    painted = colours(conditions(runs))
+    groups = pd.DataFrame({"x": x, "y": y}).groupby(runs["condition"].astype(str))
+    medians = groups.median().iterrows()
+    summary = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians)
     caption = (
         "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
-        f"roofs by something else. n = {each(counts)} per condition."
+        f"roofs by something else. n = {each(groups.size())} per condition."
     )
     left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
     bottom, top = float(y.min()) / 3, float(y.max()) * 4
-    with plot(2.5 + legend_height(names), caption, summary + ".", ax=ax) as axes:
+    with plot(2.5 + legend_height(list(painted)), caption, summary + ".", ax=ax) as axes:
         for window in WINDOWS:
             _roof(axes, window, (left, right), (bottom, top))
         for name, (colour, marker) in painted.items():
@@ -156,8 +155,8 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
 def _roof(axes: Axes, window: int, across: tuple[float, float], up: tuple[float, float]) -> None:
     """The most that a stream with this window can carry, labelled just under the top of the picture."""
     (left, right), (bottom, top) = across, up
-    ends = np.array(across)
-    axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
+    rtt_us = np.array(across)
+    axes.plot(rtt_us, window * 8 / (rtt_us * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
     at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
     if at > right / 1.15:
         at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
@@ -213,7 +212,7 @@ def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = N
         axes.axvline(1, color=INK, lw=0.9)
         rows_of(axes, names)
         axes.set_xlim(0, max(1.12, 1.12 * float(levels["median"].max()) / advertised_bps))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+        axes.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
         axes.set_xlabel("Share of the advertised bandwidth")
         axes.grid(axis="y", visible=False)
     return axes  # type: ignore[no-any-return]
@@ -252,7 +251,7 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
                 left += one.times[name]
         rows_of(axes, [one.condition for one in rows])
         axes.set_xlim(0, 1)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+        axes.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
         axes.set_xlabel("Share of the time after slow start")
         axes.grid(axis="y", visible=False)
         legend(axes, {name: (colour, "s") for name, colour in TIMES.items()})

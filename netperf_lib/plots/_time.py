@@ -64,10 +64,9 @@ def over_time(history: History, *, ax: Axes | None = None) -> Axes:
             rows = runs[runs["condition"].astype(str) == name]
             axes.plot(rows["started_utc"], rows[history.metric], marker, color=colour, ms=size, mew=0, alpha=0.35)
             line = history.series[name]
-            width = line.index.to_series().diff().median()
-            middle = line.index + (width / 2 if len(line) > 1 else width)
-            if len(line) > 1:
-                axes.plot(middle, line, color=colour, lw=1.8, solid_capstyle="round")
+            if len(line) > 1:  # each median at the middle of its period
+                half = line.index.to_series().diff().median() / 2
+                axes.plot(line.index + half, line, color=colour, lw=1.8, solid_capstyle="round")
         for _, point in changes:
             for edge in filter(None, (point.at, point.until)):
                 axes.axvline(edge, color=INK, lw=0.9, ls=(0, (4, 2)))

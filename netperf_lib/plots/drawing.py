@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
@@ -82,7 +82,7 @@ class Draws:
     ----------
     metric, by
         The metric, and what is asked about, where none is named; or what finds them in the data.
-    given : function
+    drawable : function
         Whether the data can be drawn as they are.
     make : function
         What turns observations into what is drawn.
@@ -129,11 +129,13 @@ class Draws:
                 data, metric, more = self.arrange(data, metric)
                 options |= more
                 if col is None:
-                    shown = self.look(data, metric, by, where=where, pool=pool)
-                    notice = notice or _notice(shown)
-                    with document_colours(shown) if isinstance(shown, Observations) else nullcontext():
-                        made = self.make(shown) if isinstance(shown, Observations) else shown
-                        drawn = function(made, ax=ax, **options)
+                    seen = self.look(data, metric, by, where=where, pool=pool)
+                    notice = notice or _notice(seen)
+                    if isinstance(seen, Observations):
+                        with document_colours(seen):
+                            drawn = function(self.make(seen), ax=ax, **options)
+                    else:
+                        drawn = function(seen, ax=ax, **options)
                     figure: Any = drawn.figure
                 else:
                     by = (by, col) if isinstance(by, str) else (*by, col)
@@ -160,18 +162,17 @@ def _document(draw: Any, function: Callable[..., Axes]) -> None:
     own = [p for p in signature(function).parameters.values() if p.name != "ax"][1:]
     shared = [p for p in signature(draw, follow_wrapped=False).parameters.values() if p.name != "options"]
     draw.__signature__ = Signature([*shared, *own], return_annotation="Axes | Panels")
-    about, _, example = (function.__doc__ or "").partition("    Examples\n")
-    about, _, more = about.partition("    Parameters\n    ----------\n")
-    draw.__doc__ = f"{about}{COMMON}{more.rstrip()}\n{RETURNS}    Examples\n{example}"
+    text, _, example = (function.__doc__ or "").partition("    Examples\n")
+    summary, _, parameters = text.partition("    Parameters\n    ----------\n")
+    draw.__doc__ = f"{summary}{COMMON}{parameters.rstrip()}\n{RETURNS}    Examples\n{example}"
 
 
 def _notice(data: Any) -> str | None:
     """The caveat to show with these data."""
     tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
-    known = (attached(table).notice for table in tables)
     first = data[0] if isinstance(data, list | tuple) and data else data
-    notice = next(filter(None, known), None) or getattr(first, "notice", None)
-    return notice if isinstance(notice, str) else None
+    notices = (*(attached(table).notice for table in tables), getattr(first, "notice", None))
+    return next((notice for notice in notices if notice and isinstance(notice, str)), None)
 
 
 def _mark(figure: Any, notice: str) -> None:

@@ -88,14 +88,10 @@ def _font_file(weight: str) -> Path | None:
     return file if file and file.is_file() else None
 
 
-def _fonts() -> None:
-    """Register the report's font with matplotlib, so that text is measured as it will be set."""
-    if not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
-        for file in filter(None, map(_font_file, WEIGHTS)):
-            font_manager.fontManager.addfont(str(file))
-
-
-_fonts()
+# so that text is measured as it will be set
+if not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
+    for ttf in filter(None, map(_font_file, WEIGHTS)):
+        font_manager.fontManager.addfont(str(ttf))
 
 
 @cache
@@ -294,17 +290,17 @@ def tick_words(axis: Any, words: Callable[[float], str]) -> None:
 
 
 def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
-    """Draw the interval of a level as a horizontal bar; without ends, nothing."""
-    ends = [float(v) for v in (low, high) if v is not None and not pd.isna(v)]
-    if len(ends) == 2 and all(math.isfinite(v) for v in ends):
-        axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
+    """Draw the interval of a level as a horizontal bar; without bounds, nothing."""
+    bounds = [float(v) for v in (low, high) if pd.notna(v) and math.isfinite(v)]
+    if len(bounds) == 2:
+        axes.plot(bounds, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
 
 
 def _unit(unit: str, x: Any) -> tuple[str, float]:
     """The unit that keeps numbers short, and its size in stored units."""
     top = float(np.median(np.abs(x))) if x.size else 1.0
-    known = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(unit, (("", 1.0),))
-    return next(((name, size) for name, size in known if top >= size), known[-1])
+    sizes = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(unit, (("", 1.0),))
+    return next(((name, size) for name, size in sizes if top >= size), sizes[-1])
 
 
 def each(counts: Iterable[int], noun: str = "run") -> str:
@@ -330,8 +326,7 @@ def conditions(table: pd.DataFrame) -> list[str]:
     """Names of the conditions that a table holds, in their order."""
     column = table["condition"]
     if isinstance(column.dtype, pd.CategoricalDtype):
-        held = set(column.dropna().astype(str))
-        return [str(c) for c in column.cat.categories if str(c) in held]
+        return [str(c) for c in column.cat.remove_unused_categories().cat.categories]
     return list(dict.fromkeys(column.astype(str)))
 
 
@@ -345,9 +340,9 @@ def room(axes: Axes, share: float = 0.25) -> None:
     """Leave room on a linear axis, so that noise of a few per cent does not look large."""
     if axes.get_yscale() == "linear":
         low, high = axes.get_ylim()
-        middle = (low + high) / 2
-        half = max((high - low) / 2, 0.05 * abs(middle))
-        axes.set_ylim(max(0.0, middle - half * (1 + share)) if low >= 0 else low, middle + half * (1 + share))
+        centre = (low + high) / 2
+        half = max((high - low) / 2, 0.05 * abs(centre)) * (1 + share)
+        axes.set_ylim(max(0.0, centre - half) if low >= 0 else low, centre + half)
 
 
 def _columns(names: Sequence[str]) -> int:
@@ -388,9 +383,9 @@ def title_above(axes: Axes, words: str) -> float:
     if inside is not None:
         names = [text.get_text() for text in inside.get_texts()]
         columns = max(1, _columns(names) // 2)  # two panels stand side by side
-        place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, **COMPACT}
+        above: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, **COMPACT}
         handles: Any = inside.legend_handles  # with types that no legend takes
-        axes.legend(handles, names, ncols=columns, **place)
+        axes.legend(handles, names, ncols=columns, **above)
         height = 0.18 * math.ceil(len(names) / columns) + 0.1
     axes.set_title(words, pad=72 * height + 6)
     return height

@@ -114,19 +114,18 @@ def matrix(obs: Observations, *, intervals: bool = False, ax: Axes | None = None
         raise NothingToReport("a matrix needs a factor for each of the two ends")
     table = table.rename(columns=dict(zip(obs.asked, ("client", "server"), strict=True)))
     rows, columns = (
-        [str(v) for v in sort_levels(end, table[side])]
-        for end, side in zip(obs.asked, ("client", "server"), strict=True)
+        list(map(str, sort_levels(*pair))) for pair in zip(obs.asked, (table["client"], table["server"]), strict=True)
     )
     pairs: Any = table.itertuples()
     cells = {(str(r.client), str(r.server)): r for r in pairs}
     grid = np.full((len(rows), len(columns)), np.nan)
     texts = np.full(grid.shape, "", dtype=object)
     for (a, b), row in cells.items():
-        place = rows.index(a), columns.index(b)
-        grid[place] = float(row.median)
-        texts[place] = format_value(float(row.median), info.unit)
+        cell = rows.index(a), columns.index(b)
+        grid[cell] = float(row.median)
+        texts[cell] = format_value(float(row.median), info.unit)
         if intervals and not (pd.isna(row.low) or pd.isna(row.high)):
-            texts[place] += "\n" + " … ".join(format_value(float(v), info.unit) for v in (row.low, row.high))
+            texts[cell] += "\n" + " … ".join(format_value(float(v), info.unit) for v in (row.low, row.high))
     alt = listed({f"{a} to {b}": row.median for (a, b), row in cells.items()}, info.unit)
     counts, deployments = [int(n) for n in table["n"]], attached(table).deployments
     caption = (
@@ -151,9 +150,9 @@ def _cells(axes: Axes, grid: Any, texts: Any, rows: Sequence[str], columns: Sequ
     """Draw the cells of a matrix, darker where the value is larger, with their words."""
     import seaborn as sns  # takes a while to import
 
-    middle = float(np.nanmedian(grid))
+    median = float(np.nanmedian(grid))
     # noise of a few per cent must not look like a difference
-    low, high = min(float(np.nanmin(grid)), 0.9 * middle), max(float(np.nanmax(grid)), 1.1 * middle)
+    low, high = min(float(np.nanmin(grid)), 0.9 * median), max(float(np.nanmax(grid)), 1.1 * median)
     norm: Any = LogNorm(low, high) if low > 0 and high / low > 8 else Normalize(low, high)
     size = {"fontsize": 9 if len(columns) < 7 else 7.5, "linespacing": 1.35}
     options: Any = {"annot": texts, "fmt": "", "annot_kws": size, "linewidths": 2, "cbar": False}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -111,15 +111,13 @@ def _line(axes: Axes, runs: pd.DataFrame, metric: str, look: tuple[str, str]) ->
     tell(points, runs, metric)
 
 
-def _medians(axes: Axes, levels: Iterable[tuple[Any, tuple[str, str]]]) -> None:
+def _medians(axes: Axes, levels: Sequence[tuple[Any, tuple[str, str]]]) -> None:
     """The medians with their intervals, side by side."""
-    count = 0
     for x, (v, (colour, marker)) in enumerate(levels):
         axes.plot([x, x], [v.low, v.high], color=colour, lw=2.4, solid_capstyle="butt")
         axes.plot([x], [v.median], marker, color=colour, **(DOT | {"ms": 6, "mew": 0.7}))
-        count += 1
     axes.set_xticks([])
-    axes.set_xlim(-0.6, count - 0.4)
+    axes.set_xlim(-0.6, len(levels) - 0.4)
     axes.tick_params(labelleft=False, left=False)
     axes.spines["left"].set_visible(False)
 
@@ -188,10 +186,9 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
         f"a running median over {width} runs. n = {plural(len(runs), 'run')}. A level line means no drift."
     )
     painted = colours(conditions(runs))
-    shown, further = _legend_of(painted)
-    caption += further
+    named, further = _legend_of(painted)
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
-    with plot(1.6 + legend_height(list(shown)), caption, alt, ax=ax) as axes:
+    with plot(1.6 + legend_height(list(named)), caption + further, alt, ax=ax) as axes:
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in painted.items():
             rows = (runs["condition"] == name).to_numpy()
@@ -204,8 +201,8 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
         axes.set_xlabel("Minutes since the first run")
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, 0.95), max(high, 1.05))
-        if shown:
-            legend(axes, shown)
+        if named:
+            legend(axes, named)
     return axes  # type: ignore[no-any-return]
 
 
@@ -226,6 +223,10 @@ def _seconds(runs: pd.DataFrame, cut_s: float | None, resent: bool) -> tuple[str
         "not counted."
     )
     return caption, f"Means: {listed(by_condition['throughput_bps'].mean().to_dict(), 'bps')}."
+
+
+MEASURES = {"throughput_bps": 2, "retransmits_count": 1.4}
+"""What is drawn of intervals, one below the other, and how wide its line is."""
 
 
 @Draws("throughput_bps", drawable=is_details, arrange=table_first)
@@ -256,28 +257,20 @@ def intervals(
     )
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
-    measures = ["throughput_bps", "retransmits_count"]
     groups = totals(table).groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
-    runs = groups[measures].sum(min_count=1).reset_index()
+    runs = groups[[*MEASURES]].sum(min_count=1).reset_index()
     runs["at"] = (runs["start_s"] + runs["end_s"]) / 2
     resent = ax is None and bool(runs["retransmits_count"].notna().any())
     painted = colours(conditions(table))
     shape: dict[str, Any] = {"nrows": 1 + resent, "sharex": True, "squeeze": False}
     shape["gridspec_kw"] = {"height_ratios": [3, 1][: 1 + resent]}
-    shown, further = _legend_of(painted)
+    named, further = _legend_of(painted)
     caption, alt = _seconds(runs, cut_s, resent)
-    height = (3.1 if resent else 2.4) + legend_height(list(shown))
+    height = (3.1 if resent else 2.4) + legend_height(list(named))
     with plot(height, caption + further, alt, ax=ax, **shape) as grid:
         charts: Sequence[Axes] = [ax] if ax is not None else [row[0] for row in grid]
-        for name, (colour, marker) in painted.items():
-            rows = runs[runs["condition"].astype(str) == name]
-            for _, run in rows.groupby("run_id"):
-                charts[0].plot(run["at"], run["throughput_bps"], color=colour, lw=0.5, alpha=0.25)
-            means = rows.groupby(rows["at"].round(2))[measures].mean()
-            # a run of one interval is a point
-            dots: dict[str, Any] = {"marker": marker, **DOT, "mew": 0.4} if len(means) <= SPARSE else {}
-            for axes, measure, width in zip(charts, measures, (2, 1.4), strict=False):
-                axes.plot(means.index, means[measure], color=colour, **({"lw": width} | dots | {"ls": "-"}))
+        for name, look in painted.items():
+            _curves(charts, runs[runs["condition"].astype(str) == name], look)
         axis(charts[0], "throughput_bps", runs["throughput_bps"])
         if charts[0].get_yscale() == "linear":
             charts[0].set_ylim(0, None)
@@ -289,9 +282,21 @@ def intervals(
                 axes.axvspan(0, cut_s, color=MUTE, alpha=0.12, lw=0)
         charts[-1].set_xlabel("Seconds since the start of the run")
         charts[-1].set_xlim(0, float(runs["end_s"].max()))
-        if shown:
-            legend(charts[0], shown)
+        if named:
+            legend(charts[0], named)
     return charts[0]
+
+
+def _curves(charts: Sequence[Axes], runs: pd.DataFrame, look: tuple[str, str]) -> None:
+    """Every run of a condition, and their means: throughput above, retransmits below."""
+    colour, marker = look
+    for _, run in runs.groupby("run_id"):
+        charts[0].plot(run["at"], run["throughput_bps"], color=colour, lw=0.5, alpha=0.25)
+    means = runs.groupby(runs["at"].round(2))[[*MEASURES]].mean()
+    # a run of one interval is a point
+    dots: dict[str, Any] = {"marker": marker, **DOT, "mew": 0.4} if len(means) <= SPARSE else {}
+    for axes, (measure, width) in zip(charts, MEASURES.items(), strict=False):
+        axes.plot(means.index, means[measure], color=colour, **({"lw": width} | dots | {"ls": "-"}))
 
 
 @Draws()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 12
-"""Comparisons that a page shows where nobody declared them: of more those with the largest differences."""
+"""Comparisons that a page shows where there are more than twice as many, and nobody declared them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,7 +108,7 @@ class Answer:
     @property
     def largest(self) -> Family:
         """The comparisons that a page shows: all, or, of very many that nobody declared, the largest differences."""
-        if self.contrasts or len(self.verdicts) <= MOST:
+        if self.contrasts or len(self.verdicts) <= 2 * MOST:
             return self.verdicts
         order = sorted(self.verdicts, key=lambda c: size(c.ratio), reverse=True)
         return replace(self.verdicts, comparisons=tuple(order[:MOST]))
@@ -143,17 +143,17 @@ class Answer:
 
     def table(self) -> Table:
         """Return the levels in words, with units, and medians of what the same runs measured too."""
-        shown, unit = self.levels.reset_index(), metric_of(self.metric).unit
-        spans = (format_span(low, high, unit) for low, high in zip(shown["low"], shown["high"], strict=True))
-        shown["interval"] = [span if n > 1 else None for span, n in zip(spans, shown["n"], strict=True)]
+        rows, unit = self.levels.reset_index(), metric_of(self.metric).unit
+        spans = (format_span(low, high, unit) for low, high in zip(rows["low"], rows["high"], strict=True))
+        rows["interval"] = [span if n > 1 else None for span, n in zip(spans, rows["n"], strict=True)]
         names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
-        shown = shown[[c for c in names if c not in ("failed", "missing") or shown[c].any()]]
+        rows = rows[[c for c in names if c not in ("failed", "missing") or rows[c].any()]]
         others, few = beside(self.observations)
-        shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
+        rows = rows.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
         also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
-        return Table.of(shown, caption, metric=self.metric)
+        return Table.of(rows, caption, metric=self.metric)
 
     def published(self) -> Table:
         """Return published figures of these conditions beside your own."""

@@ -48,6 +48,16 @@ class Shown:
         return {"text/plain": self.text, "text/html": self.html, MIME: self.content}
 
 
+def outputs_of(cells: Iterable[Any], kind: str) -> list[Any]:
+    """The outputs of executed cells that show something of one kind."""
+    return [o for c in cells for o in c.get("outputs", ()) if o.get("data", {}).get(MIME, {}).get("kind") == kind]
+
+
+def contents_of(cells: Iterable[Any], kind: str) -> list[dict[str, Any]]:
+    """The data of what executed cells show of one kind."""
+    return [output["data"][MIME] for output in outputs_of(cells, kind)]
+
+
 def show(parts: Iterable[Any]) -> None:
     """Show one thing after another in a notebook."""
     from IPython.display import display
@@ -72,8 +82,8 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
         Its severity.
     """
     html = markup("callout", text, title, level, CALLOUTS.get(level, CALLOUTS["note"]))
-    shown = f"{level.upper()}: {title + ': ' if title else ''}{text}"
-    box = Shown("callout", html=html, text=shown, level=level, title=title)
+    words = f"{level.upper()}: {title + ': ' if title else ''}{text}"
+    box = Shown("callout", html=html, text=words, level=level, title=title)
     box.content["text"] = text
     return box
 
@@ -137,13 +147,13 @@ def _forest_position(ratio: float) -> float:
 
 
 def _forest(c: Comparison) -> dict[str, Any]:
-    """A line of the forest, turned so that right is better for the user: ends, middle, and half of the margin."""
+    """A line of the forest, turned so that right is better for the user: effect, interval, and half of the margin."""
     lower = (METRICS[c.metric].better if c.metric in METRICS else "") == "lower"
-    ends = [(1 / r if r else math.inf) if lower else r for r in (c.low, c.ratio, c.high)]
-    low, middle, high = (_forest_position(r) for r in (reversed(ends) if lower else ends))
+    ratios = [(1 / r if r else math.inf) if lower else r for r in (c.low, c.ratio, c.high)]
+    low, position, high = (_forest_position(r) for r in (reversed(ratios) if lower else ratios))
     bounded = c.low > 0 and math.isfinite(c.high)
     return {
-        "middle": middle if math.isfinite(c.ratio) else None,
+        "position": position if math.isfinite(c.ratio) else None,
         "interval": [low, high] if bounded else None,
         "margin": _forest_position(1 + c.margin),
         "verdict": c.verdict,
@@ -187,9 +197,9 @@ def verdicts(
     few = " (the range of the rounds: too few for a higher confidence)"
     ranged = {c.confidence for c in family if c.confidence == 1 - 2.0 ** (1 - c.n) < 1 - c.alpha}
     confidences = sorted({c.confidence for c in family if c.low > 0})
-    known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in confidences]
+    sure = [f"{100 * share:.4g} %{few if share in ranged else ''}" for share in confidences]
     interval = (
-        f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
+        f"with its interval at {' to '.join(dict.fromkeys(sure[:1] + sure[-1:]))}" if sure else "without an interval"
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do" if any(r[-1] for r in rows) else ""]
     forest = [_forest(c) for c in family]

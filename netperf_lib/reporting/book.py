@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..questions.judging import THESE
 from ..questions.words import MIME, as_markdown, as_text
+from .blocks import contents_of, outputs_of
 from .cover import PROOFS
 
 FIRST = "summary"
@@ -53,7 +54,7 @@ def combine(books: Mapping[str, Any]) -> Any:
     printed: list[Earlier] = []
     drawn: dict[str, Earlier] = {}
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
-    front = _blocks(books[FIRST].cells, "verdicts") if judged else None
+    front = contents_of(books[FIRST].cells, "verdicts") if judged else None
     for name in sorted(books, key=APPENDIX.__contains__):
         book = books[name]
         cells = copy.deepcopy(book.cells)
@@ -75,7 +76,7 @@ def combine(books: Mapping[str, Any]) -> Any:
         report.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
-            for block in _blocks([last], "provenance"):
+            for block in contents_of([last], "provenance"):
                 block["groups"] = [g for g in block["groups"] if g["title"] != PROOFS]
         last.metadata["netperf_chapter"] = "end"
         report.cells.append(last)
@@ -89,36 +90,23 @@ def combine(books: Mapping[str, Any]) -> Any:
 
 def _open(cells: Sequence[Any]) -> None:
     """Make the first notebook the opening, which is no chapter: its headings move up, its question is the subtitle."""
-    first, *others = [c for c in cells if c.cell_type == "markdown"] or [None]
-    if first is not None:
-        first.source = ""
-    for cell in others:
-        cell.source = re.sub(r"(?m)^##", "#", cell.source)
+    for i, cell in enumerate(c for c in cells if c.cell_type == "markdown"):
+        cell.source = re.sub(r"(?m)^##", "#", cell.source) if i else ""
 
 
 def _chapter(cells: Sequence[Any], front: Sequence[Any] | None, earlier: set[str]) -> list[Any]:
     """Make another notebook a chapter, without what the tables of answers at the front say, if there are some."""
     if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
-        for output in _outputs(cells, "cover"):
+        for output in outputs_of(cells, "cover"):
             _replace(output, output.data[MIME]["headline"])
     if front is not None:
         answered = _contrasts(front)
-        own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= answered for c in cells)
+        own = any(_shows(c, "verdicts") and not _contrasts(contents_of([c], "verdicts")) <= answered for c in cells)
         if not own:
             _renumber(cells, front)
         cells = list(_without(cells, ("cover", "findings" if own else "verdicts")))
     _shorten(cells, () if front is None else ALONE, earlier)
     return list(cells)
-
-
-def _outputs(cells: Iterable[Any], kind: str) -> list[Any]:
-    """What the cells show of one kind."""
-    return [o for c in cells for o in c.get("outputs", ()) if o.get("data", {}).get(MIME, {}).get("kind") == kind]
-
-
-def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
-    """The data of what the cells show of one kind."""
-    return [output["data"][MIME] for output in _outputs(cells, kind)]
 
 
 def _replace(output: Any, text: str, kind: str = "words") -> None:
@@ -154,7 +142,7 @@ def _shorten(cells: Iterable[Any], alone: tuple[str, ...], earlier: set[str]) ->
 
 def _once(cells: Iterable[Any], earlier: set[str]) -> None:
     """Remove sentences computed from the data that an earlier page has `said`; a list stays as it is."""
-    for output in _outputs(cells, "words"):
+    for output in outputs_of(cells, "words"):
         text = output["data"][MIME]["text"]
         if not text.startswith("- "):
             sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
@@ -170,14 +158,14 @@ def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
     numbers = {
         note.partition(": ")[2]: note.partition(":")[0].split()[-1] for table in front for note in table["notes"]
     }
-    for table, output in zip(_blocks(cells, "verdicts"), _outputs(cells, "findings"), strict=False):
+    for table, output in zip(contents_of(cells, "verdicts"), outputs_of(cells, "findings"), strict=False):
         own = [note.partition(": ")[2] for note in table["notes"]]
 
         def number(mark: re.Match[str], own: Sequence[str] = own) -> str:
             warnings = [own[int(n) - 1] for n in mark[1].split(", ")]
-            known = ", ".join(numbers[w] for w in warnings if w in numbers)
+            numbered = ", ".join(numbers[w] for w in warnings if w in numbers)
             others = "".join(f" Warning: {w}" for w in warnings if w not in numbers)
-            return (f" Warning{'s' if ',' in known else ''} {known}." if known else "") + others
+            return (f" Warning{'s' if ',' in numbered else ''} {numbered}." if numbered else "") + others
 
         text = re.sub(r"(?m) Warnings? ([\d, ]+)\.$", number, output["data"][MIME]["text"])
         _replace(output, text.replace(f", {THESE}.", "."), "findings")
@@ -185,11 +173,11 @@ def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
 
 def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: dict[str, Earlier]) -> None:
     """Replace what an earlier chapter has by a reference: a figure `drawn` there, or a table `printed` there."""
-    for output in _outputs(cells, "figure"):
+    for output in outputs_of(cells, "figure"):
         before = drawn.setdefault(output.data["text/html"], Earlier(chapter, output))
         if before.chapter != chapter:
             _refer_to(output, before, "figure")
-    for output in _outputs(cells, "table"):
+    for output in outputs_of(cells, "table"):
         block = output["data"][MIME]
         columns, rows = tuple(block["columns"]), frozenset(tuple(map(str, row)) for row in block["rows"])
         before = next((p for p in printed if p.columns == columns and rows <= p.rows), Earlier(chapter, output))
@@ -201,20 +189,16 @@ def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: di
 
 def _refer_to(output: Any, before: Earlier, what: str) -> None:
     """Show a reference to an earlier figure or table instead: its number in the PDF, and a link in HTML."""
-    shown, caption = before.output.data, _caption(output)
-    label = shown[MIME].setdefault("label", f"{what}-{hashlib.sha256(repr(shown[MIME]).encode()).hexdigest()[:12]}")
+    data = before.output.data
+    caption = str(output.data[MIME].get("caption") or "This").split(":")[0].rstrip(".")  # what it shows, without how
+    label = data[MIME].setdefault("label", f"{what}-{hashlib.sha256(repr(data[MIME]).encode()).hexdigest()[:12]}")
     anchor = f'<span id="{label}"></span>'
-    if not str(shown.get("text/html", anchor)).startswith(anchor):
-        shown["text/html"] = anchor + shown["text/html"]
-    place = f"as in the {what} of the page “{before.chapter}”"
-    _replace(output, f"{caption}: {place}.", "reference")
+    if not str(data.get("text/html", anchor)).startswith(anchor):
+        data["text/html"] = anchor + data["text/html"]
+    target = f"as in the {what} of the page “{before.chapter}”"
+    _replace(output, f"{caption}: {target}.", "reference")
     output.data[MIME] |= {"caption": caption, "label": label}
-    output.data["text/markdown"] = f"{as_markdown(caption)}: [{as_markdown(place)}](#{label})."
-
-
-def _caption(output: Any) -> str:
-    """What a figure or a table shows, without how."""
-    return str(output["data"][MIME].get("caption") or "This").split(":")[0].rstrip(".")
+    output.data["text/markdown"] = f"{as_markdown(caption)}: [{as_markdown(target)}](#{label})."
 
 
 def _heading(cells: Any) -> str | None:
@@ -229,4 +213,4 @@ def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:
 
 
 def _shows(cell: Any, *kinds: str) -> bool:
-    return any(_blocks([cell], kind) for kind in kinds)
+    return any(contents_of([cell], kind) for kind in kinds)

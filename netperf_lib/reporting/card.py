@@ -61,9 +61,14 @@ def write(folder: str) -> Path:
     exp = read(folder)
     if not isinstance(exp, Results):
         raise UsageError("a card shows one experiment: give its folder")
-    place = report_folder(exp.path, exp.name) / "card.png"
-    card(exp).savefig(place, dpi=100, metadata={"Software": None})
-    return place
+    file = report_folder(exp.path, exp.name) / "card.png"
+    card(exp).savefig(file, dpi=100, metadata={"Software": None})
+    return file
+
+
+def size(ratio: float) -> float:
+    """How far a ratio is from 1, upwards or downwards; of one without a value 0."""
+    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
 
 
 def size(ratio: float) -> float:
@@ -99,21 +104,22 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
     sentence = f"{c.words}."
     notice, root = attached(obs.table).notice, root_of(obs.table)
     colour = VERDICTS.get(c.verdict, MUTE)
-    shown = f"{c.verdict.upper()}   {effect(c.ratio)}   ({span(c.ratio, c.low, c.high)}; {100 * c.confidence:.4g} %)"
+    figures = f"{effect(c.ratio)}   ({span(c.ratio, c.low, c.high)}; {100 * c.confidence:.4g} %)"
     with mpl.rc_context(STYLE):
         figure = Plot(figsize=(SIZE[0] / 100, SIZE[1] / 100))
         figure.caption, figure.alt = sentence, f"{question} {sentence} {todo}"
 
-        def write(y: float, text: str, size: float, width: int, **style: Any) -> None:
+        def line(y: float, text: str, size: float, width: int, **style: Any) -> None:
             lines = textwrap.fill(text, width, max_lines=2, placeholder=" …")
             _fit(figure.text(0.04, y, lines, size=size, va="top", linespacing=1.15, **style), 0.92)
 
-        write(0.94, question, 25, 78, weight="bold")
-        write(0.77, sentence, 17, 112)
+        line(0.94, question, 25, 78, weight="bold")
+        line(0.77, sentence, 17, 112)
         _runs(figure.add_axes((0.3, 0.33, 0.66, 0.27)), obs, c)
-        write(0.225, shown if c.low > 0 else f"{c.verdict.upper()}   {c.reason}", 18, 100, color=colour, weight="bold")
-        write(0.155, todo or advice(c, ""), 17, 110, color=INK)
-        write(0.085, notice or "", 11, 190, color="#8a5a00")
+        verdict = f"{c.verdict.upper()}   {figures if c.low > 0 else c.reason}"
+        line(0.225, verdict, 18, 100, color=colour, weight="bold")
+        line(0.155, todo or advice(c, ""), 17, 110, color=INK)
+        line(0.085, notice or "", 11, 190, color="#8a5a00")
         figure.text(0.96, 0.02, f"root {root[:16]}" if root else "", size=10, color=MUTE, ha="right")
     return figure
 

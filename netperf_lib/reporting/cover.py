@@ -27,8 +27,7 @@ SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "ma
 
 
 def _levels(runs: pd.DataFrame, *columns: str) -> list[str]:
-    seen = {str(v) for c in columns if c in runs for v in runs[c].dropna().unique()}
-    return sorted(seen)
+    return sorted({str(v) for c in columns if c in runs for v in runs[c].dropna().unique()})
 
 
 def _some(values: list[str], most: int = 3) -> str:
@@ -130,12 +129,11 @@ def _spent(runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, An
     if amount is None:
         return []
     currency = (declared.get("options") or {}).get("currency", "USD")
+    each = ""
     with suppress(UsageError):
-        family, _ = conclude(runs)
-        answered = sum(c.verdict in ("better", "worse", "equivalent") for c in family)
-        each = f"; {amount / answered:.2f} for each of {plural(answered, 'answered question')}" if answered else ""
-        return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list{each}"]]
-    return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list"]]
+        if answered := sum(c.verdict in ("better", "worse", "equivalent") for c in conclude(runs)[0]):
+            each = f"; {amount / answered:.2f} for each of {plural(answered, 'answered question')}"
+    return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list{each}"]]
 
 
 def _machines(runs: pd.DataFrame) -> list[list[str]]:
@@ -143,16 +141,16 @@ def _machines(runs: pd.DataFrame) -> list[list[str]]:
     tools = sorted(
         {f"{t} {v}" if present(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
     )
-    known = [
+    software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
+    rows = [
         ["tools", _some(tools, 8)],
         ["kernels", _some(_levels(runs, "kernel"))],
         ["congestion control", _some(_levels(runs, "congestion_control"))],
         ["network drivers", _some(_levels(runs, "nic_driver"))],
         ["hosts", _some(_levels(runs, "client", "server"), 16)],
+        ["software", f"Python {platform.python_version()}, {software}"],
     ]
-    software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
-    known.append(["software", f"Python {platform.python_version()}, {software}"])
-    return [row for row in known if row[1] != "–"]
+    return [row for row in rows if row[1] != "–"]
 
 
 def provenance(runs: pd.DataFrame) -> Shown:
@@ -179,13 +177,13 @@ def provenance(runs: pd.DataFrame) -> Shown:
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()
         if r.status != "ok" or present(getattr(r, "excluded", None))
     ]
-    shown = [
+    proofs = [
         [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in claims(runs)
     ]
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
         {"title": "machines and tools", "rows": _machines(runs)},
-        {"title": PROOFS, "rows": shown or [["none", "the source of the hosts recorded no proof"]]},
+        {"title": PROOFS, "rows": proofs or [["none", "the source of the hosts recorded no proof"]]},
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]
     planned = (experiment.get("hosts") or {}).get("source") != "imported"
@@ -196,11 +194,5 @@ def provenance(runs: pd.DataFrame) -> Shown:
         "them again."
     )
     title = "How this report was made"
-    return Shown(
-        "provenance",
-        html=markup("provenance", title, text, groups),
-        text=text,
-        title=title,
-        groups=groups,
-        words=text,
-    )
+    html = markup("provenance", title, text, groups)
+    return Shown("provenance", html=html, text=text, title=title, groups=groups, words=text)

@@ -42,8 +42,8 @@ class Parameter:
     types: tuple[type, ...]
 
     @property
-    def wanted(self) -> str:
-        """What it takes, in words."""
+    def takes(self) -> str:
+        """The types that it takes, in words."""
         words = {
             str: "text",
             bool: "true or false",
@@ -69,25 +69,21 @@ def notebooks() -> dict[str, Path]:
     raise ReportError("this installation of netperf_lib has no notebooks; reinstall it")
 
 
-def _full_name(name: str) -> str:
-    """The name of a notebook of which only the number was given, ``03``, or all but the number, ``streams``."""
-    return next((n for n in notebooks() if n[0].isdigit() and name in n.split("-", 1)), name)
-
-
-def _book(name: str) -> Path:
-    """A notebook by its name in the library, or by its file."""
-    known = notebooks()
-    if name in known:
-        return known[name]
+def _book(name: str) -> tuple[str, Path]:
+    """Name and file of a notebook: the user's file, or one of the library, of which ``03`` or ``streams`` is enough."""
+    library = notebooks()
+    full_name = next((n for n in library if n[0].isdigit() and name in n.split("-", 1)), name)
+    if full_name in library:
+        return full_name, library[full_name]
     if name.endswith(".ipynb") and Path(name).is_file():
-        return Path(name)
-    raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
+        return name, Path(name)
+    raise UsageError(f"no notebook {name!r} (known: {', '.join(library)}; or the path of an .ipynb file)")
 
 
 def _refuse_files(declared: Sequence[str]) -> None:
     """Refuse files that an experiment names: its folder may come from anybody, and a notebook is a program."""
-    known = notebooks()
-    if files := [name for name in declared if name not in known]:
+    library = notebooks()
+    if files := [name for name in declared if name not in library]:
         raise UsageError(
             f"experiment.yaml names the notebook {files[0]!r}, which is a program; to run it, name it yourself: "
             f"npl report FOLDER --notebook {files[0]}"
@@ -96,29 +92,28 @@ def _refuse_files(declared: Sequence[str]) -> None:
 
 def _pages(
     possible: Sequence[Page],
-    wanted: Sequence[PathLike] | None,
+    chosen: Sequence[PathLike] | None,
     own: Mapping[str, Mapping[str, Any]],
-    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
 ) -> list[_Page]:
-    """The pages to execute: those `possible` for the notebooks `wanted`; a notebook without one is a page itself.
+    """The pages to execute: those `possible` for the notebooks `chosen`; a notebook without one is a page itself.
 
-    `own` are parameters by notebook, as the experiment declares them; `given` are those of the call, which win.
+    `own` are parameters by notebook, as the experiment declares them; those of the call win.
     """
-    names = [_full_name(os.fspath(w)) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in possible))
-    if strange := sorted(own.keys() - set(names)):
-        raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(names)})")
-    books = {name: _book(name) for name in names}
-    checked = _checked(list(books.values()), given)
+    books = dict(_book(os.fspath(name)) for name in chosen or [p.notebook for p in possible])
+    if strange := sorted(own.keys() - books.keys()):
+        raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(books)})")
+    checked = _checked(list(books.values()), parameters)
     pages = []
     for name, book in books.items():
         set_ = _checked([book], own.get(name, {}))[book] | checked[book]
         fitting = [p for p in possible if p.notebook == name]
         fit = [p for p in fitting if all(set_.get(k, v) == v for k, v in p.subject.items())]
-        if not fitting or (not fit and not given):
+        if not fitting or (not fit and not parameters):
             pages.append(_Page(book, book.stem, set_))
         pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
-    for name, value in given.items():
-        about = dict.fromkeys(p.subject[name] for p in possible if p.notebook in names and name in p.subject)
+    for name, value in parameters.items():
+        about = dict.fromkeys(p.subject[name] for p in possible if p.notebook in books and name in p.subject)
         if about and value not in about:
             raise UsageError(f"no page is about {name}={value}; there are: {', '.join(map(str, about))}")
     return pages
@@ -183,8 +178,8 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
     """
     parameters = {}
     for text in texts:
-        name, given, value = text.partition("=")
-        if not given or not name.strip():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
             raise UsageError(f"parameter {text!r}: write it as name=value, for example metric=throughput_bps")
         parameters[name.strip()] = value
     return parameters
@@ -192,33 +187,27 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
 
 def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
     """The value as the notebook wants it; text from a command line is read as yaml unless text is wanted."""
-    given = value
+    read = list(value) if isinstance(value, tuple) else value
     if isinstance(value, str) and str not in parameter.types:
-        try:
-            value = yaml.safe_load(value)
-            if isinstance(value, str) and float in parameter.types:
-                value = float(value)  # yaml reads 1e-2 as text
-        except (yaml.YAMLError, ValueError):
-            value = given
+        with suppress(yaml.YAMLError, ValueError):
+            read = yaml.safe_load(value)
+            if isinstance(read, str) and float in parameter.types:
+                read = float(read)  # yaml reads 1e-2 as text
     elif value == "null" and type(None) in parameter.types:
-        value = None
-    if isinstance(value, tuple):
-        value = list(value)
-    fits = type(value) in parameter.types
-    if not fits:
-        raise UsageError(f"parameter {parameter.name} of {notebook} takes {parameter.wanted}, not {given!r}")
-    return value
+        read = None
+    if type(read) not in parameter.types:
+        raise UsageError(f"parameter {parameter.name} of {notebook} takes {parameter.takes}, not {value!r}")
+    return read
 
 
-def _checked(books: Sequence[Path], given: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
+def _checked(books: Sequence[Path], values: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
     """The parameters for each notebook: every one belongs to at least one notebook, and has its type."""
     declared = {book: parameters_of(book) for book in books}
-    known = sorted({name for p in declared.values() for name in p} - {"experiment"})
-    for name in given:
-        if name == "experiment" or name not in known:
-            where = books[0].stem if len(books) == 1 else "these notebooks"
-            raise UsageError(f"no parameter {name!r} in {where} (parameters: {', '.join(known) or 'none'})")
-    return {book: {n: _typed(p[n], v, book.stem) for n, v in given.items() if n in p} for book, p in declared.items()}
+    names = sorted({name for p in declared.values() for name in p} - {"experiment"})
+    if strange := [name for name in values if name not in names]:
+        where = books[0].stem if len(books) == 1 else "these notebooks"
+        raise UsageError(f"no parameter {strange[0]!r} in {where} (parameters: {', '.join(names) or 'none'})")
+    return {book: {n: _typed(p[n], v, book.stem) for n, v in values.items() if n in p} for book, p in declared.items()}
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -278,7 +267,7 @@ def report(
     UsageError
         Unknown notebook; unknown or ill-typed parameter: the message lists those that exist.
     ReportError
-        A notebook failed. Every report is still made (the error's ``made`` lists them), and the page of the failed
+        A notebook failed. Every report is still made (the error's ``reports`` lists them), and the page of the failed
         notebook says why.
     """
     _check(experiment_path, to)
@@ -315,7 +304,7 @@ def _check(experiment_path: PathLike, to: str) -> None:
 
 
 def _planned(
-    experiment_path: PathLike, notebooks: Sequence[PathLike] | None, given: Mapping[str, Any]
+    experiment_path: PathLike, notebooks: Sequence[PathLike] | None, parameters: Mapping[str, Any]
 ) -> tuple[Store | None, str, Path, list[_Page]]:
     """The experiment (None: a data root), where it is, where its reports go, and their pages."""
     from ..data.files import split
@@ -330,7 +319,7 @@ def _planned(
     chosen = (None if store is None or notebooks else store.declared().report) or Report()
     possible = [] if notebooks else _possible_pages(location if store is None else store)
     _refuse_files(chosen.notebooks or ())
-    return store, location, folder, _pages(possible, notebooks or chosen.notebooks, chosen.parameters, given)
+    return store, location, folder, _pages(possible, notebooks or chosen.notebooks, chosen.parameters, parameters)
 
 
 def _executed(
@@ -351,12 +340,14 @@ def _executed(
     for page in pages:
         executed = folder / f"{page.key}.ipynb"
         executed.unlink(missing_ok=True)
-        given = {
-            n: v for n, v in (page.parameters | {"experiment": location}).items() if n in parameters_of(page.notebook)
-        }
-        own = page.notebook not in library
-        book = str(page.notebook.resolve())
-        started.append((executed, submit(notebook=book, executed=str(executed), parameters=given, own=own)))
+        values, declared = page.parameters | {"experiment": location}, parameters_of(page.notebook)
+        future = submit(
+            notebook=str(page.notebook.resolve()),
+            executed=str(executed),
+            parameters={name: value for name, value in values.items() if name in declared},
+            own=page.notebook not in library,
+        )
+        started.append((executed, future))
     steps = len(pages) + (len(pages) > 1)
     books: dict[str, Any] = {}
     for done, (page, (executed, execution)) in enumerate(zip(pages, started, strict=True)):
@@ -430,14 +421,14 @@ def _furnish(book: Any, runs: Any) -> None:
     from nbformat import v4
 
     from ..questions.words import MIME
+    from .blocks import outputs_of
     from .cover import cover, provenance
 
     new: Any = v4
-    outputs = [o for c in book.cells for o in c.get("outputs", ()) if MIME in o.get("data", {})]
-    for output in [o for o in outputs if o["data"][MIME]["kind"] == "headline"][:1]:
+    for output in outputs_of(book.cells, "headline")[:1]:
         output["data"] = cover(runs, output["data"][MIME]["text"])._repr_mimebundle_()
-    shown = new.new_output("display_data", provenance(runs)._repr_mimebundle_())
-    book.cells.append(new.new_code_cell("", outputs=[shown]))
+    origin = new.new_output("display_data", provenance(runs)._repr_mimebundle_())
+    book.cells.append(new.new_code_cell("", outputs=[origin]))
 
 
 def _ends(cell: Any) -> str | None:
@@ -460,13 +451,13 @@ def _close(book: Any, error: str | None) -> None:
     else:
         block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}
     words = f"**{block['title']}**: {as_markdown(block['text'])}"
-    shown = new.new_output("display_data", {MIME: block, "text/markdown": words})
+    callout = new.new_output("display_data", {MIME: block, "text/markdown": words})
     if last is not None:
-        last.outputs = [*(o for o in last.outputs if o.output_type != "error"), shown]
+        last.outputs = [*(o for o in last.outputs if o.output_type != "error"), callout]
         cells = cells[: cells.index(last) + 1]
     elif error:
         executed = (c for c in cells if c.cell_type == "markdown" or c.execution_count)
-        cells = [*executed, new.new_code_cell("", outputs=[shown])]
+        cells = [*executed, new.new_code_cell("", outputs=[callout])]
     book.cells = cells
 
 

@@ -113,8 +113,8 @@ def _data(exp: Results) -> dict[str, Any]:
     names.sort(key=lambda m: m not in HEADLINES)
     observations = {m: observe(exp, m) for m in names}
     lead = lead_paragraph(runs)
-    factors = {f: None for obs in observations.values() for f in obs.by}
-    known = {
+    factors = dict.fromkeys(f for obs in observations.values() for f in obs.by)
+    levels_of = {
         f: sort_levels(f, [v for obs in observations.values() if f in obs.by for v in obs.conditions[f]])
         for f in factors
     }
@@ -130,13 +130,13 @@ def _data(exp: Results) -> dict[str, Any]:
             {
                 "name": f,
                 "label": factor(f).label or f.replace("_", " "),
-                "levels": known[f],
-                "words": [factor(f).level_words(v) for v in known[f]],
-                "colours": [colour for colour, _ in colours([str(v) for v in known[f]]).values()],
+                "levels": values,
+                "words": [factor(f).level_words(v) for v in values],
+                "colours": [colour for colour, _ in colours([str(v) for v in values]).values()],
             }
-            for f in factors
+            for f, values in levels_of.items()
         ],
-        "metrics": [_metric(obs, list(factors), known, number, runs, lead) for obs in observations.values()],
+        "metrics": [_metric(obs, levels_of, number, lead) for obs in observations.values()],
         "verdicts": _verdicts(lead, observations),
         "runs": {
             "id": ids,
@@ -148,10 +148,8 @@ def _data(exp: Results) -> dict[str, Any]:
 
 def _metric(
     obs: Observations,
-    factors: Sequence[str],
-    known: Mapping[str, Sequence[Any]],
+    levels_of: Mapping[str, Sequence[Any]],
     number: Mapping[str, int],
-    runs: pd.DataFrame,
     lead: Lead,
 ) -> dict[str, Any]:
     """A metric: its conditions with their levels, and every run of them in the order of time."""
@@ -166,7 +164,7 @@ def _metric(
         conditions.append(
             {
                 "name": name,
-                "levels": [known[f].index(plain(obs.conditions.loc[name, f])) for f in obs.by],
+                "levels": [levels_of[f].index(plain(obs.conditions.loc[name, f])) for f in obs.by],
                 "n": int(row["n"]),
                 "failed": int(row["failed"]),
                 "missing": int(row["missing"]),
@@ -181,7 +179,7 @@ def _metric(
         "label": metric.label,
         "unit": metric.unit,
         "better": metric.better,
-        "by": [factors.index(f) for f in obs.by],
+        "by": [list(levels_of).index(f) for f in obs.by],
         "notes": list(obs.notes),
         "conditions": conditions,
         "comparisons": _comparisons(obs, lead) if metric.name in HEADLINES else {},
@@ -202,27 +200,27 @@ def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
     neighbours = (
         (a, b) for a, b in combinations(values, 2) if sum(x != y for x, y in zip(rows[a], rows[b], strict=True)) == 1
     )
-    known = {
+    judged = {
         (obs.condition(c.a), obs.condition(c.b)): result
         for c, result in zip(lead.contrasts, lead.family, strict=True)
         if c.metric == obs.metric and c.b
     }
     words = {}
     for a, b in islice(neighbours, COMPARISONS):
-        a, b = (b, a) if (b, a) in known else (a, b)
+        a, b = (b, a) if (b, a) in judged else (a, b)
         both = pd.concat([values[a], values[b]], axis=1, keys=["a", "b"])
         both = both.dropna() if obs.blocked else both
         if not len(both):
             continue
         x, y = both["a"].dropna(), both["b"].dropna()
-        one = known.get((a, b)) or compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
+        one = judged.get((a, b)) or compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
         there = one.ratio, one.low, one.high
         back = tuple(1 / v if v else math.inf for v in (one.ratio, one.high, one.low))
-        for key, ends, verdict in (
+        for key, ratios, verdict in (
             (f"{a}\n{b}", there, one.verdict),
             (f"{b}\n{a}", back, TURNED.get(one.verdict, one.verdict)),
         ):
-            words[key] = f"{effect(ends[0])} ({span(*ends)}), {verdict}".replace(" (–)", "")
+            words[key] = f"{effect(ratios[0])} ({span(*ratios)}), {verdict}".replace(" (–)", "")
     return words
 
 
@@ -279,8 +277,8 @@ def _cut(log: Path, share: int) -> str:
             return file.read().decode("utf-8", "replace")
         head = file.read(share // 2)
         file.seek(-(share // 2), os.SEEK_END)
-        middle = f"\n  … {excess:,} bytes left out …\n"
-        return head.decode("utf-8", "replace") + middle + file.read().decode("utf-8", "replace")
+        note = f"\n  … {excess:,} bytes left out …\n"
+        return head.decode("utf-8", "replace") + note + file.read().decode("utf-8", "replace")
 
 
 def _block(name: str, value: Any, *, packed: bool = False) -> str:

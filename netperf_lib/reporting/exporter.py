@@ -25,7 +25,7 @@ class TypstPDFExporter(Exporter):
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
         """Convert a notebook; see `typeset`."""
         nb, resources = super().from_notebook_node(nb, resources, **kw)
-        about = resources.get("metadata", {})
-        options = {"name": about.get("name") or "Report", "base": about.get("path")}
+        metadata = resources.get("metadata", {})
+        options = {"name": metadata.get("name") or "Report", "base": metadata.get("path")}
         pdf = typeset(nb, standards=self.pdf_standards, code=self.code, contents=self.contents, **options)
         return pdf, resources

@@ -16,7 +16,8 @@ from jinja2 import pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from ..questions.words import MIME, as_text
+from ..questions.words import as_text
+from .blocks import outputs_of
 from .pdf import MARKDOWN, run_pandoc
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -62,12 +63,7 @@ class PageExporter(HTMLExporter):
         _fold(nb.cells)
         resources["contents"] = list(enumerate(headings, 1))
         if len(headings) > 2:  # after the answers in short, on top of which a phone would show nothing else
-            covers = (
-                c
-                for c in nb.cells
-                for o in c.get("outputs", ())
-                if o.get("data", {}).get(MIME, {}).get("kind") == "cover"
-            )
+            covers = (c for c in nb.cells if outputs_of([c], "cover"))
             next(covers, nb.cells[0]).metadata["netperf_contents"] = True
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
         resources["code_css"] = formatter.get_style_defs(".highlight")

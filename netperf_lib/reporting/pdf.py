@@ -17,13 +17,14 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import ReportError
 from ..questions.words import MIME, as_markdown, as_text
 from . import fonts, tables
+from .blocks import contents_of
 
 TEMPLATE = Path(__file__).parent / "templates"
 MARKDOWN = (
@@ -107,17 +108,9 @@ def stamp(nb: Any) -> dt.datetime:
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch:
         return dt.datetime.fromtimestamp(int(epoch), dt.UTC)
-    cover = next((b for b in _blocks(nb) if b.get("kind") == "cover"), {})
+    cover = next(iter(contents_of(nb.cells, "cover")), {})
     when = cover.get("date") or nb.metadata.get("papermill", {}).get("end_time") or "1980-01-01T00:00:00+00:00"
     return dt.datetime.fromisoformat(when).replace(microsecond=0)
-
-
-def _blocks(nb: Any) -> Iterator[dict[str, Any]]:
-    for cell in nb.cells:
-        for output in cell.get("outputs", ()):
-            block = output.get("data", {}).get(MIME)
-            if block:
-                yield block
 
 
 class _Page:
@@ -128,7 +121,7 @@ class _Page:
         self.data: list[Any] = []
         self.files: dict[str, bytes] = {}
         self.images: dict[str, str] = {}
-        self.cover = next((b for b in _blocks(nb) if b["kind"] == "cover"), None)
+        self.cover = next(iter(contents_of(nb.cells, "cover")), None)
         self.name: str = nb.metadata.get("title", "")
         self.file = name
         self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
@@ -149,8 +142,8 @@ class _Page:
         return name
 
     def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str, label: str | None = None) -> str:
-        shown = {"path": self.keep(data, suffix), "caption": caption, "alt": alt, "scale": self.scale, "label": label}
-        return self.call("picture", shown)
+        path = self.keep(data, suffix)
+        return self.call("picture", {"path": path, "caption": caption, "alt": alt, "scale": self.scale, "label": label})
 
     # -- the document -------------------------------------------------------------------------------------------------
 
@@ -217,13 +210,13 @@ class _Page:
 
     def _meta(self) -> dict[str, Any]:
         papermill = self.nb.metadata.get("papermill", {})
-        given = {**papermill.get("default_parameters", {}), **papermill.get("parameters", {})}
-        given.pop("experiment", None)
+        parameters = {**papermill.get("default_parameters", {}), **papermill.get("parameters", {})}
+        parameters.pop("experiment", None)
         cover = self.cover or {}
         return {
             "title": self.name or self.file,
             "authors": [a["name"] for a in self.nb.metadata.get("authors", [])],
-            "keywords": [f"{k}={v}" for k, v in given.items()],
+            "keywords": [f"{k}={v}" for k, v in parameters.items()],
             "description": cover.get("headline"),
             "running": cover.get("running", ""),
             "notice": cover.get("notice_short"),
@@ -234,16 +227,15 @@ class _Page:
         }
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
-        known = self.nb.metadata.get("netperf", {})
+        metadata = self.nb.metadata.get("netperf", {})
+        implied = {"experiment", "metric"} if self.chapters else {"experiment"}  # a page is named after its metric
         rows = []
-        for name, values in known.get("parameters", {}).items():
-            shown = {k: v for k, v in values.items() if k != "experiment" and v is not None}
-            if self.chapters:  # a page is named after its metric
-                shown.pop("metric", None)
-            rows += [f"{name}: {', '.join(f'{k} {_plain(v)}' for k, v in shown.items())}"] if shown else []
+        for name, values in metadata.get("parameters", {}).items():
+            words = [f"{k} {_plain(v)}" for k, v in values.items() if k not in implied and v is not None]
+            rows += [f"{name}: {', '.join(words)}"] if words else []
         named = [{"title": "parameters of the notebooks", "rows": [["set", "; ".join(rows)]]}] if rows else []
         groups = [*block["groups"], *named]
-        if unasked := known.get("unasked"):
+        if unasked := metadata.get("unasked"):
             groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
         return {**block, "groups": groups}
 
@@ -284,13 +276,10 @@ class _Page:
 
         def local(link: re.Match[str]) -> str:
             target = link[2]
-            place = self.base / target
-            if target in self.images:
-                return link[0]
-            if "://" not in target and place.is_file() and place.suffix.lower() in PICTURES.values():
-                self.images[target] = self.keep(place.read_bytes(), place.suffix.lower())
-                return link[0]
-            return f"**picture not found: `{target}`**"
+            file = self.base / target
+            if "://" not in target and file.is_file() and file.suffix.lower() in PICTURES.values():
+                self.images[target] = self.keep(file.read_bytes(), file.suffix.lower())
+            return link[0] if target in self.images else f"**picture not found: `{target}`**"
 
         return re.sub(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)", local, source)
 
@@ -357,7 +346,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    return "none" if value is None else ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def wrap(text: str) -> str:

@@ -138,19 +138,19 @@ class Summary:
 
 
 def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """What was measured in one place only, as a sentence for each place instead of rows of dashes."""
+    """What was measured in one placement only, as a sentence for each of them instead of rows of dashes."""
     values = medians.iloc[:, 1:]
     alone = values.notna().sum(axis="columns") == 1
     if medians.columns[0] != "measured" or alone.all() or values.shape[1] < 2:
         return medians, []
     sentences = []
-    for place in values.columns[values[alone].notna().any()]:
-        cells = medians.loc[alone & values[place].notna(), ["measured", place]].itertuples(index=False)
+    for placement in values.columns[values[alone].notna().any()]:
+        cells = medians.loc[alone & values[placement].notna(), ["measured", placement]].itertuples(index=False)
         by_metric: dict[str, list[str]] = {}
-        for (metric, _, rest), value in ((what.partition(", "), value) for what, value in cells):
-            by_metric.setdefault(metric, []).append(f"{value} ({rest})" if rest else str(value))
+        for (metric, _, condition), value in ((what.partition(", "), value) for what, value in cells):
+            by_metric.setdefault(metric, []).append(f"{value} ({condition})" if condition else str(value))
         listed = (f"{metric[:1].lower()}{metric[1:]} {', '.join(figures)}" for metric, figures in by_metric.items())
-        sentences.append(f"Only on {place}: {'; '.join(listed)}.")
+        sentences.append(f"Only on {placement}: {'; '.join(listed)}.")
     return medians[~alone].dropna(axis="columns", how="all"), sentences
 
 
@@ -174,5 +174,5 @@ def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None
     >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
     'Zones'
     """
-    place = experiment.path if isinstance(experiment, Results) else experiment
-    return Summary(opening(place, alpha=alpha), load(measurements(place)))
+    folder = experiment.path if isinstance(experiment, Results) else experiment
+    return Summary(opening(folder, alpha=alpha), load(measurements(folder)))

@@ -169,10 +169,10 @@ def _register() -> None:
             shell.run_cell(source, store_history=True)
         streams = (("stdout", captured.stdout), ("stderr", captured.stderr))
         outputs = [new.new_output("stream", name=name, text=text) for name, text in streams if text]
-        for shown in captured.outputs:
-            data = {t: base64.b64encode(v).decode() if isinstance(v, bytes) else v for t, v in shown.data.items()}
+        for output in captured.outputs:
+            data = {t: base64.b64encode(v).decode() if isinstance(v, bytes) else v for t, v in output.data.items()}
             if data:  # none where the value has shown itself
-                outputs.append(new.new_output("display_data", data, metadata=shown.metadata or {}))
+                outputs.append(new.new_output("display_data", data, metadata=output.metadata or {}))
         return [*outputs, *([shell.failure] if shell.failure else [])]
 
     class InThisProcess(papermill.Engine):  # type: ignore[misc]

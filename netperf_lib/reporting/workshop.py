@@ -6,12 +6,15 @@ The right answer is computed from the data that the learner sees, so a lesson wo
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..data.layout import Store
 from ..data.load import load
-from ..data.shipped import shipped
+from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
 from ..experiment.yaml import load_experiment
 from ..stats import rounds_required
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["check", "start"]
-
-
-NO_LESSONS = "this installation of netperf_lib has no lessons; reinstall it"
 
 
 def __dir__() -> list[str]:
@@ -64,16 +64,18 @@ class Check:
     closer to one of them than to the truth is wrong, whatever the tolerance."""
 
 
+def _lessons() -> Path:
+    """Folder of the lessons."""
+    folder = shipped("notebooks", "workshop")
+    if not folder.is_dir():
+        raise UsageError("this installation of netperf_lib has no lessons; reinstall it")
+    return folder
+
+
 @cache
 def exercises() -> dict[str, Check]:
     """The exercises, by name: ``CHECKS`` of the file ``checks.py`` beside the lessons."""
-    file = shipped("notebooks", "workshop") / "checks.py"
-    spec = importlib.util.spec_from_file_location("netperf_lib_workshop_checks", file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(NO_LESSONS)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    checks: dict[str, Check] = module.CHECKS
+    checks: dict[str, Check] = runpy.run_path(str(_lessons() / "checks.py"))["CHECKS"]
     return checks
 
 
@@ -139,8 +141,8 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
         for v in (some if isinstance(some, list) else [some])
     ]
     if isinstance(truth, set):
-        given = _round_numbers(answer)
-        return None if given == truth else next((words for words, v in mistakes if given == v), exercise.hint)
+        rounds = _round_numbers(answer)
+        return None if rounds == truth else next((words for words, v in mistakes if rounds == v), exercise.hint)
     value, truth = _number(answer, exercise.unit), float(truth)
     if not math.isfinite(value):
         return exercise.hint
@@ -211,41 +213,29 @@ def _plan(path: Any) -> str | None:
 # -- the desk ----------------------------------------------------------------------------------------------------------
 
 
-def usual_experiment(wanted: str | os.PathLike[str] | None) -> Path:
+def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
     """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
-    from ..data.shipped import recorded
-
+    if named is not None:
+        return Store.at(named).path.resolve()
     repository = Path(__file__).resolve().parents[2]
-    usual = [Path("results", "lab"), repository / "results" / "lab", recorded()]
-    for place in [Path(wanted)] if wanted is not None else usual:
-        try:
-            return Path(Store.at(place).path).resolve()
-        except StoreError:
-            if wanted is not None:
-                raise
+    for folder in (Path("results", "lab"), repository / "results" / "lab", recorded()):
+        with suppress(StoreError):
+            return Store.at(folder).path.resolve()
     raise UsageError("the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or name one")
 
 
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
     """Copy the lessons into a folder to work in, with the experiment filled in; what a learner changed is kept."""
-    import json
-
-    made = []
-    lessons = shipped("notebooks", "workshop")
-    if not lessons.is_dir():
-        raise UsageError(NO_LESSONS)
-    for lesson in sorted(lessons.glob("*.ipynb")):
-        place = folder / lesson.name
-        made.append(place)
-        if place.exists():
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        book = json.loads(lesson.read_text("utf-8"))
-        for cell in book["cells"]:
-            if "parameters" in cell["metadata"].get("tags", []):
-                cell["source"] = [s.replace('"results/lab"', json.dumps(str(experiment))) for s in cell["source"]]
-        place.write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    return made
+    folder.mkdir(parents=True, exist_ok=True)
+    copies = {folder / lesson.name: lesson for lesson in sorted(_lessons().glob("*.ipynb"))}
+    for copy, lesson in copies.items():
+        if not copy.exists():
+            book = json.loads(lesson.read_text("utf-8"))
+            for cell in book["cells"]:
+                if "parameters" in cell["metadata"].get("tags", []):
+                    cell["source"] = [s.replace('"results/lab"', json.dumps(str(experiment))) for s in cell["source"]]
+            copy.write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return list(copies)
 
 
 def start(
@@ -287,25 +277,9 @@ def start(
     measured = usual_experiment(experiment)
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
-    settings = shipped("notebooks", "workshop")  # without a question about news on the first screen
-    quiet = "--Application.log_level=ERROR"  # the address to open is what is left
-    options = [quiet, f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
-    options += [] if browser else ["--no-browser"]
-    command = [sys.executable, "-m", "jupyterlab", *options, *_as_root()]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    # a kernel that does not report each time that it talks over loopback
-    kernels = os.pathsep.join(filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")]))
-    environment = {**os.environ, "PATH": path, "JUPYTER_PATH": kernels}
     lab_folder = _hold_lab(say) if lab else None
     try:
-        # a session of its own: Ctrl-C reaches this process alone, which then ends both in order
-        server = subprocess.Popen(command, env=environment, start_new_session=True)
-        try:
-            return server.wait()
-        except KeyboardInterrupt:
-            return 0
-        finally:
-            _end(server)
+        return _serve(desk, browser)
     finally:
         if lab_folder is not None:
             from ..hosts import lab as source
@@ -313,9 +287,26 @@ def start(
             source.stop(lab_folder)
 
 
-def _as_root() -> list[str]:
-    """What JupyterLab must be told where it is started by root."""
-    return ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+def _serve(desk: Path, browser: bool) -> int:
+    """Run JupyterLab in a folder until it is closed; its exit code."""
+    settings = _lessons()  # without a question about news on the first screen
+    quiet = "--Application.log_level=ERROR"  # the address to open is what is left
+    options = [quiet, f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
+    options += [] if browser else ["--no-browser"]
+    options += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    # a kernel that does not report each time that it talks over loopback
+    kernels = os.pathsep.join(filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+    environment = {**os.environ, "PATH": path, "JUPYTER_PATH": kernels}
+    # a session of its own: Ctrl-C reaches this process alone, which then ends server and lab in order
+    command = [sys.executable, "-m", "jupyterlab", *options]
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        _end(server)
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

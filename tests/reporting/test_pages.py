@@ -270,9 +270,9 @@ def test_the_forest_of_the_answers_is_turned_to_the_user(ratio: float, better: b
     """Less latency lies to the right, and a margin can be seen beside a factor of nine."""
     one = npl.compare(doubted)[0]
     line = blocks._forest(replace(one, metric="latency_oneway_us", ratio=ratio, low=ratio / 1.1, high=ratio * 1.1))
-    assert (line["middle"] > 0) == better
-    assert line["interval"][0] < line["middle"] < line["interval"][1]
-    assert 0.1 < line["margin"] < abs(line["middle"]) < 1
+    assert (line["position"] > 0) == better
+    assert line["interval"][0] < line["position"] < line["interval"][1]
+    assert 0.1 < line["margin"] < abs(line["position"]) < 1
 
 
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
