@@ -91,12 +91,6 @@ def test_what_is_read_of_a_folder_of_logs_fits_a_terminal() -> None:
     assert "'[SUM] 0.0000-4.3204 sec" in " ".join(done.stdout.split())
 
 
-def test_what_is_read_of_a_folder_of_logs_fits_a_terminal() -> None:
-    done = CliRunner().invoke(command_line, ["parse", str(REPO / "tests" / "logs" / "iperf2")])
-    assert not [line for line in done.stdout.splitlines() if len(line) > 80 and " " in line.strip()]
-    assert "'[SUM] 0.0000-4.3204 sec" in " ".join(done.stdout.split())
-
-
 VM, DISK, ADDRESS = "Standard_D2s_v5", "disk StandardSSD_LRS", "public address"
 
 

@@ -71,11 +71,6 @@ def size(ratio: float) -> float:
     return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
 
 
-def size(ratio: float) -> float:
-    """How far a ratio is from 1, upwards or downwards; of one without a value 0."""
-    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
-
-
 def chosen(family: Sequence[Comparison]) -> int:
     """Number of the first comparison that is decided, else of the largest effect."""
     decided = (i for i, c in enumerate(family) if c.verdict in ("better", "worse", "equivalent"))
