@@ -55,7 +55,7 @@ class Row:
     size: Figure
     """Bytes."""
     rate_bps: float
-    rest: str
+    figures: str
     """The text after the rate."""
     text: str
     index: int
@@ -79,9 +79,9 @@ def row(line: str, index: int) -> Row | None:
         return None
     if _TORN.search(line[: m.start()]):
         raise Damaged(f"a row is cut short before another one: {line.strip()!r}")
-    stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
+    stream, role, begin, finish, amount, amount_prefix, speed, speed_prefix, per, figures = m.groups()
     size, rate = Figure.printed(amount, BYTES[amount_prefix]), Figure.printed(speed, _BITS_S[per, speed_prefix])
-    start, end = Figure.printed(begins), Figure.printed(ends)
+    start, end = Figure.printed(begin), Figure.printed(finish)
     length = Figure(end.value - start.value, end.half + start.half)
     if length.value < 0:
         raise Damaged(f"a row ends before it starts: {line.strip()!r}")
@@ -91,7 +91,7 @@ def row(line: str, index: int) -> Row | None:
             raise Contradictory(f"the bytes of a row contradict its rate: {line.strip()!r}")
         if not rate.value:
             rate = moved  # too slow for the unit that was asked for (-f)
-    return Row(stream, role, start.value, end.value, size, rate.value, rest, line, index)
+    return Row(stream, role, start.value, end.value, size, rate.value, figures, line, index)
 
 
 @dataclass(slots=True)

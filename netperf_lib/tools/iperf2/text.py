@@ -294,11 +294,11 @@ def _context(log: Log, line: str) -> None:
 def take(log: Log, entry: Row, reports: set[str]) -> None:
     """Add a row; it is the server's report if `reports` contains its stream."""
     details: dict[str, Any] = {}
-    if log.bursts and not _OF_ALL_BURSTS.search(entry.rest):
+    if log.bursts and not _OF_ALL_BURSTS.search(entry.figures):
         return
-    if entry.rest.strip():
+    if entry.figures.strip():
         for form in _FORMS:
-            if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
+            if (m := form.match(entry.figures)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 break
         else:
@@ -306,13 +306,13 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
                 log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
                 return
             if not any("columns" in w for w in log.draft.warnings):
-                log.draft.warnings.append(f"unknown columns are left out: {entry.rest.strip()!r}")
+                log.draft.warnings.append(f"unknown columns are left out: {entry.figures.strip()!r}")
     name = entry.stream
     reported = name in reports or name.lstrip("*") in reports  # -d: the report on [ *2] is announced as one on [  2]
-    short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in entry.rest
+    short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in entry.figures
     if not name.startswith("SUM"):
         short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns
-        short |= not entry.rest.strip() and log.columns.startswith("Write/Err")
+        short |= not entry.figures.strip() and log.columns.startswith("Write/Err")
     stream = log.streams.get(name)
     if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and not reported:
         short = True

@@ -20,13 +20,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
-from ..parsed import ParsedRun, Status
+from ..parsed import ParsedRun
 from .document import as_dict, as_list, count, goes_both_ways, number, record
 from .intervals import RATE_TOLERANCE, Intervals
 
 NAME = "iperf3"
 
-_PLAIN = frozenset({str, int, float, bool})
+ERROR = re.compile(
+    r"^[^\n]{0,80}?\biperf3: ((?:error|interrupt)\b[^\n]*|unrecognized option[^\n]*|parameter error[^\n]*)",
+    re.MULTILINE,
+)
 
 
 def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> ParsedRun:
@@ -36,54 +39,38 @@ def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> Par
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
-    messages: list[str] = []
-    version = start.get("version")
-    version = version.removeprefix("iperf").strip() if isinstance(version, str) else None
-    error = doc.get("error")
-    error = error.strip() if isinstance(error, str) and error.strip() else None
-    if error is None and (m := ERROR.search(after)):
-        error = m[1].strip()
-    if re.match(r'\s*[}\],":]', after):
-        cut = cut or "the document is damaged: figures follow its end"
     intervals = Intervals(doc)
-
-    metrics: dict[str, float] = {}
-    status: Status
-    try:
-        if error is None and not cut:
-            metrics, notes = _metrics(start, test, end, intervals)
-            messages += notes
-    except Damaged as e:
-        error = e
-    if cut or isinstance(error, Contradictory):
-        status, error = "partial" if intervals or end else "failed", error or cut
-    elif error is not None:
-        status = "partial" if intervals else "failed"
-    elif not metrics and intervals:
-        status, error = "partial", "the test has no result: the document ends after its intervals"
-    elif not metrics:
-        status, error = "failed", "the test did not run: the document has no intervals and no result"
-    else:
-        status = "ok"
-    messages += intervals.warnings
-    if status == "ok" and "intervals" not in doc:
-        messages.append("the document has no list of intervals, not even an empty one: it is damaged")
-    protocol = test.get("protocol")
-    draft = Draft(NAME, version=version, test=protocol.lower() if isinstance(protocol, str) else None)
-    draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), messages
-    draft.intervals = intervals.columns()
-    return draft.run(status, error)
-
-
-ERROR = re.compile(
-    r"^[^\n]{0,80}?\biperf3: ((?:error|interrupt)\b[^\n]*|unrecognized option[^\n]*|parameter error[^\n]*)",
-    re.MULTILINE,
-)
+    texts = (start.get("version"), test.get("protocol"), doc.get("error"))
+    version, protocol, message = (value if isinstance(value, str) else "" for value in texts)
+    run = Draft(NAME, version=version.removeprefix("iperf").strip() or None, test=protocol.lower() or None)
+    run.parameters, run.intervals = _parameters(start, test, end), intervals.columns()
+    error: str | Damaged = message.strip()
+    if not error and (m := ERROR.search(after)):
+        error = m[1].strip()
+    if not cut and re.match(r'\s*[}\],":]', after):
+        cut = "the document is damaged: figures follow its end"
+    if not error and not cut:
+        try:
+            _metrics(run, start, test, end, intervals)
+        except Damaged as e:
+            error = e
+            run.warnings = []
+    run.warnings += intervals.warnings
+    damaged = cut or isinstance(error, Contradictory)
+    error = error or cut
+    if not error and run.metrics:
+        if "intervals" not in doc:
+            run.warnings.append("the document has no list of intervals, not even an empty one: it is damaged")
+        return run.run()
+    if not error and intervals:
+        error = "the test has no result: the document ends after its intervals"
+    elif not error:
+        error = "the test did not run: the document has no intervals and no result"
+    return run.run("partial" if intervals or (damaged and end) else "failed", error)
 
 
-def _parameters(
-    start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]
-) -> dict[str, str | int | float | bool]:
+def _parameters(start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    server = as_dict(start.get("connecting_to"))
     parameters: dict[str, Any] = {
         "streams": count(test.get("num_streams")),
         "message_bytes": count(test.get("blksize")),
@@ -92,8 +79,8 @@ def _parameters(
         "omit_s": number(test.get("omit")),
         "tcp_buffer_bytes": count(start.get("sock_bufsize")) or None,
         "congestion_control": end.get("sender_tcp_congestion") or end.get("receiver_tcp_congestion"),
-        "server": as_dict(start.get("connecting_to")).get("host"),
-        "port": count(as_dict(start.get("connecting_to")).get("port")),
+        "server": server.get("host"),
+        "port": count(server.get("port")),
     }
     if test:
         both = test.get("bidir") or goes_both_ways(end)
@@ -102,69 +89,67 @@ def _parameters(
         parameters["protocol"] = parameters["protocol"].lower()
     if seconds := count(as_dict(start.get("timestamp")).get("timesecs")):
         parameters["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {k: v for k, v in parameters.items() if type(v) in _PLAIN}
+    return {k: v for k, v in parameters.items() if isinstance(v, str | int | float)}
 
 
 def _metrics(
-    start: dict[str, Any], test: dict[str, Any], end: dict[str, Any], intervals: Intervals
-) -> tuple[dict[str, float], list[str]]:
-    """Return metrics (none if `end` has no result) and warnings of a finished test; `Damaged` if metrics clash."""
+    run: Draft, start: dict[str, Any], test: dict[str, Any], end: dict[str, Any], intervals: Intervals
+) -> None:
+    """Take metrics (none if `end` has no result) and warnings of a finished test; `Damaged` if metrics clash."""
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
     if not all(record(s, "sender", "receiver", "udp") for s in streams):
         raise Contradictory("a stream of the result has no figures, which contradicts it")
-    udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
-    both = goes_both_ways(end)
-    metrics: dict[str, float] = {}
-    warnings: list[str] = []
     if not any(key.startswith("sum") for key in end):
-        return {}, []
-    serving = "accepted_connection" in start
+        return
+    udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
+    both, serving = goes_both_ways(end), "accepted_connection" in start
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
         # With --bidir the client's own streams are the first ones; `sender` marks them, as seen from this end.
         forward = (word == "") != serving
+        here_sends = serving and bool(test.get("reverse")) != bool(word)
         one_way = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
-        sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
+        senders = [record(s, "sender", "udp") for s in one_way]
+        overall, sent, received = (as_dict(end.get(f"{name}{suffix}")) for name in ("sum", "sum_sent", "sum_received"))
         if bool(sent) != bool(received):
             names = f"sum_sent{suffix} and sum_received{suffix}"
             raise Contradictory(f"one of {names} is missing, which contradicts the other")
-        overall, senders = as_dict(end.get(f"sum{suffix}")), [record(s, "sender", "udp") for s in one_way]
-        if udp and serving and bool(test.get("reverse")) != bool(word):
+        if udp and here_sends:
             # a server that sends is not told what was lost, and prints 0
             if packets := count(overall.get("packets")):
-                metrics[f"packets{word}_count"] = packets
+                run.metrics[f"packets{word}_count"] = packets
         elif udp:
-            _datagrams(metrics, warnings, overall, received, senders, word, test)
+            _datagrams(run, overall, received, senders, word, test)
             if not sent and not received:
                 if serving and not test.get("reverse"):
                     received = overall
                     if not number(overall.get("bytes")) and intervals:
-                        warnings.append("the total is given as 0 bytes: the throughput is left out")
+                        run.warnings.append("the total is given as 0 bytes: the throughput is left out")
                 else:
                     sent = overall
-                    warnings.append("this version prints no receiver's throughput for UDP")
-        _rates(metrics, sent, senders, word, "sent")
-        length = _rates(metrics, received, [] if udp else [record(s, "receiver") for s in one_way], word, "received")
+                    run.warnings.append("this version prints no receiver's throughput for UDP")
+        _rates(run, sent, senders, word, "sent")
+        length = _rates(run, received, [] if udp else [record(s, "receiver") for s in one_way], word, "received")
         if length is not None and not word:
-            metrics["duration_measured_s"] = length
-        if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
+            run.metrics["duration_measured_s"] = length
+        if received and not number(received.get("bytes")) and not here_sends:
             raise Contradictory("the receiver's figures are missing, although data were sent")
         if not udp and not received:
             raise Contradictory("the result has no sum_received, although the test is over")
-        if metrics.get(f"throughput{word}_sent_bps") is not None:
+        if f"throughput{word}_sent_bps" in run.metrics:
             resent = _retransmits(sent, senders)
             if resent is not None:
-                metrics[f"retransmits{word}_count"] = resent
+                run.metrics[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(count(r.get("retransmits")) is not None for r in senders):
-                warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
+                run.warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
-            metrics |= intervals.path(senders)
+            run.metrics |= intervals.path(senders)
     if serving or "connecting_to" in start:
-        _cpu(metrics, warnings, as_dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
+        sides = ("server", "client") if serving else ("client", "server")
+        _cpu(run, as_dict(end.get("cpu_utilization_percent")), *sides)
     elif "cpu_utilization_percent" in end:
-        warnings.append("the log does not say from which end it is: the CPU times are left out")
-    add_cpu_costs(metrics)
-    return metrics, warnings
+        run.warnings.append("the log does not say from which end it is: the CPU times are left out")
+    add_cpu_costs(run.metrics)
 
 
 def _retransmits(sent: dict[str, Any], senders: list[dict[str, Any]]) -> int | None:
@@ -174,10 +159,8 @@ def _retransmits(sent: dict[str, Any], senders: list[dict[str, Any]]) -> int | N
     return resent
 
 
-def _rates(
-    metrics: dict[str, float], total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
-) -> float | None:
-    """Put a rate and its bytes into `metrics` if they agree; return their duration in seconds."""
+def _rates(run: Draft, total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str) -> float | None:
+    """Take a rate and its bytes if they agree; return their duration in seconds."""
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
     if not total or (not rate and not size):
         return None
@@ -194,7 +177,7 @@ def _rates(
     if added(each) not in (None, size):
         raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     rate_name, bytes_name = ("_sent_bps", "sent") if what == "sent" else ("_bps", "transferred")
-    metrics[f"throughput{word}{rate_name}"], metrics[f"{bytes_name}{word}_bytes"] = float(rate), int(size)
+    run.metrics |= {f"throughput{word}{rate_name}": float(rate), f"{bytes_name}{word}_bytes": int(size)}
     return float(fitting)
 
 
@@ -207,8 +190,7 @@ def _lengths(record: dict[str, Any]) -> Iterator[float]:
 
 
 def _datagrams(
-    metrics: dict[str, float],
-    warnings: list[str],
+    run: Draft,
     overall: dict[str, Any],
     received: dict[str, Any],
     streams: list[dict[str, Any]],
@@ -218,7 +200,7 @@ def _datagrams(
     views = [v for v in (received, overall) if "lost_packets" in v and "packets" in v]
     if not views:
         if overall and any("lost_packets" in s for s in streams):
-            warnings.append("the sum lacks lost_packets or packets, but its streams have them")
+            run.warnings.append("the sum lacks lost_packets or packets, but its streams have them")
         return
     lost, packets = count(views[0].get("lost_packets")), count(views[-1].get("packets"))
     arrived = count(views[0].get("packets"))
@@ -228,37 +210,41 @@ def _datagrams(
         each = added(count(s.get(key)) for s in streams)
         if (key == "lost_packets" and any(count(v.get(key)) != value for v in views)) or each not in (None, value):
             raise Contradictory(f"the counts of {key} contradict each other")
-    if packets and arrived is not None and lost is not None and arrived < packets:
-        metrics[f"unaccounted{word}_count"] = packets - arrived
-    if packets:
-        metrics[f"packets{word}_count"] = packets
-        if lost is not None and lost <= packets:
-            percent = number(views[0].get("lost_percent"))
-            if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
-                raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
-            metrics[f"lost{word}_count"] = lost
-            metrics[f"lost{word}_ratio"] = lost / packets
-        else:
-            warnings.append(f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out")
-    jitter = number(views[0].get("jitter_ms"))
     if not packets:
         return
+    run.metrics[f"packets{word}_count"] = packets
+    if arrived is not None and lost is not None and arrived < packets:
+        run.metrics[f"unaccounted{word}_count"] = packets - arrived
+    if lost is not None and lost <= packets:
+        percent = number(views[0].get("lost_percent"))
+        if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
+            raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
+        run.metrics |= {f"lost{word}_count": lost, f"lost{word}_ratio": lost / packets}
+    else:
+        run.warnings.append(f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out")
+    _jitter(run, views, streams, word, [*_lengths(overall), *_lengths(received)])
+    disorder = added(count(s.get("out_of_order")) for s in streams)
+    if not word and disorder is not None:
+        run.metrics["out_of_order_count"] = disorder
+    elif not word and any("sender" in s and "out_of_order" not in s for s in streams):  # since 3.7
+        run.warnings.append("without out_of_order_count: a stream lacks it")
+
+
+def _jitter(
+    run: Draft, views: list[dict[str, Any]], streams: list[dict[str, Any]], word: str, lengths: list[float]
+) -> None:
+    jitter = number(views[0].get("jitter_ms"))
     if jitter is None:
         raise Contradictory("the jitter is not a number, although datagrams arrived")
     each_jitter = [j for s in streams if (j := number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [number(v.get("jitter_ms")) for v in views]
     if any(o is None or abs(o - jitter) > 1e-5 * jitter for o in others) or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
-        warnings.append("the jitter of sum contradicts that of its streams and is left out")
-    elif all(jitter > 1e3 * length for length in (*_lengths(overall), *_lengths(received))):
-        warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
+        run.warnings.append("the jitter of sum contradicts that of its streams and is left out")
+    elif all(jitter > 1e3 * length for length in lengths):
+        run.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
-        metrics[f"jitter{word}_us"] = jitter * 1e3
-    disorder = added(count(s.get("out_of_order")) for s in streams)
-    if not word and disorder is not None:
-        metrics["out_of_order_count"] = disorder
-    elif not word and any("sender" in s and "out_of_order" not in s for s in streams):  # since 3.7
-        warnings.append("without out_of_order_count: a stream lacks it")
+        run.metrics[f"jitter{word}_us"] = jitter * 1e3
 
 
 def _counted_apart(received: dict[str, Any], lost: int | None, sent: int | None, test: dict[str, Any]) -> bool:
@@ -276,15 +262,14 @@ def _counted_apart(received: dict[str, Any], lost: int | None, sent: int | None,
     return apart == 0 or (bool(test.get("omit")) and size % block == 0 and apart <= 0.05 * sent * block)
 
 
-def _cpu(metrics: dict[str, float], warnings: list[str], cpu: dict[str, Any], serving: str) -> None:
-    other = "client" if serving == "server" else "server"
-    for end, side in (("host", serving), ("remote", other)):
+def _cpu(run: Draft, cpu: dict[str, Any], here: str, there: str) -> None:
+    for end, side in (("host", here), ("remote", there)):
         total, user, system = (number(cpu.get(f"{end}_{k}")) for k in ("total", "user", "system"))
         if total is None and cpu:
-            warnings.append(f"the {end}'s CPU time is missing")
+            run.warnings.append(f"the {end}'s CPU time is missing")
         if total is None or (not total and end == "remote"):
             continue
         if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.02 + 0.002 * total):
-            warnings.append(f"the {end}'s CPU time contradicts its parts and is left out")
+            run.warnings.append(f"the {end}'s CPU time contradicts its parts and is left out")
             continue
-        metrics[f"cpu_{side}_ratio"] = total / 100
+        run.metrics[f"cpu_{side}_ratio"] = total / 100

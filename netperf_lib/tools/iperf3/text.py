@@ -48,6 +48,7 @@ class _Side:
 class _Log:
     """What the lines of one run say."""
 
+    run: Draft = field(default_factory=lambda: Draft(NAME))
     serving: bool = False
     reverse: bool = False
     udp: bool = False
@@ -69,14 +70,11 @@ class _Log:
     sides: dict[tuple[str, str], _Side] = field(default_factory=dict)
     """(direction, ``sender`` or ``receiver`` or ``""`` if the row does not say) -> rows."""
     details: dict[int, dict[str, Any]] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
-    version: str | None = None
     connections: int = 0
     ends: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Stream -> local and remote address and port of its connection."""
     disorder: dict[str, int] = field(default_factory=dict)
     """Stream -> datagrams that arrived out of order, which have lines of their own."""
-    warnings: list[str] = field(default_factory=list)
 
     def damaged(self, error: str | Damaged) -> None:
         """Keep the first error."""
@@ -86,13 +84,10 @@ class _Log:
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
     log = _Log()
-    if _WRAPPED.search(text):
-        text = _WRAPPED.sub(r"\1 \2\n", text)
-    lines = text.split("\n")
-    rule = False
+    text = _WRAPPED.sub(r"\1 \2\n", text)
+    rule = of_server = False
     previous: Row | None = None
-    of_server = False
-    for index, line in enumerate(lines):
+    for index, line in enumerate(text.split("\n")):
         if of_server:  # it ends at an empty line; with --bidir rows of the result follow
             of_server = bool(line.strip())
             continue
@@ -103,58 +98,57 @@ def read_text(text: str) -> list[ParsedRun]:
             current = row(line, index)
         except Damaged as e:
             if log.serving and not rule and _AFTER_OMITTED.search(line):
-                log.warnings.append(f"{e}: the first interval after omitted ones is left out")
+                log.run.warnings.append(f"{e}: the first interval after omitted ones is left out")
             else:
                 log.damaged(e)
             continue
         if current is not None:
-            if log.closed and _is_repeated(log, current):
-                continue  # by what ran iperf3
+            results = [r for side in log.sides.values() for r in (*side.streams.values(), side.total) if r]
+            if log.closed and any(current.text.strip().endswith(r.text.strip()) for r in results):
+                continue  # repeated by what ran iperf3
             if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
-                log.warnings.append("an interval is printed twice; counted once")
+                log.run.warnings.append("an interval is printed twice; counted once")
             else:
                 _take(log, current)
             previous = current
             continue
         stripped = line.strip()
         if "[ ID]" in line and "Interval" in line:
-            log.finished |= rule
-            log.udp |= "Datagrams" in line
-            log.old = "Bandwidth" in line
-            log.windows |= "Cwnd" in line
-            # a server does not print "Reverse mode": that it sends shows in the columns only
-            sends = "Retr" in line or ("Total Datagrams" in line and "Lost" not in line)
-            log.reverse |= log.serving and not log.sides and sends and "[Role]" not in line
+            _head(log, line, after_rule=rule)
             rule = False
         elif stripped.endswith(("- - - - -", "---")):
             rule = True
         elif stripped.endswith("Server output:"):
-            if log.sides or log.intervals or log.parameters:
+            if log.sides or log.intervals or log.run.parameters:
                 of_server = True
                 continue
-            log.warnings.append("what the client printed is missing: only the server's output is there")
+            log.run.warnings.append("what the client printed is missing: only the server's output is there")
         elif stripped.endswith("iperf Done."):
             log.closed = True
-        elif not _message(log, line):
+        elif m := ERROR.search(line):
+            log.error = log.error or m["text"].strip()
+        elif m := _VERSION.search(line):
+            log.run.version = m[1]
+        else:
             _context(log, line)
             rule = rule and "Accepted connection" not in line  # the rules above it frame the port, not a result
-    return [_run(log)]
+    return [_finished(log)]
 
 
-def _message(log: _Log, line: str) -> bool:
-    """Read a message or the version; return whether the line was one."""
-    if m := ERROR.search(line):
-        log.error = log.error or m["text"].strip()
-        return True
-    if m := _VERSION.search(line):
-        log.version = m[1]
-        return True
-    return False
+def _head(log: _Log, line: str, *, after_rule: bool) -> None:
+    """Read the head of a table, whose columns say what its rows hold."""
+    log.finished |= after_rule
+    log.udp |= "Datagrams" in line
+    log.old = "Bandwidth" in line
+    log.windows |= "Cwnd" in line
+    # a server does not print "Reverse mode": that it sends shows in the columns only
+    sends = "Retr" in line or ("Total Datagrams" in line and "Lost" not in line)
+    log.reverse |= log.serving and not log.sides and sends and "[Role]" not in line
 
 
 def _context(log: _Log, line: str) -> None:
     if "Connecting" in line and (m := _CONNECTING.search(line)):
-        log.parameters |= {"server": m[1], "port": int(m[2])}
+        log.run.parameters |= {"server": m[1], "port": int(m[2])}
     elif "Accepted connection from" in line:
         log.serving = True
     elif "Reverse mode, remote host" in line:
@@ -171,39 +165,29 @@ def _context(log: _Log, line: str) -> None:
             if abs(float(total) - float(user) - float(system)) < 0.16:
                 log.cpu[end] = float(total) / 100
             else:
-                log.warnings.append(f"the {end} CPU time contradicts its parts and is left out")
+                log.run.warnings.append(f"the {end} CPU time contradicts its parts and is left out")
     elif "Server listening on" in line and log.sides:
         log.closed = True
     elif "Starting Test" in line and (m := _VERBOSE.search(line)):
         log.sctp |= m["protocol"] == "SCTP"
-        log.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
+        log.run.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
         if m["seconds"]:
-            log.parameters["duration_s"] = int(m["seconds"])
+            log.run.parameters["duration_s"] = int(m["seconds"])
     elif "snd_tcp_congestion " in line and (m := _CONGESTION.search(line)):
-        log.parameters["congestion_control"] = m[1]
-
-
-def _is_repeated(log: _Log, entry: Row) -> bool:
-    rows = [r for side in log.sides.values() for r in (*side.streams.values(), side.total) if r is not None]
-    return any(entry.text.strip().endswith(r.text.strip()) for r in rows)
-
-
-def _direction(log: _Log, entry: Row) -> str:
-    if entry.role:
-        log.bidir = True
-        return "forward" if entry.role in ("TX-C", "RX-S") else "reverse"
-    return "reverse" if log.reverse else "forward"
+        log.run.parameters["congestion_control"] = m[1]
 
 
 def _take(log: _Log, entry: Row) -> None:
-    direction = _direction(log, entry)
-    rest = entry.rest.rstrip()
-    role = next((name for name in ("sender", "receiver") if rest.endswith(name)), "")
-    rest = rest.removesuffix(role).rstrip()
-    omitted = rest.endswith("(omitted)")
-    rest = rest.removesuffix("(omitted)").rstrip()
+    log.bidir |= entry.role is not None
+    backwards = entry.role in ("TX-S", "RX-C") if entry.role else log.reverse
+    direction = "reverse" if backwards else "forward"
+    figures = entry.figures.rstrip()
+    role = next((name for name in ("sender", "receiver") if figures.endswith(name)), "")
+    figures = figures.removesuffix(role).rstrip()
+    omitted = figures.endswith("(omitted)")
+    figures = figures.removesuffix("(omitted)").rstrip()
     details: dict[str, Any] = {}
-    if m := _SENT_OR_TCP.match(rest):
+    if m := _SENT_OR_TCP.match(figures):
         count, window, prefix = m.groups()
         if log.udp and window is None:
             details["packets"] = int(count)
@@ -211,10 +195,10 @@ def _take(log: _Log, entry: Row) -> None:
             details["retransmits"] = counter(count)
             if window is not None and float(window) > 0:
                 details["cwnd"] = float(window) * BYTES[prefix]
-    elif m := _UDP.match(rest):
+    elif m := _UDP.match(figures):
         log.udp = True
         details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
-    elif rest:
+    elif figures:
         log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
         return
     if role and "packets" in details:  # UDP prints it with the loss
@@ -247,32 +231,31 @@ def _take(log: _Log, entry: Row) -> None:
     )
 
 
-def _run(log: _Log) -> ParsedRun:
-    draft = Draft(NAME, version=log.version, parameters=log.parameters, warnings=log.warnings)
-    draft.intervals = columns(log.intervals)
+def _finished(log: _Log) -> ParsedRun:
+    run = log.run
+    run.intervals = columns(log.intervals)
     error: str | Damaged | None = log.error
     if log.error and log.serving and log.closed and log.error.startswith("interrupt"):
         error = None  # the server was stopped while it waited for another test
     error = error or log.damage
     if error is None:
         try:
-            draft.metrics |= _metrics(log)
-        except Damaged as e:
-            error = e
-        else:
-            if not draft.metrics:
+            _metrics(log)
+            if not run.metrics:
                 left = "the test has no result: the log ends after its intervals"
                 error = left if log.intervals else "the test did not run: there are no intervals and no result"
+        except Damaged as e:
+            error, run.metrics = e, {}
     seen = bool(log.intervals or log.sides)
     # Interval rows show their protocol; results alone may have nothing that is specific to one.
-    tcp = log.intervals or "retransmits_count" in draft.metrics
-    draft.test = draft.parameters["protocol"] = "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
+    tcp = log.intervals or "retransmits_count" in run.metrics
+    run.test = run.parameters["protocol"] = "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
     if seen:
-        draft.parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        run.parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
         streams = {i.stream for i in log.intervals} - {-1}
         if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
-            draft.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
-    return draft.run("ok" if error is None else "partial" if seen else "failed", error)
+            run.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
+    return run.run("ok" if error is None else "partial" if seen else "failed", error)
 
 
 def _total(side: _Side | None, what: str) -> Row | None:
@@ -289,8 +272,8 @@ def _total(side: _Side | None, what: str) -> Row | None:
     return side.total
 
 
-def _metrics(log: _Log) -> dict[str, float]:
-    metrics: dict[str, float] = {}
+def _metrics(log: _Log) -> None:
+    metrics = log.run.metrics
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
     both_printed = log.old and not log.udp and log.reverse  # also by a server, before it printed "Bitrate"
@@ -320,7 +303,7 @@ def _metrics(log: _Log) -> dict[str, float]:
             counts = [len(side.streams) for side in both.values() if side is not None and side.streams]
             if not log.serving and len(set(counts)) > 1:
                 raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
-        _rates(log, metrics, sent, received, word)
+        _rates(log, sent, received, word)
         if not gaps:
             ends = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
             _check_bytes(log, direction, *ends)
@@ -332,23 +315,22 @@ def _metrics(log: _Log) -> dict[str, float]:
         if count is not None:
             metrics[f"retransmits{word}_count"] = count
         if loss is not None:
-            _loss(log, metrics, loss, both["receiver"] or both[""], word, sent)
+            _loss(log, loss, both["receiver"] or both[""], word, sent)
         if not word and not gaps:
-            _windows(log, metrics, direction)
+            _windows(log, direction)
     if metrics and log.windows and "cwnd_bytes" not in metrics and not gaps:
-        log.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
+        log.run.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
     if metrics and not log.intervals:
         why = "none were asked for (-i 0), or they are missing"
-        why = why if log.serving or "server" in log.parameters else "the head of the log is missing"
-        log.warnings.append(f"there are no intervals: {why}")
+        why = why if log.serving or "server" in log.run.parameters else "the head of the log is missing"
+        log.run.warnings.append(f"there are no intervals: {why}")
     for end, share in log.cpu.items():
         if share or end == "local":
             metrics["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
     add_cpu_costs(metrics)
-    return metrics
 
 
-def _rates(log: _Log, metrics: dict[str, float], sent: Row | None, received: Row | None, word: str) -> None:
+def _rates(log: _Log, sent: Row | None, received: Row | None, word: str) -> None:
     for r, rate, size in (
         (sent, f"throughput{word}_sent_bps", f"sent{word}_bytes"),
         (received, f"throughput{word}_bps", f"transferred{word}_bytes"),
@@ -356,11 +338,11 @@ def _rates(log: _Log, metrics: dict[str, float], sent: Row | None, received: Row
         if r is None:
             continue
         if r.rate_bps or r.size.value:
-            metrics[rate], metrics[size] = r.rate_bps, r.size.value
+            log.run.metrics |= {rate: r.rate_bps, size: r.size.value}
         elif r is received and not log.serving:
             raise Damaged("the receiver's figures are missing from the result")
         elif r is received and any(i.row.size.value for i in log.intervals):
-            log.warnings.append("the total is given as 0 bytes: the throughput is left out")
+            log.run.warnings.append("the total is given as 0 bytes: the throughput is left out")
 
 
 def _gaps(log: _Log) -> bool:
@@ -369,7 +351,7 @@ def _gaps(log: _Log) -> bool:
     for i in log.intervals:
         key = i.stream, i.direction, i.omitted
         if abs(i.row.start_s - ends.get(key, i.row.start_s)) > 0.011:
-            log.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
+            log.run.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
             return True
         ends[key] = i.row.end_s
     measured = [i.row for i in log.intervals if not i.omitted]
@@ -378,7 +360,7 @@ def _gaps(log: _Log) -> bool:
         return False
     last, test = measured[-1].end_s, min(r.end_s for r in results)
     if last < test - 0.5 * max(r.length_s for r in measured):
-        log.warnings.append(f"intervals are missing: they end at {last:g} s, and the test at {test:g} s")
+        log.run.warnings.append(f"intervals are missing: they end at {last:g} s, and the test at {test:g} s")
         return True
     return False
 
@@ -398,11 +380,11 @@ def _check_bytes(log: _Log, direction: str, total: Row | None, other: Row | None
         error = f"the result contradicts the bytes of its intervals: {total.text.strip()!r}"
         if other is None or abs(other.size.value - total.size.value) > 0.01 * total.size.value:
             raise Contradictory(error)
-        log.warnings.append(error)
+        log.run.warnings.append(error)
 
 
-def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
-    details = log.details[total.index]
+def _loss(log: _Log, total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
+    metrics, details = log.run.metrics, log.details[total.index]
     if "lost" not in details:
         return
     lost, packets = counter(details["lost"]), counter(details["total"])
@@ -419,20 +401,20 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
                 raise Contradictory(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
     metrics[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
-        log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
+        log.run.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
     else:
         percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
         if not any(is_share(percent, lost, n) for n in (packets, count) if n):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
-        metrics[f"lost{word}_count"], metrics[f"lost{word}_ratio"] = lost, lost / packets
+        metrics |= {f"lost{word}_count": lost, f"lost{word}_ratio": lost / packets}
     jitter = float(details["jitter"])
     if each:
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
         if abs(mean - jitter) > 0.0011:
             raise Contradictory(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
     if jitter > 1e3 * total.length_s:
-        log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
+        log.run.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
         metrics[f"jitter{word}_us"] = jitter * 1e3
     names = set(side.streams) | {"SUM"} if side else {"SUM"}
@@ -441,16 +423,16 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
         metrics["out_of_order_count"] = counted["SUM"] if "SUM" in counted else sum(counted.values())
 
 
-def _windows(log: _Log, metrics: dict[str, float], direction: str) -> None:
+def _windows(log: _Log, direction: str) -> None:
     windows: dict[int, list[float]] = {}
     for i in log.intervals:
         if i.direction == direction and i.cwnd_bytes and not i.omitted:
             windows.setdefault(i.stream, []).append(i.cwnd_bytes)
     streams = {i.stream for i in log.intervals if i.direction == direction} - {-1}
     if windows and len(windows) == len(streams):
-        metrics["cwnd_bytes"] = sum(w[-1] for w in windows.values())
+        log.run.metrics["cwnd_bytes"] = sum(w[-1] for w in windows.values())
         first = min((i.row for i in log.intervals if not i.omitted), key=lambda r: r.start_s)
         if first.start_s > 0 and first.length_s > 0:  # after omitted seconds it is 1.00-1.00
-            log.warnings.append(f"the intervals before {first.start_s:g} s are missing")
+            log.run.warnings.append(f"the intervals before {first.start_s:g} s are missing")
         else:
-            metrics["cwnd_max_bytes"] = sum(max(w) for w in windows.values())
+            log.run.metrics["cwnd_max_bytes"] = sum(max(w) for w in windows.values())
