@@ -230,7 +230,7 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row |= {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
     row |= {name: record.get(name) for name in ("attempt", "notice")}
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
-    row |= {name: facts[name] for name, known in FACTORS.items() if known.role == "observed" and name in facts}
+    row |= {name: facts[name] for name, f in FACTORS.items() if f.role == "observed" and name in facts}
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["command"] = " ".join(map(str, record["commands"]["client"]))

@@ -77,8 +77,8 @@ def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> Pars
 
 def added(counts: Iterable[float | None]) -> float | None:
     """Add counts; None if one is unknown, or there are none."""
-    known = list(counts)
-    return None if None in known or not known else sum(n for n in known if n is not None)
+    values = list(counts)
+    return sum(n for n in values if n is not None) if values and None not in values else None
 
 
 def add_cpu_costs(metrics: dict[str, float] | dict[str, float | None]) -> None:

@@ -51,8 +51,8 @@ def percentiles(run: Draft, bins: Iterable[tuple[int, int]]) -> None:
     table = sorted(bins)
     seen = list(accumulate(n for _, n in table))
     for p in POINTS:
-        place = int(p * (seen[-1] + 1) / 100 - 1)
-        edge = float(table[bisect_right(seen, place)][0])
-        run.percentiles += (Percentile(p, edge, seen[-1] - 1 - place),)
+        index = int(p * (seen[-1] + 1) / 100 - 1)
+        edge = float(table[bisect_right(seen, index)][0])
+        run.percentiles += (Percentile(p, edge, seen[-1] - 1 - index),)
         run.metrics[f"rtt_{POINTS[p]}_us"] = edge
     run.basis = "rtt"

@@ -110,12 +110,12 @@ def _keyed_blocks(text: str) -> Iterator[int]:
 def _without_banner(text: str) -> bool:
     """Return whether a result follows the command at the start of a text."""
     try:
-        return bool(_result(Draft(NAME, test=_asked(text)[0]), text.partition("\n")[2]))
+        return bool(_result(Draft(NAME, test=_requested(text)[0]), text.partition("\n")[2]))
     except Damaged:
         return False
 
 
-def _asked(text: str) -> tuple[str, str | None]:
+def _requested(text: str) -> tuple[str, str | None]:
     """Return the test and the server that the command in the first line requests."""
     options = m["options"] if (m := _COMMAND.match(text)) else ""
     name = re.search(r"-t ?(TCP|UDP|SCTP)_(\w+)", options)
@@ -146,7 +146,7 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
         if m := re.match(r".*: first burst (\d+)", body):
             burst = int(m[1])
     elif _COMMAND.match(text):
-        run.test, run.parameters["server"] = _asked(text)
+        run.test, run.parameters["server"] = _requested(text)
         body = text.partition("\n")[2]
     test = run.test or ""
     if m := re.match(r"TCP|UDP|SCTP", test):
@@ -155,8 +155,8 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
     run.parameters["direction"] = "reverse" if reverse else None
     _interim(run, text, "reverse" if reverse else "forward")
     result = _result(run, body)
-    if rest := result.pop("further", ""):
-        further.append(text[: len(text) - len(body)] + rest)
+    if following := result.pop("further", ""):
+        further.append(text[: len(text) - len(body)] + following)
     if not result:
         if complaint := _COMPLAINT.search(text):
             raise Damaged(complaint[0].strip())
@@ -286,11 +286,11 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     if not re.fullmatch(r"\d+\.\d\d", result["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", result[rate]):
         raise Damaged(f"a damaged number in {printed!r}")
     two_rows = kind == "datagrams" or (kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2)
-    rest = lines[at + 1 :]
+    below = lines[at + 1 :]
     for _ in range(1 + two_rows):  # -P 0: the row of another run is below
-        rest = rest[next((i for i, line in enumerate(rest) if line.strip()), 0) + 1 :]
+        below = below[next((i for i, line in enumerate(below) if line.strip()), 0) + 1 :]
     if len(rows) > 1 + two_rows and len(rows[1 + two_rows]) == len(rows[0]) and numeric[1 + two_rows]:
-        result["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
+        result["further"] = "\n".join(["", *lines[: at + 1], *below, ""])
     result["THROUGHPUT_UNITS"] = unit
     if by_bits:
         bps = _bps(result[rate], unit).value

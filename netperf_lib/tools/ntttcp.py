@@ -123,25 +123,25 @@ def _document(run: Draft, figures: dict[str, str]) -> None:
             raise Damaged(f"{key!r} is not a number in the document: {text!r}")
         return Figure.printed(text, factor)
 
-    def known(key: str) -> float | None:
+    def optional(key: str) -> float | None:
         return number(key).value if figures.get(key, "") not in ("", "-1", "NA") else None
 
     run.test = "sender" if figures["role"] == "ntttcps" else "receiver"
     run.version = figures.get("version", "")
     linux = run.version.endswith("-linux")
     megabyte = 1e6 if linux else 2**20
-    bps, bytes_per_s = number("throughput mbps", 1e6), known("throughput Bps")
+    bps, bytes_per_s = number("throughput mbps", 1e6), optional("throughput Bps")
     if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4):
         raise Contradictory(f"{CONTRADICTION}MB/s and {bps.value / 1e6:g} mbps")
     if bytes_per_s is not None and not bps.agrees(Figure(bytes_per_s * 8), 1e-5):
         raise Contradictory(f"{CONTRADICTION}Bps and {bps.value / 1e6:g} mbps")
     tcp = figures.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
-    cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")
+    cpu, lasted, message = optional("cpu_busy_all %"), optional("run_time"), optional("bufferLen")
     _totals(
         run, bps, number("total_bytes MB", megabyte), number("realtime s"), slack=0.0006,
-        cpu=cpu if cpu is not None else known("cpu %"),
-        retransmits_count=known("packets_retransmitted") if tcp else None,
-        rtt_loaded_us=known("tcp_average_rtt us") or None,
+        cpu=cpu if cpu is not None else optional("cpu %"),
+        retransmits_count=optional("packets_retransmitted") if tcp else None,
+        rtt_loaded_us=optional("tcp_average_rtt us") or None,
     )  # fmt: skip
     keys = ["udp", "packets_retransmitted", *(["tcp_average_rtt us"] if linux and run.test == "sender" else [])]
     keys += [] if "cpu_busy_all %" in figures else ["cpu %"]
@@ -173,8 +173,8 @@ def _linux(run: Draft, text: str) -> None:
     if complaint := re.search(r"\bERR : (.*)", text):
         raise Damaged(complaint[1].strip())
     if _TOTALS not in text:
-        shown = "Real-time throughput" in text  # rates without times
-        raise Damaged("the log ends before its totals", "partial" if shown else "failed")
+        has_rates = "Real-time throughput" in text  # rates without times
+        raise Damaged("the log ends before its totals", "partial" if has_rates else "failed")
     if not run.version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     figures: dict[str, str] = {}

@@ -49,11 +49,11 @@ class Option:
         return None if value >= 0 else "zero or above"
 
 
-def checked(request: Request, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
+def checked(request: Request, tests: Sequence[str], declared: Iterable[Option]) -> dict[str, Any]:
     """Return the options of a test; UsageError if its tool does not have the test or does not take them."""
     if request.test not in tests:
         raise UsageError(f"{request.tool} has no test {request.test!r} (known: {', '.join(tests)})")
-    options = {o.name: o for o in known if not o.tests or request.test in o.tests}
+    options = {o.name: o for o in declared if not o.tests or request.test in o.tests}
     for name, value in request.options.items():
         if name not in options:
             raise UsageError(
@@ -64,10 +64,10 @@ def checked(request: Request, tests: Sequence[str], known: Iterable[Option]) -> 
     return dict(request.options)
 
 
-def arguments(known: Iterable[Option], values: Mapping[str, Any]) -> list[str]:
+def arguments(declared: Iterable[Option], values: Mapping[str, Any]) -> list[str]:
     """Return the tool's own flags for the options that have `values`, in the order of their declaration."""
     words: list[str] = []
-    for option in known:
+    for option in declared:
         if option.flag and (value := values.get(option.name)) is not None and value is not False:
             words += [option.flag] if value is True else [option.flag, str(value)]
     return words

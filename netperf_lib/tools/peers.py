@@ -68,8 +68,8 @@ def _run(
     version: str | None = None,
     *warnings: str,
 ) -> ParsedRun:
-    known = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
-    draft = Draft(tool, 1, version, test, dict(metrics), known, list(warnings))
+    stated = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
+    draft = Draft(tool, 1, version, test, dict(metrics), stated, list(warnings))
     if all(v is None for v in metrics.values()):
         return draft.run("failed", "none of its figures is a known metric")
     return draft.run()

@@ -92,16 +92,16 @@ def read(text: str) -> list[ParsedRun]:
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
         draft = Draft(NAME, 1 + text[: m.start(group)].count("\n"), test=m[group])
-        rest = text[m.end() : end]
+        body = text[m.end() : end]
         if m["known"] == "conf":
-            version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", rest)
+            version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", body)
             runs = [replace(r, tool_version=version[1]) for r in runs] if version else runs
         elif m["bad"]:
             runs.append(draft.run("failed", m[0].strip()))
         else:
             orphans: list[ParsedRun] = []
             before = m[0][: m.start(group) - m.start()].splitlines()
-            runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), rest), *orphans]
+            runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), body), *orphans]
     printed |= {name for name, word in _ALIKE.items() if re.search(word, text)}
     return [_compared(run, printed) for run in runs]
 

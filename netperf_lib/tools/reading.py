@@ -98,7 +98,7 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
     if times and not any(name.startswith("started") for name in run.parameters):
         object.__setattr__(run, "parameters", dict(run.parameters) | times)
     object.__setattr__(run, "file", file)
-    object.__setattr__(run, "line", source.place(run.line))
+    object.__setattr__(run, "line", source.line_in_file(run.line))
     return run
 
 

@@ -58,7 +58,7 @@ class Voice:
     stamps: dict[int, str] = field(default_factory=dict)
     """Index of a line, from 0, to the time before or after it."""
 
-    def place(self, line: int) -> int:
+    def line_in_file(self, line: int) -> int:
         """Return the line number in the file of a line of this text, both from 1."""
         return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
 
@@ -175,15 +175,15 @@ def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
     if not counts or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(text):
         yield text, None
         return
-    rest = [
+    unnamed = [
         row[m.end() :] if n in counts and (m := _NAME.match(row)) else row for n, row in zip(names, rows, strict=True)
     ]
     if len(counts) == 1:
-        yield "\n".join(rest), None
+        yield "\n".join(unnamed), None
         return
     for name in counts:
         numbers = [i for i, n in enumerate(names) if n == name]
-        yield "\n".join([*(rest[i] for i in numbers), ""]), [i + 1 for i in numbers]
+        yield "\n".join([*(unnamed[i] for i in numbers), ""]), [i + 1 for i in numbers]
 
 
 _ZONES = {"UTC", "GMT"}

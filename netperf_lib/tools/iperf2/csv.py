@@ -18,7 +18,7 @@ from .text import NAME, Log, Program, read_log, take
 
 _LINE = re.compile(
     r"^(?P<time>\d{14}(?:\.\d{3})?(?:[-+]\d{4})?),(?P<local>[^,\n]*),(?P<local_port>\d+),(?P<remote>[^,\n]*),"
-    r"(?P<remote_port>\d+),(?P<id>-?\d+),(?P<start>\d+\.\d+)-(?P<end>\d+\.\d+),(?P<rest>[^\n]*)$",
+    r"(?P<remote_port>\d+),(?P<id>-?\d+),(?P<start>\d+\.\d+)-(?P<end>\d+\.\d+),(?P<figures>[^\n]*)$",
     re.MULTILINE,
 )
 _FIGURES = re.compile(
@@ -67,7 +67,7 @@ def _reports(m: re.Match[str], own: Mapping[str, tuple[str, ...]]) -> bool:
     Either the id or one of the ends may be damaged. Only a receiver prints a figure with a point.
     """
     alike = {k: sum(map(eq, _ends(m), ends[2:] + ends[:2])) for k, ends in own.items()}
-    return "." in m["rest"] and (alike.get(m["id"], 0) >= 3 or 4 in alike.values())
+    return "." in m["figures"] and (alike.get(m["id"], 0) >= 3 or 4 in alike.values())
 
 
 def read_csv(text: str) -> list[ParsedRun]:
@@ -79,7 +79,7 @@ def read_csv(text: str) -> list[ParsedRun]:
     sending = re.search(r"^\d{14}[^\n]*,-1,-?\d+\.\d+,-?\d+\s*$", text, re.MULTILINE) is not None
     for index, line in enumerate(text.split("\n")):
         m = _LINE.match(line)
-        f = _FIGURES.match(m["rest"]) if m else None
+        f = _FIGURES.match(m["figures"]) if m else None
         if m is None or f is None:
             if line.count(",") >= 5:
                 log.damaged(f"a row is damaged or cut short: {line.strip()!r}")

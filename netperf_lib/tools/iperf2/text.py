@@ -29,7 +29,7 @@ _NOT_FATAL = ("listener", "recvack failed")
 """Messages after which the test goes on: a port that is taken, a server that does not say its version."""
 _LOCAL = re.compile(
     r"\[\s*(?P<id>[^\]]+?)\s*\] local (?P<host>[^\s%]+)\S* port (?P<here>\d+) connected with (?P<peer>\S+) port "
-    r"(?P<there>\d+)(?P<rest>.*)"
+    r"(?P<there>\d+)(?P<remarks>.*)"
 )
 _GLUED = re.compile(r"\[[^\]\n]{1,20}\] .*?\[\s*(?:\*?\d{1,4}|SUM(?:-\d+)?|ID|CT)\] ")
 """A line that lost its end, followed by the next one."""
@@ -252,14 +252,14 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     program.accepting |= program.serving and m["here"] in program.listening
     if m["id"] != name:  # only a server that connects back marks its connection itself
         program.serving = program.accepting = program.end_known = True
-    if "(reverse)" in m["rest"]:
+    if "(reverse)" in m["remarks"]:
         log.reversed_ids.add(name)
-    log.full_duplex |= "(full-duplex)" in m["rest"]
-    log.enhanced |= "(sock=" in m["rest"]
-    log.bounceback |= "(bb" in m["rest"]
-    if c := re.search(r"\(ct=(\d+\.\d+) ms\)", m["rest"]):
+    log.full_duplex |= "(full-duplex)" in m["remarks"]
+    log.enhanced |= "(sock=" in m["remarks"]
+    log.bounceback |= "(bb" in m["remarks"]
+    if c := re.search(r"\(ct=(\d+\.\d+) ms\)", m["remarks"]):
         log.connect_us.append(to_us(float(c[1]), "ms"))
-    elif "ct=" in m["rest"]:
+    elif "ct=" in m["remarks"]:
         log.draft.warnings.append("the time of a connection is damaged and is left out")
 
 
@@ -389,9 +389,9 @@ def _refuse_other_hosts(log: Log) -> None:
 
 def _leave_out_other_tests(log: Log) -> None:
     """Drop rows after the result, of a stream that never connected: another command printed them."""
-    known = {k: s for k, s in log.streams.items() if k.removeprefix("*") in log.ports}
-    last = max((s.total[0].index for s in known.values() if s.total), default=math.inf)
-    for name in log.streams.keys() - known.keys():
+    connected = {k: s for k, s in log.streams.items() if k.removeprefix("*") in log.ports}
+    last = max((s.total[0].index for s in connected.values() if s.total), default=math.inf)
+    for name in log.streams.keys() - connected.keys():
         first = next((r for r, _ in log.streams[name].rows), None)
         if first is not None and any(last < i < first.index for i in log.blank):
             warning = f"a row after the result is of another test and is left out: {first.text.strip()!r}"

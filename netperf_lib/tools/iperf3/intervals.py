@@ -51,9 +51,8 @@ class Intervals:
         self._reverse = bool(as_dict(start.get("test_start")).get("reverse"))
         self._streams: list[Any] = []
         self._sums: list[Any] = []
-        raw = doc.get("intervals")
         last: Any = None
-        for interval in raw if isinstance(raw, list) else ():
+        for interval in as_list(doc.get("intervals")):
             if interval == last:
                 self.warnings.append("an interval is printed twice; counted once")
                 continue
@@ -108,76 +107,70 @@ class Intervals:
 
     def path(self, senders: list[dict[str, Any]]) -> dict[str, float]:
         """Return the path metrics of the kernel of the `senders` in ``end``: round trips under load, windows."""
-        sockets = [s.get("socket") for s in senders]
-        metrics: dict[str, float] = {}
         if not self.count:
-            means, lows, highs = ([count(s.get(k)) for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
-            if senders and all(means) and all(lows) and all(highs):
-                metrics["rtt_loaded_us"] = sum(m for m in means if m) / len(means)
-                metrics["rtt_loaded_min_us"] = min(x for x in lows if x)
-                metrics["rtt_loaded_max_us"] = max(x for x in highs if x)
-            return metrics
+            means, lows, highs = ([count(s.get(k)) or 0 for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
+            if not senders or not all((*means, *lows, *highs)):
+                return {}
+            return _round_trips(sum(means) / len(means), min(lows), max(highs))
         if not senders:
-            return metrics
+            return {}
+        sockets = [s.get("socket") for s in senders]
         every = self._table.get("socket", [])[: len(self._streams)]
         width = len(every) // self.count
         if not width or every != every[:width] * self.count or not set(sockets) <= set(every[:width]):
             if self._streams:
                 self.warnings.append("intervals lack streams: round-trip times and congestion windows are left out")
-            return metrics
-        places = [every.index(s) for s in sockets]
+            return {}
         omitted, rtts, windows = (
-            [self._table[key][p : len(every) : width] for p in places] for key in ("omitted", "rtt", "snd_cwnd")
+            [self._table[key][every.index(s) : len(every) : width] for s in sockets]
+            for key in ("omitted", "rtt", "snd_cwnd")
         )
-        self._round_trips(metrics, senders, rtts, omitted)
-        self._windows(metrics, senders, windows, omitted)
-        return metrics
+        return self._rtts(senders, rtts, omitted) | self._windows(senders, windows, omitted)
 
-    def _round_trips(
-        self, metrics: dict[str, float], senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
-    ) -> None:
+    def _rtts(self, senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]) -> dict[str, float]:
         results: list[list[Any]] = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
-        known = not any(None in column for column in rtts)
-        if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, results)):
+        complete = not any(None in column for column in rtts)
+        if (not complete and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, results)):
             if any(None in s and any(s) for s in results):
                 self.warnings.append("a line of the round-trip times is missing: they are left out")
-            return  # the version, the system or the protocol has none
+            return {}  # the version, the system or the protocol has none
         counted = list(map(_counted, rtts, omitted))
-        fits = known and all(
+        fits = complete and all(
             m in (sum(c) // len(c), sum(k) // len(k) if k else None)
             for c, k, (m, _, _) in zip(rtts, counted, results, strict=True)
         )
-        ends = min(s[1] for s in results), max(s[2] for s in results)
-        if not fits or (min(map(min, rtts)), max(map(max, rtts))) != ends:
+        extremes = min(s[1] for s in results), max(s[2] for s in results)
+        if not fits or (min(map(min, rtts)), max(map(max, rtts))) != extremes:
             self.warnings.append(
                 "the round-trip times of the result contradict those of the intervals and are left out"
             )
-        elif all(counted):
-            # iperf3's own mean, minimum and maximum include the omitted seconds
-            metrics["rtt_loaded_us"] = sum(map(sum, counted)) / sum(map(len, counted))
-            metrics["rtt_loaded_min_us"], metrics["rtt_loaded_max_us"] = min(map(min, counted)), max(map(max, counted))
+            return {}
+        if not all(counted):
+            return {}
+        # iperf3's own mean, minimum and maximum include the omitted seconds
+        mean = sum(map(sum, counted)) / sum(map(len, counted))
+        return _round_trips(mean, min(map(min, counted)), max(map(max, counted)))
 
     def _windows(
-        self,
-        metrics: dict[str, float],
-        senders: list[dict[str, Any]],
-        windows: list[list[Any]],
-        omitted: list[list[Any]],
-    ) -> None:
+        self, senders: list[dict[str, Any]], windows: list[list[Any]], omitted: list[list[Any]]
+    ) -> dict[str, float]:
         """Add up the streams' last and largest congestion windows, without the omitted seconds."""
         if all(column.count(None) == len(column) for column in windows):
-            return
+            return {}
         last = largest = 0
         for s, column, out in zip(senders, windows, omitted, strict=True):
-            largest_printed = count(s.get("max_snd_cwnd"))
             complete = None not in column
             if complete and not max(column):
-                return
-            if not complete or largest_printed not in (None, max(column)):
+                return {}
+            if not complete or count(s.get("max_snd_cwnd")) not in (None, max(column)):
                 self.warnings.append("the congestion windows contradict each other and are left out")
-                return
+                return {}
             counted = _counted(column, out)
             if not counted:
-                return
+                return {}
             last, largest = last + counted[-1], largest + max(counted)
-        metrics["cwnd_bytes"], metrics["cwnd_max_bytes"] = last, largest
+        return {"cwnd_bytes": last, "cwnd_max_bytes": largest}
+
+
+def _round_trips(mean: float, low: float, high: float) -> dict[str, float]:
+    return {"rtt_loaded_us": mean, "rtt_loaded_min_us": low, "rtt_loaded_max_us": high}

@@ -59,10 +59,10 @@ def sightings(text: str) -> Iterator[int]:
         step = (_in_json if now in ("json", "event", "part") else _in_text)(text, m, line, begun, kind)
         if step is None:
             continue
-        place, new, now = step
+        start, new, now = step
         if new:
-            begun, kind = place, now
-            yield place
+            begun, kind = start, now
+            yield start
         elif now in ("", "client", "nested") or kind == "listening":
             kind = now
 
@@ -153,20 +153,15 @@ def read(text: str) -> list[ParsedRun]:
     head = text.lstrip()
     if head.startswith("{"):
         if re.match(r'\{\s*"event"\s*:', head):
-            made, cut = from_events(text)
-            return [read_document(made, after=text, cut=cut)]
-        doc, after = decode_documents(head)
-        if doc is not None and "bits_per_second" in doc:  # a row without its document
-            doc = {"intervals": [{"streams": [doc]}]}
-        if doc is not None:
-            return [read_document(doc, after=after)]
-        return _salvaged(text)
-    if '"bits_per_second"' in text and "bits/sec" not in text:
-        return _salvaged(text)
-    return read_text(text)
-
-
-def _salvaged(text: str) -> list[ParsedRun]:
+            doc, cut = from_events(text)
+            return [read_document(doc, after=text, cut=cut)]
+        whole, after = decode_documents(head)
+        if whole is not None and "bits_per_second" in whole:  # a row without its document
+            whole = {"intervals": [{"streams": [whole]}]}
+        if whole is not None:
+            return [read_document(whole, after=after)]
+    elif '"bits_per_second"' not in text or "bits/sec" in text:
+        return read_text(text)
     doc, cut = salvage(text)
     return [read_document(doc, after=text, cut=cut)]
 

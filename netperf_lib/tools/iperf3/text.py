@@ -305,8 +305,8 @@ def _metrics(log: _Log) -> None:
                 raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
         _rates(log, sent, received, word)
         if not gaps:
-            ends = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
-            _check_bytes(log, direction, *ends)
+            here_first = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+            _check_bytes(log, direction, *here_first)
         if not word and (r := received or sent) is not None:
             metrics["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
@@ -347,13 +347,13 @@ def _rates(log: _Log, sent: Row | None, received: Row | None, word: str) -> None
 
 def _gaps(log: _Log) -> bool:
     """Return, with a warning, whether intervals of a stream are missing or not in order."""
-    ends: dict[tuple[int, str, bool], float] = {}
+    ended: dict[tuple[int, str, bool], float] = {}
     for i in log.intervals:
         key = i.stream, i.direction, i.omitted
-        if abs(i.row.start_s - ends.get(key, i.row.start_s)) > 0.011:
+        if abs(i.row.start_s - ended.get(key, i.row.start_s)) > 0.011:
             log.run.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
             return True
-        ends[key] = i.row.end_s
+        ended[key] = i.row.end_s
     measured = [i.row for i in log.intervals if not i.omitted]
     results = [r for side in log.sides.values() for r in side.streams.values()]
     if not measured or not results:

@@ -42,8 +42,8 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     if count is None or len(pairs):
         of = "packets, and how many there should be is not told" if count is None else f"of {count:.0f} packets"
         return replace(sampled, warnings=(*run.warnings, f"the log holds {good} {of}"))
-    rest = next(iter(text.split("\n", good + 1)[good:]), "")[:80]
-    error = f"{good} of {count:.0f} packets are readable; line {line + good} is {rest!r}"
+    unread = next(iter(text.split("\n", good + 1)[good:]), "")[:80]
+    error = f"{good} of {count:.0f} packets are readable; line {line + good} is {unread!r}"
     return replace(sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 
