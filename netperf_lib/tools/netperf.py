@@ -293,8 +293,10 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
         result["further"] = "\n".join(["", *lines[: at + 1], *below, ""])
     result["THROUGHPUT_UNITS"] = unit
     if by_bits:
-        bps = _bps(result[rate], unit).value
-        result["TRANSACTION_RATE"] = f"{bps / 8 / (float(result['message']) + float(result['answer'])):.2f}"
+        size = float(result["message"]) + float(result["answer"])
+        if not size:
+            raise Damaged(f"messages of 0 bytes in {printed!r}")
+        result["TRANSACTION_RATE"] = f"{_bps(result[rate], unit).value / 8 / size:.2f}"
         result["note"] = "the rate of transactions is computed from the throughput (-f)"
     if kind == "datagrams":
         if len(rows) < 2 or not numeric[1] or len(rows[1]) < 4:

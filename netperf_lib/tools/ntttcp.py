@@ -107,11 +107,11 @@ def _json(text: str) -> dict[str, str]:
         for key, value in (*document["parameters"].items(), *document.items()):
             name = _JSON_NAMES.get(key, key)
             if isinstance(value, dict) and "metric" in value:
-                figures[f"{name} {value['metric']}"] = value["value"]
+                figures[f"{name} {value['metric']}"] = str(value["value"])
             elif key == "throughputs":
-                figures |= {f"throughput {v['metric']}": v["value"] for v in value}
-            elif isinstance(value, str):
-                figures[name] = value
+                figures |= {f"throughput {v['metric']}": str(v["value"]) for v in value}
+            elif not isinstance(value, dict | list):
+                figures[name] = str(value)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Damaged("the JSON document is cut or damaged") from None
     return figures

@@ -45,7 +45,10 @@ class Peer:
             documents = _documents(text)
         except ValueError as error:
             return [ParsedRun(tool=self.NAME, status="failed", error=f"the JSON is damaged or cut ({error})")]
-        return self.documents(documents)
+        try:
+            return self.documents(documents)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            return [ParsedRun(tool=self.NAME, status="failed", error=f"not of the form of {self.NAME} ({error})")]
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
@@ -62,7 +65,7 @@ def _number(value: object) -> float | None:
 
 def _run(
     tool: str,
-    test: str,
+    test: str | None,
     metrics: Mapping[str, float | None],
     parameters: Mapping[str, object],
     version: str | None = None,
@@ -108,7 +111,7 @@ def _flent(document: Mapping[str, Any]) -> ParsedRun:
         "protocol": "tcp" if busy and flows else None,
     }
     note = "averages over the time of the test, as flent keeps them"
-    run = _run("flent", str(meta.get("NAME")), metrics, parameters, meta.get("FLENT_VERSION"), note)
+    run = _run("flent", meta.get("NAME"), metrics, parameters, meta.get("FLENT_VERSION"), note)
     return replace(run, intervals=_series(document.get("x_values") or [], up, pings, range(first, last + 1)))
 
 
@@ -218,7 +221,7 @@ def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, flo
 
 
 def _k8s(document: Mapping[str, Any]) -> ParsedRun:
-    profile = str(document.get("profile"))
+    profile = str(document.get("profile") or "")
     # zero means that the figure could not be computed
     throughput, latency = (_number(document.get(name)) or None for name in ("throughput", "latency"))
     metrics: dict[str, float | None] = {}
@@ -246,7 +249,7 @@ def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     }
     samples = document.get("samples")
     notes = [f"an average of {samples} samples, as k8s-netperf keeps them"] if samples and samples != 1 else []
-    return _run("k8s-netperf", profile, metrics, parameters, document.get("toolVersion"), *notes)
+    return _run("k8s-netperf", profile or None, metrics, parameters, document.get("toolVersion"), *notes)
 
 
 FLENT = Peer("flent", ('"x_values"',), lambda documents: list(map(_flent, documents)))

@@ -66,7 +66,9 @@ class _Moved(NamedTuple):
         return moved
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the metrics of the moved data."""
+        """Return the metrics of the moved data; `Damaged` if they took no time."""
+        if not self.seconds.value:
+            raise Damaged(f"{self.size.value:.0f} bytes in 0 s: the log is damaged")
         return {
             "throughput_sent_bps": self.bps.value,
             "sent_bytes": round(self.size.value),

@@ -829,3 +829,29 @@ def test_a_statistic_of_sockperf_that_its_packets_contradict(log: str) -> None:
     text = (LOGS / "sockperf" / log).read_text()
     for figure in re.findall(r"(?:observation|percentile [\d.]+|avg-\w+|usec|RunTime|std-dev) ?=? *(\d+\.\d{3})", text):
         assert "ok" not in statuses(text.replace(figure, f"{float(figure) + 0.5:.3f}", 1)) or "RunTime" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "Starting 1 threads running profile:stream ...\nTotal     1.00GB /   0.00(s) =     5.00Gb/s        10op/s\n",
+            "1073741824 bytes in 0 s: the log is damaged",
+        ),
+        (
+            "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.1 () port 0 AF_INET\n"
+            "bytes  Bytes  bytes    bytes   secs.    10^6bits/sec   \n\n16384  87380  0        0       10.00    100.11   \n",
+            "messages of 0 bytes in '16384 87380 0 0 10.00 100.11'",
+        ),
+    ],
+)
+def test_a_zero_that_figures_are_divided_by(text: str, error: str) -> None:
+    (run,) = read(text)
+    assert (run.status, run.error) == ("failed", error)
+
+
+def test_a_json_of_ntttcp_may_hold_numbers_as_numbers() -> None:
+    text = (LOGS / "ntttcp" / "linux-gen-recv.json").read_text()
+    bare = re.sub(r'"(\d+(?:\.\d+)?)"', r"\1", text)
+    assert bare != text
+    assert [run.metrics for run in read(bare)] == [run.metrics for run in read(text)]

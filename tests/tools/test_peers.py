@@ -127,3 +127,22 @@ def test_a_cut_document_is_a_failed_run_or_no_run(tmp_path: Path, cut: int) -> N
     except npl.errors.ParseError:
         return
     assert {r.status for r in runs} == {"failed"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"metadata": "x", "results": {}, "x_values": []},
+        {"metadata": {}, "results": {"TCP upload": 5}, "x_values": [0, 1]},
+        {"metric": "Throughput", "value": 5, "unit": "Mbits/sec", "test": "iperf", "run_uri": "x", "timestamp": 1e300},
+    ],
+)
+def test_a_document_of_another_form_is_a_failed_run(document: dict[str, object]) -> None:
+    (run,) = tools.parse(json.dumps(document))
+    assert run.status == "failed"
+    assert "not of the form" in str(run.error)
+
+
+def test_a_result_without_the_name_of_its_test_has_none() -> None:
+    flent = {"metadata": {}, "results": {"TCP upload": [5, 6]}, "x_values": [0, 1, 2]}
+    assert [run.test for run in tools.parse(json.dumps(flent))] == [None]
