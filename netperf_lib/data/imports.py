@@ -59,9 +59,11 @@ COLUMNS: dict[str, str] = {
 }
 """Columns of a labels table with a meaning of their own, and the kind of their values; any other column is a user's
 factor."""
-FILE, RUN = "file", "run"
+_WRITTEN = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
+"""How a value of a kind is written; a number otherwise."""
 _REPETITIONS = {"run", "rep", "repeat", "repetition", "iter", "iteration"}
 """What people call a number of a repetition: a round, or nothing that runs have in common."""
+FILE, RUN = "file", "run"
 """Columns that identify the log of a row: its path or a pattern, and the number of the run in that log, from 1."""
 _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
@@ -103,6 +105,8 @@ class LoggedRun:
 
 LabelRows = list[tuple[str, dict[str, Any]]]
 """Rows of a table of labels, each with where it stands."""
+_AS_TEXT: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN", "#N/A"]}
+"""Cells as they are written: pandas would also take ``None`` and ``NA`` for empty."""
 
 
 def _read_labels(labels: pd.DataFrame | Location) -> tuple[str, LabelRows]:
@@ -114,11 +118,11 @@ def _read_labels(labels: pd.DataFrame | Location) -> tuple[str, LabelRows]:
     path, source = Path(labels), os.fspath(labels)
     try:
         if path.suffix.lower() == ".xlsx":
-            return source, _label_rows(pd.read_excel(path, dtype=str), source)
+            return source, _label_rows(pd.read_excel(path, **_AS_TEXT), source)
         text = _decoded(path.read_bytes())
         first = next((line for line in text.splitlines() if line.strip()), "")
         separator = max(",;\t", key=first.count)
-        table = pd.read_csv(io.StringIO(text), dtype=str, sep=separator, skipinitialspace=True)
+        table = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT)
         return source, _label_rows(table, source)
     except ImportError:
         raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV") from None
@@ -276,7 +280,7 @@ def _runs_of(
             problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
         cells = {k: ("the path", v) for k, v in of_path.items()}
         cells |= {k: (where, v) for where, row in matching[:1] for k, v in row.items() if k not in (FILE, RUN)}
-        labels, stated, warnings = _typed(cells, problems), _stated(run), []
+        labels, (stated, warnings) = _typed(cells, problems), _stated(run)
         addresses: dict[str, str] = {
             side: str(stated.pop(side))
             for side in ("client", "server")
@@ -443,8 +447,7 @@ def _typed(cells: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[st
             if column == "placement" and spelled in PLACEMENTS:
                 typed[column] = spelled
         except (ValueError, OverflowError):
-            kinds = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
-            what = kinds.get(COLUMNS[column], "a number")
+            what = _WRITTEN.get(COLUMNS[column], "a number")
             problems.append(f"{where}: {column} is {str(value)!r}; write {what}")
     if (mbps := typed.pop("bandwidth_mbps", None)) is not None:
         typed.setdefault("advertised_bps", mbps * 1e6)
@@ -485,13 +488,23 @@ def _value(kind: str, value: Any) -> Any:
     return text
 
 
-def _stated(run: ParsedRun) -> dict[str, Any]:
+def _stated(run: ParsedRun) -> tuple[dict[str, Any], list[str]]:
+    """Values of columns in a log, and warnings about those of another kind than their column's."""
     stated = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
     stated |= dict(run.parameters)
     if not getattr(READERS.get(run.tool), "STATES_CONDITIONS", False):
         # a tool's log contains much that is not a condition: ports, window sizes, units
         stated = {k: v for k, v in stated.items() if k in COLUMNS}
-    return {k: visible(v) if isinstance(v, str) else v for k, v in stated.items() if v is not None}
+    stated = {k: visible(v) if isinstance(v, str) else v for k, v in stated.items() if v is not None}
+    warnings = []
+    for column in sorted(stated.keys() & COLUMNS.keys()):
+        kind = COLUMNS[column]
+        try:
+            _value(kind, stated[column])
+        except (ValueError, OverflowError):
+            what = f"{stated.pop(column)!r}, which is not {_WRITTEN.get(kind, 'a number')}"
+            warnings.append(f"the log says {column} is {what}: left out")
+    return stated, warnings
 
 
 def _agree(column: str, label: Any, stated: Any) -> bool:
@@ -588,25 +601,20 @@ def labels_template(files: Location | Iterable[Location]) -> str:
 
     Logs without a run are left out.
     """
-    import csv
+    import pandas as pd
 
-    out = io.StringIO()
     columns = [FILE, RUN, "placement", "client", "server", "accelerated", "streams", "tcp_buffer_bytes", "round"]
     columns += ["deployment", "started_utc"]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
     named = _named(files, [])
     _refuse([] if named else [_no_logs(files)])
+    rows = []
     for name, path in named:
-        try:
+        with suppress(NetperfError):
             parsed = logs.parse(path)
-        except NetperfError:
-            continue
-        for index, run in enumerate(parsed):
-            stated = _stated(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
-            cells = [stated.get(column, "") for column in columns]
-            writer.writerow(["" if c is None else as_cell(c) if isinstance(c, str) else c for c in cells])
-    return out.getvalue()
+            for number, run in enumerate(parsed, 1):
+                row = _stated(run)[0] | {FILE: name, RUN: number if len(parsed) > 1 else None}
+                rows.append({c: as_cell(v) if isinstance(v, str) else v for c, v in row.items()})
+    return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 # -- into a data root --------------------------------------------------------------------------------------------------

@@ -128,6 +128,29 @@ def test_labels_are_read_from_a_workbook(tmp_path: Path) -> None:
     assert run.labels == {"placement": "ppg", "round": 3, "accelerated": True, "Rack": "a"}
 
 
+def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("file,qdisc,zone,note\nppg/*,None,NA,\ncross-zone/*,fq,1,\n")
+    runs = understand(folder, labels=table)
+    assert {tuple(run.labels.items()) for run in runs} == {
+        (("qdisc", "None"), ("zone", "NA")), (("qdisc", "fq"), ("zone", "1"))
+    }  # fmt: skip
+
+
+def test_what_a_document_states_in_another_form_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    document = '{"profile": "TCP_STREAM", "tputMetric": "Mb/s", "throughput": 5, "timestamp": "now", "duration": "10s"}'
+    (tmp_path / "k8s.json").write_text(document)
+    labels = pd.DataFrame({"file": ["k8s.json"], "duration_s": [10.0], "started_utc": ["2026-11-03T14:05:00Z"]})
+    (run,) = understand(tmp_path, labels=labels)
+    assert (run.get("duration_s"), run.get("started_utc")) == (10.0, "2026-11-03T14:05:00+00:00")
+    (row,) = import_logs(tmp_path / "k8s.json", into=tmp_path / "exp").runs.to_dict("records")
+    assert row["status"] == "ok"
+    assert list(row["warnings"]) == [
+        "the log says duration_s is '10s', which is not a number: left out",
+        "the log says started_utc is 'now', which is not a time such as 2026-11-03T14:05:00Z: left out",
+    ]
+
+
 def test_a_number_that_has_two_readings_is_refused() -> None:
     with pytest.raises(UsageError, match="12,500"):
         understand(QPERF, labels=pd.DataFrame({"file": ["*"], "bandwidth_mbps": ["12,500"]}))
