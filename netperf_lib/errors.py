@@ -148,7 +148,7 @@ ANNOTATIONS: Mapping[str, tuple[Any, str]] = {
     "Iterable": (Iterable, "a list"),
     "PathLike": (str, "a path such as 'results/my'"),
     "Location": (str, "a path or URL such as 'results/my'"),
-    "Places": (Iterable, "paths or URLs such as 'results/my'"),
+    "Locations": (Iterable, "paths or URLs such as 'results/my'"),
     "Axes": (None, "axes of matplotlib such as plt.gca()"),
     "Comparison": (None, "a comparison such as npl.compare(exp)[0]"),
     "Contrast": (None, "a contrast such as exp.contrasts[0]"),
@@ -256,7 +256,7 @@ def _fits(kind: ast.expr, value: Any) -> bool:
     expected, _ = ANNOTATIONS.get(name, (object, ""))
     if expected is None:
         return name in {one.__name__.rstrip("_") for one in type(value).__mro__}
-    path = name in ("PathLike", "Location", "Places") and hasattr(value, "__fspath__")
+    path = name in ("PathLike", "Location", "Locations") and hasattr(value, "__fspath__")
     return path or isinstance(value, expected)
 
 

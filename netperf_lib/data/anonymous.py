@@ -170,7 +170,7 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
     for number, deployment in store.deployments().items():
         hosts = [_unreachable(host) for host in deployment["hosts"]]
         copy._write_json(f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts}))
-    for raw, _ in store.raw_folders(store.places()):
+    for raw, _ in store.raw_folders(store.run_folders()):
         with copy.new_run(ins.text(raw.name), durable=False) as folder:
             _copy_folder(raw, folder, copy, ins)
     for run_id, cause in store.exclusions().items():
@@ -200,7 +200,7 @@ def _collect(store: Store, ins: StandIns) -> None:
             _collect_host(host, ins)
         for side in ("client", "server"):
             ins.name("host", (record.get("trial") or {}).get(side))
-    for raw, _ in store.raw_folders(store.places()):
+    for raw, _ in store.raw_folders(store.run_folders()):
         try:
             if raw.change:
                 raise ValueError(raw.change)

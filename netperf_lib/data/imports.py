@@ -361,11 +361,11 @@ def _refuse(problems: Sequence[str]) -> None:
             where, _, what = problem.partition(": ")
             alike[what or where][where if what else ""] = None
         lines = list[str]()
-        for what, places in alike.items():
-            if len(places) > _ALIKE:
-                lines.append(f"{', '.join([*places][:3])} and {len(places) - 3:,} more: {what}")
+        for what, spots in alike.items():
+            if len(spots) > _ALIKE:
+                lines.append(f"{', '.join([*spots][:3])} and {len(spots) - 3:,} more: {what}")
             else:
-                lines += [f"{where}: {what}" if where else what for where in places]
+                lines += [f"{where}: {what}" if where else what for where in spots]
         size = sum(map(len, alike.values()))
         head = "" if size == 1 else f"{size:,} problems, nothing was imported:\n"
         more = f"\nand {len(lines) - _MOST_PROBLEMS:,} more" if len(lines) > _MOST_PROBLEMS else ""

@@ -134,7 +134,7 @@ class Tables:
     def look(self, details: Sequence[TableName]) -> Tables:
         """Find out which blocks are out of date; the parts of `details` are checked too."""
         self.blocks, self.behind = {}, {}
-        for run_id, folder in self.store.places(warn=True).items():
+        for run_id, folder in self.store.run_folders(warn=True).items():
             self.blocks.setdefault(block_of(run_id), {})[run_id] = folder
         if not self.blocks:
             return self  # tables without raw runs are read as they are
@@ -142,17 +142,17 @@ class Tables:
         self.outdated = sum(part.footer.get("reader", reader_version()) != reader_version() for part in runs.values())
         digests = self.store.digests()
         others = {table: self.parts(table) for table in details}
-        for block, places in self.blocks.items():
+        for block, folders in self.blocks.items():
             footer = runs[block].footer if block in runs else {}
             # digest of all that the parts of the block are made from
-            source = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(places.items())]
+            source = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(folders.items())]
             content = orjson.dumps([reader_version(), SCHEMA_VERSION, self.store.experiment, source])
             generation = hashlib.sha256(content).hexdigest()[:16]
             fresh = footer.get("generation") == generation
             for run_id, digest in footer.get("refused", {}).items() if fresh else ():
                 data = b""  # a record that was refused may have been repaired
                 with suppress(OSError):
-                    data = self.store.files.read(f"raw/{places[run_id]}/{RECORD}")
+                    data = self.store.files.read(f"raw/{folders[run_id]}/{RECORD}")
                 fresh &= hashlib.sha256(data).hexdigest() == digest
             if not fresh or any(
                 block not in parts or parts[block].footer.get("generation") != generation
@@ -244,7 +244,7 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
         for tables in several
         for block, generation in tables.behind.items()
     ]
-    total, done = sum(len(places) for _, _, _, places, _ in tasks), 0
+    total, done = sum(len(folders) for _, _, _, folders, _ in tasks), 0
     for tables in several:
         files = tables.at.files
         for table in SCHEMAS if tables.blocks else ():
@@ -252,8 +252,8 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
             for name in files.names(f"tables/{table}"):  # parts without raw runs, such as those of version 0.1
                 if name.removesuffix(_SUFFIX) not in tables.blocks:
                     files.remove(f"tables/{table}/{name}")
-    for (_, _, _, places, _), _ in run_all(make_part, tasks, workers):
-        done += len(places)
+    for (_, _, _, folders, _), _ in run_all(make_part, tasks, workers):
+        done += len(folders)
         if progress:
             progress(done, total)
     for tables in several:
@@ -261,7 +261,7 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
     return done
 
 
-def make_part(store: Store, into: Store, block: str, places: Mapping[str, str], generation: str) -> None:
+def make_part(store: Store, into: Store, block: str, folders: Mapping[str, str], generation: str) -> None:
     """Read the runs of a block, given with their folders, and write its part of every table.
 
     Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
@@ -276,7 +276,7 @@ def make_part(store: Store, into: Store, block: str, places: Mapping[str, str], 
             table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
             for table in DETAIL
         }
-        for raw, run_ids in store.raw_folders(places):
+        for raw, run_ids in store.raw_folders(folders):
             data = b""
             with suppress(FileNotFoundError, ValueError):
                 data = raw.data

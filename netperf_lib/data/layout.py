@@ -566,12 +566,12 @@ class Store:
         with self.files.local(f"raw/{name}") as path:
             yield RawFolder(name, path, digests)
 
-    def raw_folders(self, places: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
-        """Open one after another the folders of these runs, given as `places` returns them; each with its runs."""
-        digests = self.digests(*{block_of(run_id) for run_id in places})
+    def raw_folders(self, folders: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
+        """Open one after another the folders of these runs, given as `run_folders` returns them; each with its runs."""
+        digests = self.digests(*{block_of(run_id) for run_id in folders})
         inside: dict[str, list[str]] = {}
-        for run_id in sorted(places):
-            inside.setdefault(places[run_id], []).append(run_id)
+        for run_id in sorted(folders):
+            inside.setdefault(folders[run_id], []).append(run_id)
         for name in sorted(inside):
             with self.raw(name, digests.get(name)) as raw:
                 yield raw, inside[name]
@@ -587,16 +587,16 @@ class Store:
             )
         return complete
 
-    def places(self, *, warn: bool = False) -> dict[str, str]:
+    def run_folders(self, *, warn: bool = False) -> dict[str, str]:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
-        places: dict[str, str] = {}
+        folders: dict[str, str] = {}
         for name in self.folders(warn=warn):
-            places |= dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
-        return dict(sorted(places.items()))
+            folders |= dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
+        return dict(sorted(folders.items()))
 
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""
-        return list(self.places())
+        return list(self.run_folders())
 
     def records(self, name: str) -> Mapping[str, dict[str, Any]]:
         """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
@@ -618,7 +618,7 @@ class Store:
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
-        if run_id not in self.places():
+        if run_id not in self.run_folders():
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 

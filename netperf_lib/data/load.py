@@ -25,7 +25,7 @@ from .layout import Declaration, Store, is_experiment, stores
 from .shipped import located
 from .tables import SCHEMAS, TableName, unified
 
-Places = Location | Iterable[Location]
+Locations = Location | Iterable[Location]
 
 _ORDER = ["deployment", "round", "order", "attempt"]
 
@@ -214,7 +214,7 @@ def read(location: Location) -> Results | Fleet:
     return Fleet(str(location), tuple(Results(store) for store in stores(location)))
 
 
-def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
+def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several combined.
 
     Parameters
@@ -307,7 +307,7 @@ def _parts(store: Store, table: TableName, *, may_be_empty: bool = False) -> lis
     return list(runs.values()) if table == "runs" else [p for block, p in tables.parts(table).items() if block in runs]
 
 
-def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
+def scan(path: Locations, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
     """Open a table lazily: a query reads only the parts, columns and row groups that it needs.
 
     Parameters

@@ -71,15 +71,15 @@ def _print_once(notice: str) -> None:
     print(notice)
 
 
-def report_folder(place: str, name: str) -> Path:
+def report_folder(location: str, name: str) -> Path:
     """Where reports and exported tables go: to the folder ``reports`` next to the data.
 
     Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
     """
     from .files import is_url  # only here: a plan is shown without pyarrow
 
-    data = Path(place)
-    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
+    data = Path(location)
+    if not is_url(location) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
         (data / "reports").mkdir(exist_ok=True)
         return data / "reports"
     here = Path("reports", name).resolve()

@@ -90,22 +90,22 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     """Problems of an experiment."""
     problems: list[str] = []
     content: dict[str, Any] = {}
-    parts: dict[str, Callable[[], Any]] = {"hosts": store.deployments, "raw": store.places}
+    parts: dict[str, Callable[[], Any]] = {"hosts": store.deployments, "raw": store.run_folders}
     for part, read in {**parts, "digests": store.digests, "exclusions.json": store.exclusions}.items():
         with _collecting(problems), explained(f"{store.url}/{part}"):
             content[part] = read()
     plan, frozen = _documents(store, problems)
     if "raw" not in content:  # the records of an import
         return problems
-    places, digests, placed = content["raw"], content.get("digests", {}), content.get("hosts", {})
-    problems += _folders(store, set(places.values()), digests)
+    folders, digests, deployments = content["raw"], content.get("digests", {}), content.get("hosts", {})
+    problems += _folders(store, set(folders.values()), digests)
     damaged = set()
-    for name in sorted({name for name in places.values() if name.startswith(IMPORT)}):
+    for name in sorted({name for name in folders.values() if name.startswith(IMPORT)}):
         with store.raw(name, digests.get(name)) as raw:
             wrong = [f"{store.url}/raw/{name}: {problem}" for problem in _raw(raw)]
         damaged |= {name} if wrong else set()
         problems += wrong
-    gone = sorted(set(content.get("exclusions.json", ())) - set(places))
+    gone = sorted(set(content.get("exclusions.json", ())) - set(folders))
     problems += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
     tables = Tables(store, store)
     with _collecting(problems), explained(f"{store.url}/tables"):
@@ -115,14 +115,14 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     for block, runs in tables.blocks.items():
         rows = {trial: trials[trial] for trial in map(trial_of, runs) if trial in trials}
         ingested = block not in tables.behind and damaged.isdisjoint(runs.values())
-        tasks.append((store, block, runs, ingested, rows, frozen, placed, plan.get("seed")))
+        tasks.append((store, block, runs, ingested, rows, frozen, deployments, plan.get("seed")))
     problems += _foreign(tables, digests)
     done = 0
     for (_, _, runs, *_), wrong in run_all(_verify_block, tasks, workers):
         problems += wrong
         done += len(runs)
         if progress:
-            progress(done, len(places))
+            progress(done, len(folders))
     return problems
 
 
@@ -238,7 +238,7 @@ def _verify_block(
     ingested: bool,
     trials: Mapping[str, Mapping[str, Any]],
     frozen: str | None,
-    placed: Mapping[int, Mapping[str, Any]],
+    deployments: Mapping[int, Mapping[str, Any]],
     seed: Any,
 ) -> list[str]:
     """Problems of these runs, given with their folders, and, if they are in the tables, of the block's parts."""
@@ -247,7 +247,7 @@ def _verify_block(
         wrong = [] if raw.name.startswith(IMPORT) else [*_raw(raw)]
         for run_id in run_ids:
             with _collecting([] if wrong else wrong, RECORD):
-                wrong += _record(run_id, raw.records[run_id], frozen, trials.get(trial_of(run_id)), placed, seed)
+                wrong += _record(run_id, raw.records[run_id], frozen, trials.get(trial_of(run_id)), deployments, seed)
             problems += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
             wrong = []
     return problems + ([] if problems or not ingested else _tables(store, block, runs))
@@ -284,7 +284,7 @@ def _record(
     record: Mapping[str, Any],
     frozen: str | None,
     trial: Mapping[str, Any] | None,
-    placed: Mapping[int, Mapping[str, Any]],
+    deployments: Mapping[int, Mapping[str, Any]],
     seed: Any,
 ) -> Iterator[str]:
     """Problems of a record, compared with the plan and the deployment."""
@@ -304,7 +304,7 @@ def _record(
         yield f"{RECORD} and plan.json differ in {', '.join(differ)}"
     if None not in (seed, record.get("seed")) and record["seed"] != seed:
         yield f"{RECORD} and plan.json differ in the seed"
-    deployment = placed.get(record["deployment"])
+    deployment = deployments.get(record["deployment"])
     if deployment is None and record.get("deployment_id") is not None:
         yield f"the file of its deployment (hosts/deployment-{record['deployment']:02d}.json) is missing"
     if deployment is not None and record.get("notice") and not deployment.get("notice"):

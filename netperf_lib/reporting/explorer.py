@@ -248,13 +248,13 @@ def _digits(value: Any) -> float | int | None:
 def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     """Log of each run, cut in its middle to the share of the budget that it has."""
     share = max(400, min(20_000, LOG_BUDGET // max(len(ids), 1)))
-    places = exp.store.places()
+    folders = exp.store.run_folders()
     for run_id in ids:
-        place = places.get(run_id, run_id)
+        name = folders.get(run_id, run_id)
         try:
-            with exp.store.raw(place) as folder:
+            with exp.store.raw(name) as folder:
                 record = folder.records[run_id]
-                log = plain_file(folder.path, "client.out" if place == run_id else next(iter(record["files"])))
+                log = plain_file(folder.path, "client.out" if name == run_id else next(iter(record["files"])))
                 lines = (record.get("log") or {}).get("lines")
                 yield _part(log, lines[0], lines[1], share) if lines else _cut(log, share)
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # whatever a folder of others holds
