@@ -151,6 +151,13 @@ def test_what_a_document_states_in_another_form_is_left_out_with_a_warning(tmp_p
     ]
 
 
+def test_runs_are_in_the_order_of_their_start_whatever_its_zone(folder: Path, tmp_path: Path) -> None:
+    starts = ["2026-11-03T13:00:00Z", "2026-11-03T14:05:00+02:00"]
+    labels = pd.DataFrame({"file": ["*r1.txt", "*r2.txt"], "started_utc": starts})
+    runs = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp").runs.sort_values("order")
+    assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
+
+
 def test_a_number_that_has_two_readings_is_refused() -> None:
     with pytest.raises(UsageError, match="12,500"):
         understand(QPERF, labels=pd.DataFrame({"file": ["*"], "bandwidth_mbps": ["12,500"]}))
