@@ -839,8 +839,10 @@ def test_a_statistic_of_sockperf_that_its_packets_contradict(log: str) -> None:
             "1073741824 bytes in 0 s: the log is damaged",
         ),
         (
-            "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.1 () port 0 AF_INET\n"
-            "bytes  Bytes  bytes    bytes   secs.    10^6bits/sec   \n\n16384  87380  0        0       10.00    100.11   \n",
+            (
+                "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.1 () port 0 AF_INET\n"
+                "bytes  Bytes  bytes    bytes   secs.    10^6bits/sec   \n\n16384  87380  0        0       10.00    100.11   \n"
+            ),
             "messages of 0 bytes in '16384 87380 0 0 10.00 100.11'",
         ),
     ],
