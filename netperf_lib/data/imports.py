@@ -788,7 +788,13 @@ def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[t
             problems.append(f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds")
         new[run_id] = run
     _refuse(problems)
-    return sorted(new.items(), key=lambda item: str(item[1].get("started_utc") or ""))
+    return sorted(new.items(), key=lambda item: _moment(item[1].get("started_utc")))
+
+
+def _moment(started: str | None) -> datetime:
+    """The start of a run, the beginning of time if it is unknown; without a zone it is UTC."""
+    at = datetime.fromisoformat(started) if started else datetime.min
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def _run_id(run: LoggedRun) -> str:

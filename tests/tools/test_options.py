@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from netperf_lib.errors import UsageError
 from netperf_lib.tools import TOOLS, Request, parse
 from netperf_lib.tools.options import Option, bits_per_second
 
@@ -87,3 +88,10 @@ def test_the_commands_of_a_trial_use_ipv6(program: str) -> None:
             server.terminate()
     (run,) = parse(log.stdout + log.stderr)
     assert run.status == "ok", run.error
+
+
+@pytest.mark.parametrize("mps", ["fast", "1K", "0", "1e3", 2.5])
+def test_a_rate_of_messages_that_sockperf_does_not_know_is_refused(mps: str | float) -> None:
+    """It was taken, and ended the estimate of the experiment with a traceback."""
+    with pytest.raises(UsageError, match="must be a whole number of messages a second, or max"):
+        TOOLS["sockperf"].commands(request("sockperf", "under-load", mps=mps), "10.0.0.5", 5001)

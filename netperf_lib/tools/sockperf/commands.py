@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from ...errors import UsageError
 from ..interface import Commands
@@ -30,6 +31,8 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     settings = checked(request, TESTS, OPTIONS)
     if ":" in server_address:
         raise UsageError(f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf")
+    if not re.fullmatch("max|[1-9][0-9]*", str(mps := settings.get("mps", "max"))):
+        raise UsageError(f"option 'mps' of sockperf is {mps!r}; it must be a whole number of messages a second, or max")
     protocol = settings.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
