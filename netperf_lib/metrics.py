@@ -120,7 +120,7 @@ def computed(metrics: Mapping[str, float]) -> dict[str, float]:
 MARGIN = 0.05
 """Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""
 ALPHA = 0.05
-"""Share of reports that may hold a false verdict, unless another one is declared."""
+"""Share of reports that may contain a false verdict, unless another one is declared."""
 
 
 def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
@@ -153,7 +153,7 @@ EVIDENCE = tuple(
         "receive_max_bytes send_max_bytes"
     ).split()
 )
-"""Columns of evidence of what holds a transfer back: the kernel's account of its connections, sampled at both ends.
+"""Columns of evidence of what limits a transfer: the kernel's account of its connections, sampled at both ends.
 
 Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core and its soft
 interrupts; limited by the receive window or the send buffer; of the samples in which the application was the limit, or

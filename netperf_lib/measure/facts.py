@@ -219,7 +219,7 @@ def warnings(
             )
     sent, again = moved.get("Tcp.OutSegs", 0), moved.get("Tcp.RetransSegs", 0)
     if again > 100 and again > RETRANSMITTED * sent:
-        notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")
+        notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted")
     if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
         notes.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step")
     return notes

@@ -240,8 +240,9 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         raise NothingToReport("no connection was sampled while it ran: what its sender waited for is not known")
     alt = "; ".join(f"{h.condition}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in h.times.items()) for h in rows)
     caption = (
-        "What the sender waited for, by the kernel's account: for the receiver's window, its own send buffer, or the "
-        "program; the rest of the time data were on the path, or a link or processor held them. Medians of the runs."
+        "What the sender waited for, according to the kernel's statistics: for the receiver's window, its own send "
+        "buffer, or the program; the rest of the time data were on the path, or a link or processor held them. Medians "
+        "of the runs."
     )
     with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
@@ -280,7 +281,7 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     )
     caption = (
         "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar that "
-        "ends at a mark is held back by it. A link has a mark where its bandwidth is advertised."
+        "ends at a mark is limited by it. A link has a mark where its bandwidth is advertised."
     )
     with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
@@ -333,7 +334,7 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         for path, rates in lines.items()
     )
     caption = (
-        "Share of the datagrams that is lost against the rate asked for: the median of the runs (line) and the largest "
+        "Share of the datagrams that is lost against the requested rate: the median of the runs (line) and the largest "
         f"(bar). Dashed: {format_value(loss, 'ratio')}. Below 0.1 % the axis is linear."
     )
     with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
@@ -349,6 +350,6 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         axes.set_ylabel("Datagrams lost")
         axes.set_xscale("log")
         round_ticks(axes.xaxis, "bps")
-        axes.set_xlabel("Rate asked for, all streams (log scale)")
+        axes.set_xlabel("Requested rate, all streams (log scale)")
         legend(axes, painted)
     return axes  # type: ignore[no-any-return]

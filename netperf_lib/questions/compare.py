@@ -34,7 +34,10 @@ from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import effect, factor_of, span
 
-_TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
+_TIME = (
+    "runs are not paired, and the sides were measured at different times, so a difference may have other causes than "
+    "what was changed"
+)
 
 
 def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
@@ -369,7 +372,7 @@ def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
     if one != two:
         alone = ", ".join(level_words(name, level) for level in sort_levels(name, one ^ two))
         what = f"{name} is pooled, but {a} and {b} do not both have {alone}"
-        raise UsageError(f"{what}: hold one level by where, or let it split")
+        raise UsageError(f"{what}: select one level with where, or let it split the conditions")
 
 
 def between(
@@ -404,7 +407,7 @@ def between(
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
     same = "run_id" in one and one.filter(["experiment", "run_id"]).equals(two.filter(["experiment", "run_id"]))
     notes = [f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"]
-    notes += ["change: the typical ratio of a run after to a run before, which need not be that of the two medians"]
+    notes += ["change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
     compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:

@@ -79,7 +79,7 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
     """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
-        for name in [f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")]:  # a rate asked for is no gain
+        for name in [f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")]:  # a requested rate is no gain
             on_hosts = name not in ("placement", PAIR) and "placement" in obs.by
             for placement in sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]:
                 main = [c for c in obs.names if obs.at(c, "placement") == placement] if on_hosts else usual(obs, name)

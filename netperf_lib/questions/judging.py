@@ -110,7 +110,7 @@ def judge(
         Margin: a share or a percentage, default 0.05. ``"declared": False``: exploratory, an interval but no verdict;
         it takes no share of `alpha`.
     alpha : float, default 0.05
-        Share of reports that may hold a false verdict.
+        Share of reports that may contain a false verdict.
     design : {"fixed", "sequential"}, optional
         "fixed": the number of rounds was chosen before the data, and this is the only look. "sequential": rounds are
         added until the contrasts are settled; intervals then hold at all looks together, so adding rounds is always

@@ -74,7 +74,7 @@ RAISES = {
     "streams": ("window", "receive window", "send buffer", "loss", "sender's CPU", "receiver's CPU"),
     "tcp_buffer_bytes": ("window", "receive window", "send buffer"),
 }
-"""What more of a factor can raise; where something else is known to hold the transfer back, it is not advised."""
+"""What more of a factor can raise; where something else is known to limit the transfer, it is not advised."""
 _KIND = {"better": "good", "worse": "bad", "equivalent": "same", "inconclusive": "open"}
 
 
@@ -158,7 +158,7 @@ class Finding:
 
 
 def _cause(obs: Observations, condition: str) -> str:
-    """What holds a condition back; empty where that is no question."""
+    """What limits a condition; empty where that is no question."""
     one = of_conditions(obs).get(condition)
     return one.cause if one else ""
 
@@ -210,7 +210,7 @@ def lead_paragraph(
     metric : str, optional
         Only this metric.
     alpha : float, optional
-        Share of reports that may hold a false verdict; default: as declared, else 0.05.
+        Share of reports that may contain a false verdict; default: as declared, else 0.05.
     family : sequence of Contrast, optional
         The contrasts to judge; default: those declared, else a family by rule (see `netperf_lib.questions.families`).
     margin : float, optional
@@ -224,8 +224,8 @@ def lead_paragraph(
 
     Examples
     --------
-    >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:60]
-    'Throughput is held back by: link on 5 of 13 conditions; send'
+    >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:53]
+    'Throughput is limited by: link on 5 of 13 conditions;'
     """
     runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
@@ -565,7 +565,7 @@ def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -
 def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding], held: Sequence[str]) -> str:
     """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict.
 
-    `held` is what holds the baselines back: more streams or buffers are advised against what they can raise.
+    `held` is what limits the baselines: more streams or buffers are advised against what they can raise.
     """
     good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
     if worse := _contradictions(name, [*good, *same], findings):
@@ -588,8 +588,8 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         return DO[name] + where
     if good:
         large = any(x.size > math.log1p(x.margin) for x in good)
-        return f"use it where {better} counts" if large else ""
-    return "" if bad else "no cost found"
+        return f"use it where {better} matters" if large else ""
+    return "" if bad else "no disadvantage found"
 
 
 def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
@@ -834,7 +834,7 @@ def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
     needed = rounds_required(ALPHA, max(1, size))
     if counts and max(counts) < needed:
         n = plural(max(counts), "run") if min(counts) == max(counts) else f"{min(counts)} to {max(counts)} runs"
-        return [f"{n} a condition: figures, no verdicts ({needed} rounds would do)"]
+        return [f"{n} per condition: figures but no verdicts ({needed} rounds would be enough)"]
     if size and not declared:
         return [f"{plural(size, 'comparison')} by rule: every level against its baseline"]
     return []

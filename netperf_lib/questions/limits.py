@@ -179,7 +179,7 @@ class Held:
 
 
 class Limits(list[Held]):
-    """What holds each condition back; it shows itself as `npl limits` prints it, and as a table in a notebook."""
+    """What limits each condition; it shows itself as `npl limits` prints it, and as a table in a notebook."""
 
     def __repr__(self) -> str:
         return text(self)
@@ -229,9 +229,9 @@ def limits_table(held: Sequence[Held]) -> Table:
     Examples
     --------
     >>> npl.questions.limits_table(npl.limits(exp)).columns.to_list()[:3]
-    ['condition', 'throughput', 'held back by']
+    ['condition', 'throughput', 'limited by']
     """
-    heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
+    heads = ["condition", "throughput", "limited by", "evidence", "raising it brings", "what to do"]
     rows = [
         (
             h.condition,
@@ -243,7 +243,7 @@ def limits_table(held: Sequence[Held]) -> Table:
         )
         for h in held
     ]
-    caption = "What holds each condition back. Raising the cause brings at most what the next limit allows."
+    caption = "What limits each condition. Raising the cause brings at most what the next limit allows."
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
@@ -252,10 +252,10 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
     Examples
     --------
-    >>> npl.questions.limits_words(npl.limits(exp))[:59]
-    'Throughput is held back by: link on 5 of 13 conditions; sen'
+    >>> npl.questions.limits_words(npl.limits(exp))[:53]
+    'Throughput is limited by: link on 5 of 13 conditions;'
     """
-    return Headline(f"{held_words(held) or 'What holds these transfers back is not known'}.")
+    return Headline(f"{held_words(held) or 'What limits these transfers is not known'}.")
 
 
 NAMED = 3
@@ -263,7 +263,7 @@ NAMED = 3
 
 
 def held_words(held: Sequence[Held], *, share: bool = True) -> str:
-    """``Throughput is held back by: link on ppg; window on 4 of 12 (cross-region: 4 MiB over 20 ms)``; may be empty.
+    """``Throughput is limited by: link on ppg; window on 4 of 12 (cross-region: 4 MiB over 20 ms)``; may be empty.
 
     The `share` of the link may have been said before.
     """
@@ -282,14 +282,14 @@ def held_words(held: Sequence[Held], *, share: bool = True) -> str:
         example = "" if len(members) == 1 else f"{first.condition}: "
         clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
     rest = f"; not known on {len(unknown)}" if unknown else ""
-    return f"Throughput is held back by: {'; '.join(clauses)}{rest}" if clauses else ""
+    return f"Throughput is limited by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def text(held: Sequence[Held]) -> str:
     """The conditions as lines of text: cause, evidence, what raising it brings, and what to do."""
     blocks = []
     for one in held:
-        lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, held back by: {one.short}"]
+        lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"]
         lines += [f"  {words}" for words in (one.limit.reason, one.ceiling, one.delay, one.recommendation) if words]
         blocks.append("\n".join(lines))
     return "\n".join([*blocks, "", note(held)])
@@ -300,12 +300,12 @@ def note(held: Sequence[Held]) -> Words:
 
     Examples
     --------
-    >>> npl.questions.note(npl.limits(exp))[:30]
-    "Judged by the kernel's account"
+    >>> npl.questions.note(npl.limits(exp))[:32]
+    "Based on the kernel's statistics"
     """
     sampled = sum(one.sampled for one in held)
     if sampled == len(held):
-        return Words("Judged by the kernel's account of the connections, sampled on both hosts while they ran.")
+        return Words("Based on the kernel's statistics of the connections, sampled on both hosts while they ran.")
     which = "All" if not sampled else f"{len(held) - sampled} of {plural(len(held), 'condition')}"
     return Words(
         f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
@@ -313,7 +313,7 @@ def note(held: Sequence[Held]) -> Words:
 
 
 def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, str]]) -> Family:
-    """The comparisons, with what holds both sides back where they are of throughput.
+    """The comparisons, with what limits both sides where they are of throughput.
 
     `sides` has the observations of each comparison, and its two conditions, which may be empty.
     """
@@ -324,7 +324,7 @@ def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, 
 
 
 def of_conditions(obs: Observations) -> dict[str, Held]:
-    """Return what holds the conditions of `obs` back, by name; empty where it is no throughput."""
+    """Return what limits the conditions of `obs`, by name; empty where it is no throughput."""
     held: dict[str, Held] = obs.once("held back", lambda: _of_conditions(obs))
     return held
 
@@ -405,7 +405,7 @@ def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]
 
 
 def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit:
-    """Return what holds one run of throughput back; the parameters are those of `evidence_of`."""
+    """Return what limits one run of throughput; the parameters are those of `evidence_of`."""
     evidence = evidence_of(row, rtt_idle_us=rtt_idle_us)
     return held_back(evidence) if evidence else Limit(reason="there is no throughput")
 

@@ -43,7 +43,7 @@ class Line:
     n: str
     reason: str
     held: str = ""
-    """What holds the two levels of throughput back."""
+    """What limits the two levels of throughput."""
     warnings: tuple[str, ...] = ()
     """What is uncertain about it: footnotes."""
 
@@ -137,7 +137,7 @@ def _block(
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
     cells = [[r.before, r.after, _change(r), _verdict(r, footnotes)] for r in rows]
     head = [*heads, "change", ""]
-    for name, column in (("n", [r.n for r in rows] if len(n) > 1 else []), ("held back by", _held(rows))):
+    for name, column in (("n", [r.n for r in rows] if len(n) > 1 else []), ("limited by", _held(rows))):
         head += [name] if column else []
         cells = [[*c, more] for c, more in zip(cells, column, strict=True)] if column else cells
     return [_wrapped(title), *_rows(names, cells, head, left=(3,))]
@@ -171,7 +171,7 @@ def _rows(
 
 
 def _held(rows: Sequence[Line]) -> list[str]:
-    """What holds each row back; nothing where it is not known of any: such a column says nothing."""
+    """What limits each row; nothing where it is not known of any: such a column says nothing."""
     return [r.held for r in rows] if any(r.held not in ("", UNKNOWN) for r in rows) else []
 
 
@@ -184,10 +184,15 @@ def _verdict(row: Line, footnotes: dict[str, int]) -> str:
     """The verdict, what would decide it, and the numbers of its footnotes."""
     open_ = row.verdict in WORDS
     more = _MORE.fullmatch(row.reason) if open_ else None
-    notes = [*([row.reason] if open_ and row.reason and not more else []), *row.warnings]
-    numbers = ", ".join(str(footnotes.setdefault(note, len(footnotes) + 1)) for note in notes)
-    marks = [*([f"(+{more[1]})"] if more else []), *([f"[{numbers}]"] if numbers else [])]
+    notes = [row.reason] if open_ and row.reason and not more else []
+    marks = [*([f"(+{more[1]})"] if more else []), *_marks([*notes, *row.warnings], footnotes)]
     return " ".join(["~" if open_ else row.verdict, *marks])
+
+
+def _marks(notes: Sequence[str], footnotes: dict[str, int]) -> list[str]:
+    """The numbers of these footnotes, which are new where nobody referred to them before."""
+    numbers = ", ".join(str(footnotes.setdefault(note, len(footnotes) + 1)) for note in notes)
+    return [f"[{numbers}]"] if numbers else []
 
 
 def comment(text: str) -> str:
@@ -203,11 +208,11 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
     """The lines as a table of Markdown, for the comment of a pull request."""
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
     if held := _held(rows):
-        table = [f"{table[0]} held back by |", f"{table[1]}---|"]
+        table = [f"{table[0]} limited by |", f"{table[1]}---|"]
     footnotes: dict[str, int] = {}
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
-        numbers = [str(footnotes.setdefault(note, len(footnotes) + 1)) for note in r.warnings]
-        verdict = " ".join([WORDS.get(r.verdict, r.verdict), *([f"[{', '.join(numbers)}]"] if numbers else [])])
+        reason = [r.reason] if r.verdict in WORDS and r.reason else []
+        verdict = " ".join([WORDS.get(r.verdict, r.verdict), *_marks([*reason, *r.warnings], footnotes)])
         cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), verdict]
         cells += [r.held] if held else []
         table.append("| " + " | ".join(map(comment, cells)) + " |")

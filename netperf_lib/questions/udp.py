@@ -139,7 +139,7 @@ def datagrams_table(table: pd.DataFrame) -> Table:
     '0 %'
     """
     words = {
-        "asked_bps": ("rate asked for", "bps"), "sent_bps": ("sent", "bps"), "received_bps": ("received", "bps"),
+        "asked_bps": ("requested rate", "bps"), "sent_bps": ("sent", "bps"), "received_bps": ("received", "bps"),
         "lost_ratio": ("lost", "ratio"), "lost_most_ratio": ("largest loss", "ratio"), "jitter_us": ("jitter", "us"),
     }  # fmt: skip
     shown = pd.DataFrame({"condition": table["path"]})
@@ -147,5 +147,5 @@ def datagrams_table(table: pd.DataFrame) -> Table:
         shown[head] = [format_value(v, unit) for v in table[column]]
     failed = [f", {n} failed" if n else "" for n in table["failed"]]
     shown["runs"] = table["runs"].astype(str) + failed
-    caption = "Rate asked for, sent and received; loss of the median run and of the worst; jitter: medians."
+    caption = "Requested rate, sent and received; loss of the median run and of the worst; jitter: medians."
     return Table.of(shown, caption)

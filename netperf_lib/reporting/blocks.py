@@ -203,7 +203,7 @@ def verdicts(
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do" if any(r[-1] for r in rows) else ""]
     forest = [_forest(c) for c in family]
-    held_words = " (what holds it back)" if any(any(c.held_back) for c in family) else ""
+    held_words = " (what limits it)" if any(any(c.held_back) for c in family) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
@@ -219,7 +219,7 @@ def verdicts(
 
 
 def _sides(c: Comparison) -> str:
-    """What was measured on both sides, and what holds it back: a ratio without its base says little."""
+    """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
     return "\n".join(

@@ -208,7 +208,7 @@ def _heading(cells: Any) -> str | None:
 
 
 def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:
-    """The rows of tables of verdicts, without what to do and what holds a level back."""
+    """The rows of tables of verdicts, without what to do and what limits a level."""
     return {(*row[:2], re.sub(r" \([^)]*\)$", "", row[2], flags=re.M), row[3]) for b in tables for row in b["rows"]}
 
 

@@ -162,7 +162,7 @@ def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None
     experiment : Results, path or URL
         An experiment, its folder, or a data root with several.
     alpha : float, optional
-        Share of reports that may hold a false verdict; default: as declared, else 0.05.
+        Share of reports that may contain a false verdict; default: as declared, else 0.05.
 
     Returns
     -------

@@ -179,7 +179,7 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     Examples
     --------
     >>> npl.workshop.check("ping.basis", 2, exp.runs).content["title"]
-    'That holds'
+    'Correct'
     """
     if name != "own.plan" and name not in exercises():
         raise UsageError(f"no exercise {name!r} (exercises: {', '.join([*exercises(), 'own.plan'])})")
@@ -195,7 +195,7 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     except (NetperfError, KeyError) as error:
         return callout(f"This experiment cannot answer the question: {error}.", title="No check here", level="warning")
     if wrong is None:
-        return callout(because[:1].upper() + because[1:] or "Continue.", title="That holds", level="tip")
+        return callout(because[:1].upper() + because[1:] or "Continue.", title="Correct", level="tip")
     return callout(wrong, title="Not yet", level="caution")
 
 

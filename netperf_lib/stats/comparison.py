@@ -258,7 +258,7 @@ class Family(Sequence[Comparison]):
     ok, failed, excluded : int
         Runs that were used, that failed or were cut short, and that were excluded for a recorded cause.
     alpha : float
-        Share of families that may hold a false verdict.
+        Share of families that may contain a false verdict.
     declared : int
         Contrasts declared in the experiment; they share `alpha`.
     experiment : str
@@ -338,7 +338,7 @@ class Family(Sequence[Comparison]):
     def note(self) -> str:
         """The note below the table."""
         verb = "shares" if self.declared == 1 else "share"
-        rule = f"at most {percent(self.alpha)} of reports hold a false verdict about the hours measured"
+        rule = f"at most {percent(self.alpha)} of reports contain a false verdict about the hours measured"
         shared = f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 

@@ -180,7 +180,7 @@ def decide(
     *,
     sequential: bool = False,
 ) -> list[Decision]:
-    """Judge the contrasts of a family together, so that at most `alpha` of families hold a false verdict.
+    """Judge the contrasts of a family together, so that at most `alpha` of families contain a false verdict.
 
     Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is the log of
     1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are looked at as they come in,

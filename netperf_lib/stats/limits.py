@@ -1,4 +1,4 @@
-"""What holds a transfer back: the evidence of one run in, the cause and what raising it would bring out.
+"""What limits a transfer: the evidence of one run in, the cause and what raising it would bring out.
 
 The rules were fitted to runs in which every cause had been planted, and judged by others (see "What holds a transfer
 back" in the documentation). They are tried in order, for a later one would misread what an earlier one explains: a slow
@@ -32,7 +32,7 @@ FULL_CORE, ON_CORE = 0.93, 0.1
 HELD, SOME = 0.5, 0.2
 """Share of the time in which a window or a buffer was the limit: clearly; partly."""
 OF_RATE, OF_CAP = 0.97, 0.95
-"""Shares of the rate asked for, and of an advertised bandwidth, that count as reached."""
+"""Shares of the requested rate, and of an advertised bandwidth, that count as reached."""
 LOST, LOST_IN_QUEUE = 4e-4, 3e-3
 """Share of segments sent again that makes loss the limit: without a queue; although one is possible."""
 DELIVERED = 0.75
@@ -59,7 +59,7 @@ class Evidence:
     bps: float
     streams: float = 1
     asked_bps: float | None = None
-    """The rate asked for, all streams."""
+    """The requested rate, all streams."""
     cap_bps: float | None = None
     """The advertised bandwidth."""
     rtt_us: float | None = None
@@ -100,7 +100,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What holds a transfer back.
+    """What limits a transfer.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Limit:
         ``link``, ``receive window``, ``send buffer``, ``window`` (either), ``loss``, ``sender's CPU``,
         ``receiver's CPU``, ``rate``; several where they act together, the first one first; empty if not known.
     share : float or None
-        How full the first one is: of the cap, the core, the time, the rate asked for.
+        How full the first one is: of the cap, the core, the time, the requested rate.
     figure : str
         How far the first one is: ``4 MiB over 20 ms``, ``98 % of the advertised 8 Gbit/s``.
     reason : str
@@ -142,7 +142,7 @@ class Limit:
 
 
 def held_back(e: Evidence) -> Limit:
-    """Return what holds a transfer back.
+    """Return what limits a transfer.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _figure(e: Evidence, cause: str) -> str:
     if cause == "link":
         return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
     if cause == "loss":
-        return f"{100 * (e.sent_again_share or 0):.2f} % sent again"
+        return f"{100 * (e.sent_again_share or 0):.2f} % retransmitted"
     if KIND_OF_CAUSE.get(cause) == "window":
         largest = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}
         both = [size for size in largest.values() if size]
@@ -324,7 +324,7 @@ def _window(e: Evidence) -> Limit | None:
         text = f"{_percent(flight)} of the send buffer of {size} in flight; {path}"
         return Limit(causes=("send buffer",), share=min(1.0, flight), reason=text)
     if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= DELIVERED * e.delivery_bps:
-        return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
+        return Limit(causes=("link",), reason=f"a standing queue although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
         share = max(e.unsent_none_share, 1 - e.busy_share)
         text = f"nothing was left to send {_percent(share)} of the time"
@@ -339,13 +339,13 @@ def _path(e: Evidence) -> Limit:
     """A queue on the path, or loss without one."""
     queue, standing, clear = _queue(e)
     again, base = e.sent_again_share or 0.0, e.rtt_min_us or 0.0
-    text = f"a queue of {format_value(queue, 'us')} on {format_value(base, 'us')}, {100 * again:.2f} % sent again"
+    text = f"a queue of {format_value(queue, 'us')} on {format_value(base, 'us')}, {100 * again:.2f} % retransmitted"
     if standing or (queue >= max(0.8 * QUEUE_US, 0.1 * base) and again < 1e-3):
         return Limit(causes=("link",), reason=text)
     if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and _filled(e) < 0.7:
         return Limit(causes=("link",), reason=f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path")
     if again >= LOST and (e.sent_again_count or 0) >= 3 and (clear or again >= LOST_IN_QUEUE):
-        text = f"{100 * again:.2f} % sent again, no queue: loss, or a cap without one"
+        text = f"{100 * again:.2f} % retransmitted, no queue: loss, or a cap without one"
         return Limit(causes=("loss",), share=again, reason=text)
     return Limit(reason=text)
 
@@ -357,7 +357,7 @@ def _from_log(e: Evidence) -> Limit:
             text = f"{_percent(process[0])} of a core, says the log"
             return Limit(causes=(cause,), share=min(1.0, process[0]), reason=text)
     if e.lost_share is not None:
-        return Limit(reason=f"{_percent(e.lost_share)} of its datagrams were lost; no window holds datagrams back")
+        return Limit(reason=f"{_percent(e.lost_share)} of its datagrams were lost; no window limits datagrams")
     if not e.rtt_min_us:
         return Limit(reason="the log alone does not tell: the round-trip time of the idle path is not known")
     rtt = e.rtt_us or e.rtt_min_us
@@ -375,5 +375,5 @@ def _from_log(e: Evidence) -> Limit:
         if queue >= 0.25:
             return Limit(causes=("link",), reason=f"{text}, {format_value(e.rtt_min_us, 'us')} when idle: a queue")
         if again >= 1e-3 and queue < 0.1:
-            return Limit(causes=("loss",), share=again, reason=f"{text}, {100 * again:.2f} % sent again, no queue")
+            return Limit(causes=("loss",), share=again, reason=f"{text}, {100 * again:.2f} % retransmitted, no queue")
     return Limit(reason=text)

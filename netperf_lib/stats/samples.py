@@ -147,7 +147,7 @@ def judge_samples(
     ----------
     samples : sequence of Sample
     alpha : float, default 0.05
-        Share of families that may hold a false verdict about the hours measured.
+        Share of families that may contain a false verdict about the hours measured.
     design : {"fixed", "sequential"}
         "sequential": rounds are added until the contrasts are settled; intervals then hold at all looks together.
     **family
@@ -610,7 +610,7 @@ def compare_samples(
     margin : float, default 0.05
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
     alpha : float, default 0.05
-        Share of families that may hold a false verdict.
+        Share of families that may contain a false verdict.
     family : int, default 1
         Number of contrasts that share `alpha` (Bonferroni).
     better : {"higher", "lower"} or None

@@ -82,7 +82,7 @@ def tails(
     margin, **subject
         As in `compare_samples`.
     alpha : float, default 0.05
-        Share of calls that may hold a false verdict; the percentiles share it.
+        Share of calls that may contain a false verdict; the percentiles share it.
 
     Raises
     ------

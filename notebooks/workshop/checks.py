@@ -93,7 +93,7 @@ def _flight(runs: pd.DataFrame) -> float:
 
 
 def _cause(runs: pd.DataFrame) -> str:
-    """What holds a single stream to the other region back, in one word."""
+    """What limits a single stream to the other region, in one word."""
     held = limits(runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
     return next(one.limit.cause for one in held if one.levels.get("during") is None)
 

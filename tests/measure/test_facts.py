@@ -143,7 +143,7 @@ AFTER: dict[str, Any] = CALM | {
         ({}, None),
         ({"cpu.busy": 1960}, "98 % busy"),
         ({"cpu.steal": 300}, "15 % of the CPU went to other machines"),
-        ({"Tcp.RetransSegs": 9000}, "9 % of the TCP segments were sent again"),
+        ({"Tcp.RetransSegs": 9000}, "9 % of the TCP segments were retransmitted"),
         ({"Tcp.RetransSegs": 50, "Tcp.OutSegs": 60}, None),
         ({"ethtool.vf_tx_packets": 0}, "0 of 100000 packets sent took the virtual function"),
         ({"ethtool.vf_rx_packets": 45_000}, "45000 of 90000 packets received took the virtual function"),

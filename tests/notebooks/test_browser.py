@@ -164,7 +164,7 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> 
     page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
     page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=540_000)
     assert "Traceback" not in page.inner_text("body")
-    for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "That holds")):
+    for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "Correct")):
         cell = page.locator(".jp-CodeCell", has_text="runs.size")
         cell.scroll_into_view_if_needed()
         editor = cell.locator(".cm-content")
@@ -231,7 +231,7 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, html: Path, 
     )
     assert widths
     assert max(widths) <= 390  # scaled, not cut
-    box = page.get_by_text("use it where latency counts").first.bounding_box()
+    box = page.get_by_text("use it where latency matters").first.bounding_box()
     assert box
     assert box["x"] + box["width"] <= 390
     look = "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"

@@ -299,7 +299,7 @@ def test_a_lesson_waits_for_answers_and_its_solution_holds(
     assert waiting
     assert {c.content["title"] for c in waiting} == {"Not answered yet"}
     assert len(solved) == len(waiting)
-    assert {c.content["title"] for c in solved} == {"That holds"}, solved
+    assert {c.content["title"] for c in solved} == {"Correct"}, solved
 
 
 CHECKS = exercises()
@@ -344,24 +344,24 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None
     median, mean = values.median(), values.mean()
     assert abs(mean / median - 1) > 1e-4
     for right in (median, f"{median:.2f} µs", f"{median:.2f} us", f"{median / 1000:.6f} ms", f"~{median:.2f}"):
-        assert said("placement.median", right, measured) == "That holds", right
+        assert said("placement.median", right, measured) == "Correct", right
     for wrong in (mean, f"{mean:.3f} µs", median / 2, f"{median} ms", f"{median} MB"):
         assert said("placement.median", wrong, measured) == "Not yet", wrong
     rounds = CHECKS["runs.rounds"].truth(measured)
     others = set(chosen["round"]) - rounds
     assert rounds
     for right in (rounds, sorted(rounds), ", ".join(map(str, sorted(rounds)))):
-        assert said("runs.rounds", right, measured) == "That holds", right
+        assert said("runs.rounds", right, measured) == "Correct", right
     for wrong in (others, sorted(rounds)[1:], len(rounds), len(rounds) / chosen["round"].nunique(), "none"):
         assert said("runs.rounds", wrong, measured) == "Not yet", wrong
     flight = CHECKS["window.bytes"].truth(measured)
     for right in (flight, f"{flight / 1e6:.2f} MB", f"{flight / 2**20:.2f} MiB"):
-        assert said("window.bytes", right, measured) == "That holds", right
+        assert said("window.bytes", right, measured) == "Correct", right
     for wrong in (flight / 2, flight * 8, f"{flight / 1e6:.2f}", f"{flight} µs"):
         assert said("window.bytes", wrong, measured) == "Not yet", wrong
     gain = CHECKS["window.gain"].truth(measured)
     for right in (f"{100 * gain:.0f}%", f"{100 * gain:.0f} %", f"×{gain:.2f}", f"{gain:.2f} times"):
-        assert said("window.gain", right, measured) == "That holds", right
+        assert said("window.gain", right, measured) == "Correct", right
     assert said("window.gain", 1 / gain, measured) == "Not yet"
 
 
@@ -371,16 +371,16 @@ def test_the_mean_over_the_runs_does_not_pass_for_their_median(measured: Any) ->
     busy = next(name for name in p99.groups if str(name).startswith("cross-region, load"))
     ppg, queue, other = p99.median()["ppg"], p99.median()[busy] - p99.median()["cross-region"], p99.mean()
     for right in (ppg, f"{ppg:.1f} µs", f"{ppg / 1000:.4f} ms"):
-        assert said("tails.p99", right, measured) == "That holds", right
+        assert said("tails.p99", right, measured) == "Correct", right
     for wrong in (other["ppg"], p50.median()["ppg"], p99.median()["same-zone"]):
         assert said("tails.p99", wrong, measured) == "Not yet", wrong
     for right in (queue, f"{queue / 1000:.2f} ms", f"{queue:.0f} us"):
-        assert said("tails.load", right, measured) == "That holds", right
+        assert said("tails.load", right, measured) == "Correct", right
     for wrong in (other[busy] - other["cross-region"], p50.median()[busy] - p50.median()["cross-region"], -queue):
         assert said("tails.load", wrong, measured) == "Not yet", wrong
     levels = placed(measured).groupby("placement", observed=True)["latency_oneway_us"].agg(["median", "mean"])
     step, slip = levels.loc["same-zone"] - levels.loc["ppg"]
-    assert said("paths.step", f"{step:.1f} µs", measured) == "That holds"
+    assert said("paths.step", f"{step:.1f} µs", measured) == "Correct"
     assert said("paths.step", slip, measured) == said("paths.step", -step, measured) == "Not yet"
 
 
@@ -405,7 +405,7 @@ def test_the_mean_over_the_runs_does_not_pass_for_their_median(measured: Any) ->
     ],
 )
 def test_an_answer_is_read_as_it_was_meant(name: str, right: Any, wrong: Any, measured: Any) -> None:
-    assert {said(name, r, measured) for r in right} == {"That holds"}
+    assert {said(name, r, measured) for r in right} == {"Correct"}
     assert {said(name, w, measured) for w in wrong} == {"Not yet"}
 
 

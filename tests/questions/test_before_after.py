@@ -62,7 +62,7 @@ def test_what_changed_and_what_did_not() -> None:
 
 
 def test_what_holds_the_throughput_back_on_each_side_is_told() -> None:
-    """Before, the link of 1 Gbit/s; after, the rate that was asked for. Latency is held back by nothing."""
+    """Before, the link of 1 Gbit/s; after, the rate that was asked for. Latency is limited by nothing."""
     before, after = runs(1), runs(2)
     for side, bps, cap, asked in ((before, 0.97e9, 1e9, None), (after, 4e9, 8e9, "4G")):
         side["throughput_bps"], side["advertised_bps"], side["bitrate"] = bps, cap, asked
@@ -208,6 +208,11 @@ def test_what_is_not_decided_says_its_interval_and_how_many_rounds_would_do() ->
     assert "2 not decided" in out.splitlines()[0]
     assert re.search(r"[+−]?\d+ to [+−]?\d+ %  ~ ", out)
     assert "~: not decided" in out
+
+
+def test_the_comment_of_a_pull_request_says_why_a_comparison_is_not_decided() -> None:
+    out = markdown(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
+    assert re.search(r"1\\\] about \d+ more .* would settle it\n", out)
 
 
 def test_everything_for_a_machine_is_json() -> None:

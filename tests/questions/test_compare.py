@@ -284,7 +284,7 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
     ("name", "metric", "by"),
     [
         ("lab-full", "latency_oneway_us", "placement"),  # long names
-        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what holds both sides back
+        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what limits both sides
         ("datagrams", "throughput_bps", "bitrate"),
         ("paths", "throughput_bps", "tcp_buffer_bytes"),
     ],

@@ -24,7 +24,7 @@ CONCLUSIONS = {
         "cross-region 9.87 ms",
         "7.56 Gbit/s",
         "advertised 12.5 Gbit/s",
-        "less latency and the same throughput within 10 %; use it where latency counts",
+        "less latency and the same throughput within 10 %; use it where latency matters",
         "3.6 times the throughput",
         "on cross-region and the same throughput otherwise; use several connections for bulk transfers on cross-region",
     ],
@@ -112,14 +112,14 @@ def test_one_recommendation_a_level_from_all_its_metrics(study: Callable[[str], 
     for contrast, advice in zip(found.contrasts, found.recommendations, strict=True):
         if advice and contrast.a.get("streams") in (None, 1) and contrast.b and "placement" in contrast.b:
             by_level.setdefault(contrast.a["placement"], set()).add(advice)
-    assert by_level["ppg"] == {"Use it where latency counts"}
+    assert by_level["ppg"] == {"Use it where latency matters"}
     assert all(len(advice) == 1 for advice in by_level.values())
 
 
 def test_figures_of_too_few_rounds_come_first_and_say_what_would_do() -> None:
     found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0}, rounds=1))
     assert str(found).startswith("Placement: latency ppg ")
-    assert "1 run a condition: figures, no verdicts (" in str(found)
+    assert "1 run per condition: figures but no verdicts (" in str(found)
 
 
 def test_a_declared_contrast_that_names_no_single_condition_is_left_to_its_page() -> None:
@@ -286,5 +286,5 @@ def test_sides_of_different_size_say_both() -> None:
 def test_what_holds_throughput_back_is_a_sentence_of_its_own_and_counts_what_limits_lists() -> None:
     exp = npl.read("data/recorded/lab-full")
     last = lead_paragraph(exp).lines[-1]
-    assert last.startswith("Throughput is held back by: link on 5 of 13 conditions")
+    assert last.startswith("Throughput is limited by: link on 5 of 13 conditions")
     assert len(npl.limits(exp)) == 13

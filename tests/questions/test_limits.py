@@ -77,8 +77,8 @@ def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
 
 def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
     held = limits(runs, where={"streams": 1})
-    blocks = repr(held).split("Mbit/s, held back by: ")
-    assert "728 Mbit/s, held back by: send buffer" in repr(held)
+    blocks = repr(held).split("Mbit/s, limited by: ")
+    assert "728 Mbit/s, limited by: send buffer" in repr(held)
     assert len(blocks) > 1
     assert "Held(" not in repr(held)
     assert held._repr_html_().count("<tr>") == len(held) + 1
@@ -86,16 +86,16 @@ def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
 
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.questions.lead_paragraph(runs)
-    assert "held back by: link on 5 of 13 conditions" in str(lead)
+    assert "limited by: link on 5 of 13 conditions" in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
     assert "728 Mbit/s (send buffer)" in shown.html
     rows = text(lines(lead.family))
-    assert "held back by" in rows
+    assert "limited by" in rows
     assert "send buffer / link" in rows
     shown_in_markdown = markdown(lines(lead.family))
-    assert "| held back by |" in shown_in_markdown
+    assert "| limited by |" in shown_in_markdown
     assert "| send buffer / link |" in shown_in_markdown
 
 
@@ -109,7 +109,7 @@ def test_levels_of_a_factor_name_the_cause_however_they_are_compared(runs: pd.Da
         ):
             assert len(family)
             assert all(c.held_back[0] in causes.values() and c.held_back[1] in causes.values() for c in family)
-            assert "held back by" in text(lines(family))
+            assert "limited by" in text(lines(family))
     assert {c.held_back for c in npl.compare(runs, metric="latency_oneway_us", by="placement")} == {("", "")}
     assert "window, 1 MiB over 20" in explore(LAB).page
 
@@ -157,7 +157,7 @@ def test_the_command_prints_objects_and_lines() -> None:
     assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
     assert one["cause"] == "window"
     shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
-    assert "held back by: receive window, 1 MiB over 20 ms" in shown
+    assert "limited by: receive window, 1 MiB over 20 ms" in shown
     assert shown.endswith("sampled on both hosts while they ran.\n")
 
 

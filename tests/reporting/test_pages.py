@@ -344,8 +344,8 @@ def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
     figures = "7.5 Gbit/s", "7.6 Gbit/s", "+1 %", ""
     unknown = lines.Line("1 stream", "ppg", "throughput_bps", *figures, "equivalent", "16", "", "not known", ())
     for write in (lines.text, lines.markdown):
-        assert "held back by" not in write([unknown])
-        assert "held back by" in write([unknown, replace(unknown, held="link")])
+        assert "limited by" not in write([unknown])
+        assert "limited by" in write([unknown, replace(unknown, held="link")])
 
 
 def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:

@@ -1,4 +1,4 @@
-"""The confusion matrix of "held back by": causes planted in the lab, measured by the real thing, named by the rules.
+"""The confusion matrix of "limited by": causes planted in the lab, measured by the real thing, named by the rules.
 
 ``python -m tests.stats.limits_matrix [--rounds N] [--write]`` (root, Linux, control group of processors) measures every
 planted setting once in each round and prints the matrix as Markdown; ``--write`` puts it into the documentation. The

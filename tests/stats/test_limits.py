@@ -1,4 +1,4 @@
-"""What holds a transfer back, judged by runs in which the cause had been planted.
+"""What limits a transfer, judged by runs in which the cause had been planted.
 
 `limits/planted.jsonl.gz` holds samples of real transfers between two namespaces: each with the cause that was planted
 (the lowest of the limits, each measured alone), and some with what came when that cause was raised.

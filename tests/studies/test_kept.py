@@ -21,7 +21,7 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
             "latency ppg 39.",
             "cross-region 9.8",
             "% of the advertised 12.5 Gbit/s)",
-            "ppg against same-zone: 32 % less latency and the same throughput within 5 %; use it where latency counts",
+            "ppg against same-zone: 32 % less latency and the same throughput within 5 %; use it where latency matters",
             "on cross-region and the same throughput otherwise; use several connections for bulk transfers",
         ],
     ),

@@ -168,7 +168,7 @@ def in_words(topology: Topology, expires_h: float) -> str:
     return (
         f"`npl up` would make, for each deployment: {', '.join(parts)}.\nHosts: {hosts}.\n"
         f"Everything carries a tag that says that it expires after {expires_h:g} h; `npl down` removes it.\n"
-        "Nothing was created, and Azure was not asked.\n"
+        "Nothing was created, and Azure was not contacted.\n"
     )
 
 

@@ -200,7 +200,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     const value = one.n ? format(data.units, one.median, metric.unit) + (width > 560 ? interval : "") : "no value";
     const sure = one.confidence !== null && one.confidence < 0.949 ? `, ${Math.round(100 * one.confidence)} %` : "";
     const effect = base && base !== one ? metric.comparisons[`${one.name}\n${base.name}`] : null;
-    const held = one.held ? `, held back by: ${one.held}` : "";
+    const held = one.held ? `, limited by: ${one.held}` : "";
     const group = node("g", { class: "row", tabindex: 0, role: "img", "data-condition": one.name,
       "aria-label": `${one.name}: ${value}${interval}, ${one.n} runs${lost ? `, ${lost}` : ""}${held}`, onkeydown: event => keys(event, one), onfocus: () => { pointAt = null; } },
       node("title", {}, one.name + held),
