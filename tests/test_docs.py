@@ -95,7 +95,7 @@ def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path:
         "21 ok",
         "as labelled, not as planned",
         "Placement: latency",
-        "figures, no verdicts",
+        "figures but no verdicts",
         "ppg 39.4 µs – 7.55 Gbit/s –",
         "cross-region 9.9 ms – 721 Mbit/s 2.55 Gbit/s",
         "cross-zone, provider Oracle 261 µs 16 Gbit/s – –",

@@ -490,7 +490,7 @@ OWN = "rack {rack}/*run{round}.log"
             21,
             [
                 "Placement: latency",
-                "figures, no verdicts",
+                "figures but no verdicts",
                 "ppg 39.4 µs – 7.55 Gbit/s –",
                 "cross-region 9.9 ms – 721 Mbit/s 2.55 Gbit/s",
                 "cross-zone, provider Oracle 261 µs 16 Gbit/s – –",

@@ -212,9 +212,9 @@ def _datagrams(
             raise Contradictory(f"the counts of {key} contradict each other")
     if not packets:
         return
-    run.metrics[f"packets{word}_count"] = packets
     if arrived is not None and lost is not None and arrived < packets:
         run.metrics[f"unaccounted{word}_count"] = packets - arrived
+    run.metrics[f"packets{word}_count"] = packets
     if lost is not None and lost <= packets:
         percent = number(views[0].get("lost_percent"))
         if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:

@@ -214,14 +214,14 @@ def real_az(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked at beforehand is found in order, without asking: for tests of what comes after it."""
-    monkeypatch.setattr(checks, "look", canned)
+    monkeypatch.setattr(checks, "examine", canned)
 
 
-def canned(findings: Preflight, _: object) -> Preflight:
-    """The same preflight without problems."""
+def canned(findings: Preflight, _: object) -> list[tuple[str, str, bool]]:
+    """No checks, and what they would add to a preflight without problems."""
     findings.subscription, findings.allow_from = SUBSCRIPTION, ("192.0.2.7/32",)
     findings.cost = Cost(hours=1, currency="USD")
-    return findings
+    return []
 
 
 def proposal(declared: Experiment) -> Preflight:

@@ -155,7 +155,7 @@ def test_killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
 ) -> None:
     world.machines.silent |= {"a", "b", "c"}
-    monkeypatch.setattr(checks, "look", canned)
+    monkeypatch.setattr(checks, "examine", canned)
 
     def work() -> None:
         run, count = az_module.Az.__call__, iter(range(1000))
