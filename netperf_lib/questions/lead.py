@@ -196,7 +196,6 @@ def lead_paragraph(
     data: Data,
     *,
     metric: str | None = None,
-    alpha: float | None = None,
     margin: float | None = None,
     family: Sequence[Contrast] | None = None,
     judged: Sequence[Comparison] | None = None,
@@ -209,8 +208,6 @@ def lead_paragraph(
         An experiment, its runs or its folder.
     metric : str, optional
         Only this metric.
-    alpha : float, optional
-        Share of reports that may contain a false verdict; default: as declared, else 0.05.
     family : sequence of Contrast, optional
         The contrasts to judge; default: those declared, else a family by rule (see `netperf_lib.questions.families`).
     margin : float, optional
@@ -232,11 +229,11 @@ def lead_paragraph(
     observed = of_main_tools(runs, metric, declared)
     pairs: list[Pair] = []
     if not declared:
-        comparisons, pairs = judged_by_rule(observed, margin, alpha)
+        comparisons, pairs = judged_by_rule(observed, margin)
     elif judged is not None:
         comparisons = Family(tuple(judged))
     else:
-        comparisons = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+        comparisons = compare(runs, contrasts=declared, margin=margin)
     used = declared or [pair.as_contrast() for pair in pairs]
     sides = [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
     rows = [Judged(i, obs, used[i], comparisons[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
@@ -286,7 +283,7 @@ def conclude(
     return replace(lead.family, notice=attached(runs).notice), lead
 
 
-def opening(place: Location, *, alpha: float | None = None) -> Lead:
+def opening(place: Location) -> Lead:
     """Return the lead paragraph of an experiment; for a data root, one line for each experiment, worst first.
 
     An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
@@ -298,7 +295,7 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
     """
     results = read(located(place)[0])
     if isinstance(results, Results):
-        return lead_paragraph(results.runs, alpha=alpha)
+        return lead_paragraph(results.runs)
     rows = []
     for one in results:
         try:
@@ -310,7 +307,7 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
         if failed == 1:
             rows.append((1.0, 0, f"{one.name}: no run is complete"))
             continue
-        lead = lead_paragraph(runs, alpha=alpha)
+        lead = lead_paragraph(runs)
         missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
         started = runs["started_utc"].dropna()
         when = f" ({started.min():%-d %B %Y})" if len(started) else ""

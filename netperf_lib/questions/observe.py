@@ -1006,6 +1006,9 @@ def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varyin
             else:
                 words[name] = level_words(name, held[name][i])
         full.append(", ".join(words.values()) or "unknown")
-        needed = [w for c, w in words.items() if c in always or held[c][i] not in (None, factor(c).ordinary)]
+        ordinary = {c: (None, factor(c).ordinary) for c in words}
+        if "during" in by and held["during"][i] and "streams" in words:
+            ordinary["streams"] = (None, 1)  # of the probe beside the load, whose own streams its name tells
+        needed = [w for c, w in words.items() if c in always or held[c][i] not in ordinary[c]]
         short.append(", ".join(needed) or full[-1])
     return [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]

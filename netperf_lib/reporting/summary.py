@@ -154,15 +154,13 @@ def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return medians[~alone].dropna(axis="columns", how="all"), sentences
 
 
-def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None = None) -> Summary:
+def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     """Summarise an experiment in a paragraph: a line for each factor, with the comparisons behind it.
 
     Parameters
     ----------
     experiment : Results, path or URL
         An experiment, its folder, or a data root with several.
-    alpha : float, optional
-        Share of reports that may contain a false verdict; default: as declared, else 0.05.
 
     Returns
     -------
@@ -175,4 +173,4 @@ def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None
     'Zones'
     """
     folder = experiment.path if isinstance(experiment, Results) else experiment
-    return Summary(opening(folder, alpha=alpha), load(measurements(folder)))
+    return Summary(opening(folder), load(measurements(folder)))
