@@ -58,10 +58,10 @@ def _key(split: Sequence[str], levels: Sequence[Any]) -> tuple[Any, ...]:
 
 def _identity(split: Sequence[str], levels: Sequence[Any]) -> tuple[str, str]:
     """The placement of a condition, and its other levels that are not the usual ones."""
-    known = {f: plain(level) for f, level in zip(split, levels, strict=True)}
-    usual = {f: _UNSAID.get(f, (None, factor(f).ordinary)) for f in known}
-    rest = [level_words(f, v) for f, v in known.items() if f != "placement" and v not in usual[f]]
-    return str(known.get("placement") or ""), ", ".join(rest)
+    level_of = {f: plain(level) for f, level in zip(split, levels, strict=True)}
+    usual = {f: _UNSAID.get(f, (None, factor(f).ordinary)) for f in level_of}
+    others = [level_words(f, v) for f, v in level_of.items() if f != "placement" and v not in usual[f]]
+    return str(level_of.get("placement") or ""), ", ".join(others)
 
 
 def _numbered(identities: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -69,13 +69,13 @@ def _numbered(identities: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tu
     places = factor("placement").order
     styles: dict[tuple[str, str], tuple[str, str]] = {}
     used: Counter[str] = Counter()
-    for place, rest in dict.fromkeys(identities):
-        if place in places:
-            used[place] += bool(rest)
-            number = used[place] * len(SHADES) if rest else 0  # another shade and another marker each time
-            styles[place, rest] = _style(PLACES, places.index(place), number)
+    for placement, others in dict.fromkeys(identities):
+        if placement in places:
+            used[placement] += bool(others)
+            number = used[placement] * len(SHADES) if others else 0  # another shade and another marker each time
+            styles[placement, others] = _style(PLACES, places.index(placement), number)
         else:
-            styles[place, rest] = _style(OTHERS, used[""], used[""] // len(OTHERS))
+            styles[placement, others] = _style(OTHERS, used[""], used[""] // len(OTHERS))
             used[""] += 1
     return styles
 
@@ -109,14 +109,16 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
         if name in document and document[name] not in styles.values():
             styles[name] = document[name]
             continue
-        head, _, rest = name.partition(", ")
-        known = head in places
-        palette = PLACES if known else OTHERS
-        rank = places.index(head) if known else zlib.crc32(name.encode())
-        number = zlib.crc32(rest.encode()) if known and rest else 0
-        used = {colour for colour, _ in styles.values()} if not known and len(styles) < MOST else set()
+        head, _, others = name.partition(", ")
+        is_placement = head in places
+        palette = PLACES if is_placement else OTHERS
+        rank = places.index(head) if is_placement else zlib.crc32(name.encode())
+        number = zlib.crc32(others.encode()) if is_placement and others else 0
+        used = {colour for colour, _ in styles.values()} if not is_placement and len(styles) < MOST else set()
         for step in count():
-            style = _style(palette, rank + (not known) * step, number + (step if known else step // len(palette)))
+            style = _style(
+                palette, rank + (not is_placement) * step, number + (step if is_placement else step // len(palette))
+            )
             if style not in styles.values() and style[0] not in used:
                 break
         styles[name] = style

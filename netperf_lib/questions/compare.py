@@ -190,8 +190,8 @@ def _of_contrasts(
 ) -> Family:
     """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
     check_levels(where)
-    source, about = Observed.of(_of_one_declaration(data) if contrasts is None else data), attached(table_of(data))
-    experiment = about.declared
+    source, attachment = Observed.of(_of_one_declaration(data) if contrasts is None else data), attached(table_of(data))
+    experiment = attachment.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
@@ -203,9 +203,9 @@ def _of_contrasts(
     else:
         chosen = [c for c in declared if metric is None or c.metric == metric]
         if not chosen:
-            known = ", ".join(sorted({c.metric for c in declared})) or "none"
+            metrics = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
-            raise UsageError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
+            raise UsageError(f"the experiment declares no contrast{of} (declared: {metrics}); name a factor to compare")
     every, chosen = chosen, within(source, chosen, where)
     if len(chosen) < len(every):
         levels = ", ".join(f"{k}={v}" for k, v in where.items())
@@ -214,19 +214,19 @@ def _of_contrasts(
         warnings.append(f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides")
     held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
     chosen = [c if within(source, [c], where, every=True) else _narrowed(c, held) for c in chosen]
-    family, extra, shown = _family(declared, chosen, margin)
-    sequential = (about.looked if looked is None else looked) or experiment.get("design") == "sequential"
+    family, extra, answered = _family(declared, chosen, margin)
+    sequential = (attachment.looked if looked is None else looked) or experiment.get("design") == "sequential"
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
     judged = judge(source, [*family, *exploratory], alpha=alpha, design="sequential" if sequential else None)
     position = {id(c): i for i, c in enumerate([*family, *extra])}
     return replace(
         judged,
-        comparisons=tuple(_with_claims(judged[position[id(c)]], about.failed_claims) for c in shown),
+        comparisons=tuple(_with_claims(judged[position[id(c)]], attachment.failed_claims) for c in answered),
         declared=len(family),
         experiment=str(experiment.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
-        notice=about.notice,
+        notice=attachment.notice,
     )
 
 
@@ -235,7 +235,7 @@ def _family(
 ) -> tuple[list[Contrast], list[Contrast], list[Contrast]]:
     """What is judged together, what is exploratory, and which of them are shown: one for each that is chosen."""
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
-    extra, shown, taken = list[Contrast](), list[Contrast](), set[int]()
+    extra, answered, taken = list[Contrast](), list[Contrast](), set[int]()
     for c in chosen:
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
@@ -245,8 +245,8 @@ def _family(
             taken.add(id(c))
         else:  # another margin is another question
             extra.append(c)
-        shown.append(c)
-    return [*family.values()], extra, shown
+        answered.append(c)
+    return [*family.values()], extra, answered
 
 
 def asked_about(obs: Observations, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
@@ -280,13 +280,13 @@ def within(
         rows = (all(v[f] in w or (v[f] == SEVERAL and not every) for f, w in levels.items()) for v in facts)
         return not facts or (all if every else any)(rows)
 
-    def kept(c: Contrast) -> bool:
+    def matches(c: Contrast) -> bool:
         with suppress(NothingToReport):
             obs = observed.setdefault(c.metric, observe(data, c.metric))
             return fits(obs, c.a) and fits(obs, c.b or c.a)
         return True
 
-    return [c for c in contrasts if not where or kept(c)]
+    return [c for c in contrasts if not where or matches(c)]
 
 
 def _narrowed(c: Contrast, held: Mapping[str, Any]) -> Contrast:
@@ -310,8 +310,8 @@ def _question(c: Contrast) -> Hashable:
 
 def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparison:
     """Warn if claims about the hosts of a contrast turned out false: the verdict rests on them."""
-    about = [claim for claim in claims if claim["host"] is None or claim["host"] in c.hosts]
-    false = {str(claim["claim"]): claim.get("evidence") for claim in about}
+    concerned = [claim for claim in claims if claim["host"] is None or claim["host"] in c.hosts]
+    false = {str(claim["claim"]): claim.get("evidence") for claim in concerned}
     if not false:
         return c
     if len(false) == 1:
@@ -345,15 +345,15 @@ def _by(
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
     family = judge_pairs(chosen, alpha)
-    known: dict[tuple[str, str], Contrast] = {}
+    named: dict[tuple[str, str], Contrast] = {}
     several = isinstance(results, Observations | Sequence | Mapping)  # experiments that may declare different contrasts
     for c in [] if several else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
-            known[one, two] = c
-            known[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
+            named[one, two] = c
+            named[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
     keys = [p.conditions[1:] for p in chosen]
-    declared = {key: known[key] for key in keys if key in known}
+    declared = {key: named[key] for key in keys if key in named}
     if declared:
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
@@ -393,8 +393,8 @@ def between(
     (before, one), (after, two) = sides.items()
     both = dimensions([str(c) for c in one if c in two])
     if unknown := [f for f in by if f not in both]:
-        shown = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
-        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, shown)}")
+        varying = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
+        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, varying)}")
     changed = {} if by else _changed(one, two)
     varying = [f for f in by if len(_levels(one, f) | _levels(two, f)) > 1]
     pool = list(changed)
@@ -415,10 +415,10 @@ def between(
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    family, said = with_causes(family, chosen), (UNPAIRED, QUOTIENT)
+    family, notes_of_all = with_causes(family, chosen), (UNPAIRED, QUOTIENT)
     return replace(
         family,
-        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family),
+        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w not in notes_of_all)) for c in family),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
         notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one))))) or None,
@@ -495,8 +495,8 @@ def _existing(data: Data) -> Data:
     if isinstance(data, str) and data in FACTORS:
         raise UsageError(f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'")
     if isinstance(data, str) and not (are_logs(data) or "/" in data or os.path.exists(data)):  # noqa: PTH110
-        known = [*METRICS, *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith("."))]
-        near = f"; {words}" if "did you mean" in (words := nearest(data, known)) else ""
+        candidates = [*METRICS, *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith("."))]
+        near = f"; {words}" if "did you mean" in (words := nearest(data, candidates)) else ""
         raise UsageError(f"{data!r} is neither a folder nor a metric{near}")
     return data
 

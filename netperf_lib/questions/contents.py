@@ -199,9 +199,9 @@ def _hours(runs: pd.DataFrame) -> float:
     return float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
 
 
-def at_a_glance(place: Location) -> list[dict[str, Any]]:
+def at_a_glance(location: Location) -> list[dict[str, Any]]:
     """What is in each experiment of a folder: runs, rounds, factors, metrics, contrasts, and whether it is complete."""
-    results = read(place)
+    results = read(location)
     return [_summary(one) for one in ([results] if isinstance(results, Results) else results)]
 
 

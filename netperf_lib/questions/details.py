@@ -57,8 +57,8 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
     if gbps:
         return gbps * 1e9
     runs = table_of(data)
-    known = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
-    return float(min(known)) if len(known) else None
+    advertised = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
+    return float(min(advertised)) if len(advertised) else None
 
 
 def steadiness(data: Data, metrics: Sequence[str]) -> Words:
@@ -168,15 +168,17 @@ def filled_paths(obs: Observations) -> list[str]:
     if obs.asked != ("streams",) or metric_of(obs.metric).unit != "bps":
         return []
     fits = saturation(obs, obs.metric)
-    known = {path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None}
-    return [f"{path}: {filling_words(obs, path, fit)}." for path, fit in known.items()]
+    enough = {path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None}
+    return [f"{path}: {filling_words(obs, path, fit)}." for path, fit in enough.items()]
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:
     """The levels of conditions in a sentence, for a headline."""
     info = metric_of(metric)
-    shown = ", ".join(f"{format_value(float(m), info.unit)} ({c})" for c, m in table["median"].items() if not isnan(m))
-    return f"{info.label}: {shown}."
+    figures = ", ".join(
+        f"{format_value(float(m), info.unit)} ({c})" for c, m in table["median"].items() if not isnan(m)
+    )
+    return f"{info.label}: {figures}."
 
 
 def spread_words(data: Data) -> Words:

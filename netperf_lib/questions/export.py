@@ -70,8 +70,8 @@ def export(
     if to not in ("csv", "parquet"):
         raise UsageError(f"unknown format {to!r} (known: csv, xlsx, parquet)")
     for table, flat in cells.items():
-        with folder.new_file(f"{name}-{table}.{to}") as place:
-            flat.to_csv(place, index=False) if to == "csv" else flat.to_parquet(place, index=False)
+        with folder.new_file(f"{name}-{table}.{to}") as file:
+            flat.to_csv(file, index=False) if to == "csv" else flat.to_parquet(file, index=False)
     return [folder.path / f"{name}-{table}.{to}" for table in cells]
 
 

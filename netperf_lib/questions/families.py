@@ -95,8 +95,8 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
 def _ordinary(obs: Observations, name: str) -> Any:
     """The level that others are compared with: by its name, else the default, else the first."""
     present = sort_levels(name, (obs.at(c, name) for c in obs.names))
-    known = USUAL if name == "placement" else (factor(name).ordinary,)
-    return next((level for level in known if level is not None and level in present), present[0])
+    ordinary = USUAL if name == "placement" else (factor(name).ordinary,)
+    return next((level for level in ordinary if level is not None and level in present), present[0])
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:

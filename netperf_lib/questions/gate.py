@@ -25,8 +25,8 @@ def check(family: Family, fail_on: Collection[str]) -> str:
         raise GateError("gate: nothing was compared (no data, or no condition that both sides share)")
     refused = [c for c in family if c.verdict in fail_on]
     if refused:
-        rest = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{rest}")
+        others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{others}")
     if all(c.verdict in ("no verdict", "exploratory") for c in family):
         raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
     return f"gate: passed, none is {' or '.join(fail_on)}; {family.summary}"

@@ -123,10 +123,10 @@ class History:
             name, points = max(changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1]))
             p = max(points, key=lambda p: abs(math.log(p.ratio)))
             return Headline(f"{info.label} of {name}: {p.words(self.metric)}.")
-        middle = self.runs.groupby("condition", observed=True)[self.metric].median()
-        levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in middle.items())
-        known = "no change of level" if self.trends else "too short for a trend"
-        return Headline(f"{info.label}: {levels}; {known} in {self.span}.")
+        medians = self.runs.groupby("condition", observed=True)[self.metric].median()
+        levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in medians.items())
+        change = "no change of level" if self.trends else "too short for a trend"
+        return Headline(f"{info.label}: {levels}; {change} in {self.span}.")
 
     @property
     def words(self) -> Words:
@@ -170,12 +170,12 @@ class History:
         return pd.DataFrame(summary)
 
 
-def name_of(place: Location) -> str:
+def name_of(location: Location) -> str:
     """Name of an experiment from its folder; one that was set aside has the time of its first run behind its name."""
-    return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", split(place)[1])
+    return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", split(location)[1])
 
 
-def measurements(place: Location, name: str | None = None) -> Location | list[str]:
+def measurements(location: Location, name: str | None = None) -> Location | list[str]:
     """The data of one history: an experiment; or, in a data root, all measurements of this name, also renamed ones.
 
     Examples
@@ -183,12 +183,12 @@ def measurements(place: Location, name: str | None = None) -> Location | list[st
     >>> npl.questions.measurements("data/recorded/day")
     'data/recorded/day'
     """
-    inside = experiments(place)
-    if not inside and name == name_of(place):
-        return place
+    inside = experiments(location)
+    if not inside and name == name_of(location):
+        return location
     if name is not None and name not in map(name_of, inside):
-        raise NothingToReport(f"{place} holds no experiment {name!r}")
-    return [p for p in inside if name in (None, name_of(p))] or place
+        raise NothingToReport(f"{location} holds no experiment {name!r}")
+    return [p for p in inside if name in (None, name_of(p))] or location
 
 
 def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None) -> History:

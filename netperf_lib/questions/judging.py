@@ -162,8 +162,8 @@ def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
     """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
     for name in side:
         if name not in obs.facts:
-            shown = [str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1]
-            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), shown)}")
+            varying = [str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1]
+            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), varying)}")
     return obs.matching(side)
 
 
@@ -341,22 +341,22 @@ def _sample(p: Pair) -> Sample:
     """What was observed for a pair, as the statistics take it."""
     c, sides = p.contrast, p.sides
     more: dict[str, Any] = {"margin": p.margin, "declared": p.declared}
-    about: dict[str, Any] = {"question": (c and c.question) or ""}
+    subject: dict[str, Any] = {"question": (c and c.question) or ""}
     limit = ""
     if c is not None and c.b is None:
         word = "below" if c.below is not None else "at least"
         more |= {"threshold": threshold(c), "limit": word}
         limit = f"{word} {value_words(more['threshold'], unit_of(c.metric))}"
     if p.obs is None:
-        about |= {"names": tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)}
-        return _nothing(c, about, limit, more)
+        subject |= {"names": tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)}
+        return _nothing(c, subject, limit, more)
     of = blocks_of(p.obs)
     a, *others = both = [of.side(names) for names in ((p.a,) if limit else (p.a, p.b))]
     b = others[0] if others else None
     named = {f for side in sides for f in side}
     differ = {f for f in named if b is None or sides[0].get(f) != sides[1].get(f)}
-    names_of, about["context"] = _names(of, p, both)
-    about["names"] = names_of[0], limit or names_of[1]
+    names_of, subject["context"] = _names(of, p, both)
+    subject["names"] = names_of[0], limit or names_of[1]
     warnings = [] if c is None else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
     losses = [lost_share(of.obs, side.conditions) if of.obs.unit == "bps" else 0.0 for side in both]
     warnings += [
@@ -378,13 +378,13 @@ def _sample(p: Pair) -> Sample:
         moved = bool(differ & {*PLACES}) and not of.two
         more["moved"] = moved or any(set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS)
     if all(len(names) == 1 for names in (p.a, p.b or ("",))):  # the level that every table and figure gives
-        about["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
-    about |= {
+        subject["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
+    subject |= {
         "metric": of.obs.metric,
         "hosts": tuple(dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))),
         "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
     }
-    more |= {"unit_name": what, "step": sum(half_step(side.runs) for side in both), "subject": about}
+    more |= {"unit_name": what, "step": sum(half_step(side.runs) for side in both), "subject": subject}
     more |= {"refusal": refusal, "better": METRICS[of.obs.metric].better}
     if apart and b is not None:
         (x, y), means = _apart(of, a, b)
@@ -406,11 +406,11 @@ def _sample(p: Pair) -> Sample:
     )
 
 
-def _nothing(c: Contrast | None, about: Mapping[str, Any], limit: str, more: Mapping[str, Any]) -> Sample:
+def _nothing(c: Contrast | None, of_pair: Mapping[str, Any], limit: str, more: Mapping[str, Any]) -> Sample:
     """The sample of a metric of which no complete run has a value."""
     assert c is not None
-    names, none = about["names"], np.zeros(0)
-    subject = {**about, "names": (names[0], limit or names[-1]), "metric": c.metric}
+    names, none = of_pair["names"], np.zeros(0)
+    subject = {**of_pair, "names": (names[0], limit or names[-1]), "metric": c.metric}
     refusal = f"no complete run has a value of {c.metric}"
     return Sample(a=none, b=None if limit else none, refusal=refusal, subject=subject, **more)
 
@@ -481,8 +481,8 @@ def _mixed(of: Blocks, side: Side, named: set[str], name: str) -> list[str]:
     how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
     remarks = []
     for f, levels in inside.items():
-        shown = ", ".join(level_words(f, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
-        remarks.append(f"{f} varies within {name} ({shown}): {how}; name {f} in the contrast")
+        listed = ", ".join(level_words(f, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+        remarks.append(f"{f} varies within {name} ({listed}): {how}; name {f} in the contrast")
     if side.several and not inside:
         remarks.append(f"{name} has several runs in a round: their geometric mean is used")
     return remarks

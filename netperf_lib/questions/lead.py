@@ -274,16 +274,16 @@ def conclude(
     declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
     if declared:
         family = compare(results, metric=metric, where=where, margin=margin)
-        shown = within(results, declared, where or {})
-        lead = lead_paragraph(runs, family=shown, judged=family[: len(shown)])
-        return replace(family, comparisons=(*lead.family, *family[len(shown) :])), lead
+        answered = within(results, declared, where or {})
+        lead = lead_paragraph(runs, family=answered, judged=family[: len(answered)])
+        return replace(family, comparisons=(*lead.family, *family[len(answered) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
         raise UsageError(f"there is nothing to compare by rule. {' '.join(lead.lines)}")
     return replace(lead.family, notice=attached(runs).notice), lead
 
 
-def opening(place: Location) -> Lead:
+def opening(location: Location) -> Lead:
     """Return the lead paragraph of an experiment; for a data root, one line for each experiment, worst first.
 
     An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
@@ -293,7 +293,7 @@ def opening(place: Location) -> Lead:
     >>> npl.questions.opening("data/recorded/zones").judged
     True
     """
-    results = read(located(place)[0])
+    results = read(located(location)[0])
     if isinstance(results, Results):
         return lead_paragraph(results.runs)
     rows = []
@@ -358,8 +358,8 @@ def _level_name(obs: Observations, condition: str, name: str, among: Sequence[st
 def _slice(obs: Observations, condition: str, name: str) -> str:
     """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
     varying = obs.varying(name)
-    shown = [g for g in varying if obs.at(condition, g) is not None or len(varying) == 1]
-    return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in shown)
+    named = [g for g in varying if obs.at(condition, g) is not None or len(varying) == 1]
+    return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in named)
 
 
 def _alike(
@@ -638,9 +638,11 @@ def _thresholds(p: Paragraph) -> list[str]:
 def _shown_conditions(p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]) -> list[str]:
     """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
     if name in ("placement", PAIR) or "placement" not in obs.factors:
-        shown = usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
+        selected = usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
         # on another path a level says nothing about the factor
-        return [c for c in shown if name == PAIR or any(c != d and obs.same(c, d, name) for d in shown)] or shown
+        return [
+            c for c in selected if name == PAIR or any(c != d and obs.same(c, d, name) for d in selected)
+        ] or selected
     decided = [x for x in findings if x.obs is obs and x.kind != "same"]
     if not decided or is_label(name):
         return []
@@ -757,9 +759,11 @@ def _other_slices(p: Paragraph, obs: Observations, name: str, condition: str, fi
 def _plain(p: Paragraph, obs: Observations) -> str:
     """The figures of the first conditions, where no factor has a sentence."""
     some = [(c, c) for c in obs.names[:FEW]]
-    rest = len(obs.names) - len(some)
+    others = len(obs.names) - len(some)
     words = _noun(obs.metric)
-    return f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {rest} more conditions' if rest else ''}"
+    return (
+        f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {others} more conditions' if others else ''}"
+    )
 
 
 def _for(name: str) -> str:
@@ -785,8 +789,8 @@ def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
     if rows.empty:
         return ""
     figures = [f"{format_value(float(v), obs.unit, 3)} {_for(str(name))}" for name, v in rows["median"][:FEW].items()]
-    rest = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
-    return f"{_noun(obs.metric).capitalize()} by other tools or tests: {'; '.join(figures)}{rest}"
+    others = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
+    return f"{_noun(obs.metric).capitalize()} by other tools or tests: {'; '.join(figures)}{others}"
 
 
 def _incident(obs: Observations) -> str:
@@ -817,12 +821,12 @@ def _lost(obs: Observations) -> str:
             f" ({format_value(sent, 'bps')} sent, {format_value(received, 'bps')} received)" if sent > received else ""
         )
         clauses.append(f"{format_value(losses[c], 'ratio')} on {c}{both}")
-    rest = (
+    uncertain = (
         f"; more than {format_value(NOTICEABLE, 'ratio')} on {len(losses) - FEW // 2} more"
         if len(losses) > FEW // 2
         else ""
     )
-    return f"Datagrams lost: {'; '.join(clauses)}{rest}" if clauses else ""
+    return f"Datagrams lost: {'; '.join(clauses)}{uncertain}" if clauses else ""
 
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:

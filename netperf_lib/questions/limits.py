@@ -274,15 +274,15 @@ def held_words(held: Sequence[Held], *, share: bool = True) -> str:
     clauses = []
     for name, members in groups.items():
         few = len(members) <= NAMED and not (len(members) > 1 and any("," in one.condition for one in members))
-        shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
-        shown = f"all {len(held)}" if 1 < len(members) == len(held) else shown
+        where = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
+        where = f"all {len(held)}" if 1 < len(members) == len(held) else where
         first = min(members, key=lambda one: len(one.condition))
         figure = first.limit.figure if share or name != "link" else ""
         figures = "; ".join(filter(None, [figure, first.ceiling if first.link_known else ""]))
         example = "" if len(members) == 1 else f"{first.condition}: "
-        clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
-    rest = f"; not known on {len(unknown)}" if unknown else ""
-    return f"Throughput is limited by: {'; '.join(clauses)}{rest}" if clauses else ""
+        clauses.append(f"{name} on {where}" + (f" ({example}{figures})" if figures else ""))
+    undecided = f"; not known on {len(unknown)}" if unknown else ""
+    return f"Throughput is limited by: {'; '.join(clauses)}{undecided}" if clauses else ""
 
 
 def text(held: Sequence[Held]) -> str:

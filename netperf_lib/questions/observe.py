@@ -565,17 +565,17 @@ class Observed:
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
 
 
-def _hint(name: str, runs: pd.DataFrame, known: Sequence[str]) -> str:
+def _hint(name: str, runs: pd.DataFrame, factors: Sequence[str]) -> str:
     """What to write instead of a name that is no factor."""
     if name == "experiment":
         return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
     if name in METRICS:
         return "it is a metric"
-    suffix = any(k.endswith(f"_{name}") for k in known)
-    shown = [f for f in known if f in runs and len(runs[f].astype(str).unique()) > 1]
-    named = [f for f in known if not suffix and f in runs and factor(f).always_splits]
+    suffix = any(k.endswith(f"_{name}") for k in factors)
+    varying = [f for f in factors if f in runs and len(runs[f].astype(str).unique()) > 1]
+    named = [f for f in factors if not suffix and f in runs and factor(f).always_splits]
     of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
-    return f"it is a level of {of}" if of else nearest(name, known, shown)
+    return f"it is a level of {of}" if of else nearest(name, factors, varying)
 
 
 def _codes(column: pd.Series) -> Codes | None:
@@ -618,7 +618,7 @@ def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
 
 def _rank(name: str) -> tuple[bool, float]:
     """Order of factors in a name: that of the list, a user's before the hosts; tool and test last."""
-    order = {known: i for i, known in enumerate(FACTORS)}
+    order = {factor_name: i for i, factor_name in enumerate(FACTORS)}
     return name in _MEANS, order.get(name, order["client"] - 0.5)
 
 
@@ -672,14 +672,16 @@ class _Projection:
         words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
         numbers = sorted(int(w) for w in words if w.isdecimal())
         in_sequence = len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
-        once, known = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
-        follows = known and not _varies(block, codes, null_is_level=True)
+        once, several_rounds = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
+        follows = several_rounds and not _varies(block, codes, null_is_level=True)
         if all(map(_CLOCK.fullmatch, words)):
             return once or follows
-        if known and not returning and number > _MOST_LEVELS:
+        if several_rounds and not returning and number > _MOST_LEVELS:
             others = [self.codes[c][rows] for c in self.codes if c != name and self._returning(c)]
             follows = not _varies(_joined(len(rows), block, *others), codes, null_is_level=True)
-        return (once and known and (follows or number >= (1 - _NEARLY) * len(rows))) or (in_sequence and not returning)
+        return (once and several_rounds and (follows or number >= (1 - _NEARLY) * len(rows))) or (
+            in_sequence and not returning
+        )
 
     def _returning(self, name: str) -> int:
         """How often a level comes back in another round."""
@@ -706,8 +708,8 @@ class _Projection:
         )
         gives = np.isin(fine, fine[ok])
         if not gives.any():
-            known = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
-            names = ", ".join([m for m in known if m in PAGES] or known) or "none"
+            measured = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
+            names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
             raise NothingToReport(f"no complete run has a value of {self.metric}; there are: {names}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
@@ -732,16 +734,16 @@ class _Projection:
             ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
             return ids
         names = [c for c in codes if factor(c).role == "condition"]
-        place = [_factorized(self.every[c]) for c in ("experiment", "deployment", "round") if c in self.every]
-        return pd.Series(_joined(len(self.every), *place, *(codes[c] for c in names)))
+        round_of = [_factorized(self.every[c]) for c in ("experiment", "deployment", "round") if c in self.every]
+        return pd.Series(_joined(len(self.every), *round_of, *(codes[c] for c in names)))
 
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         for name, wish in where.items():
-            known = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
+            levels = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
             wishes = wished(name, wish)
-            if strange := [w for w in wishes if w not in known]:
+            if strange := [w for w in wishes if w not in levels]:
                 words = ", ".join(
-                    str(v) if isinstance(v, str) else level_words(name, v) for v in sort_levels(name, known)
+                    str(v) if isinstance(v, str) else level_words(name, v) for v in sort_levels(name, levels)
                 )
                 raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {words}")
             match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
@@ -769,9 +771,9 @@ class _Projection:
         """Whether unplanned logs give a factor in all runs of a test or in none; each test has its size of messages."""
         if (self.declared.get("hosts") or {}).get("source", "imported") != "imported" or name not in FACTORS:
             return False
-        known = (self.codes[name] >= 0).astype(np.int64)
+        stated = (self.codes[name] >= 0).astype(np.int64)
         test = _joined(len(self.rows), *(self.codes[c] for c in ("tool", "test") if c in self.codes))
-        partial = known.any() and not known.all() and not _varies(test, known, null_is_level=True)
+        partial = stated.any() and not stated.all() and not _varies(test, stated, null_is_level=True)
         return bool(partial) or name == "message_bytes"
 
     def _split(self) -> list[str]:
@@ -780,8 +782,8 @@ class _Projection:
         for name in self.asked:
             if name not in self.codes:
                 others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
-                known = f"these do: {', '.join(others)}" if others else "and nothing else does"
-                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; {known}")
+                hint = f"these do: {', '.join(others)}" if others else "and nothing else does"
+                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; {hint}")
         chosen = list(self.asked)
         # what follows from a pooled factor is pooled with it; but hosts determine everything, and only they are pooled
         pooled = [c for c in self._spent() if c not in POOLS["pairs"]]
@@ -905,11 +907,11 @@ class _Projection:
             here = np.flatnonzero(self.unit[at] == unit)
             names, first, which = np.unique(condition[at[here]], return_index=True, return_inverse=True)
             absent = np.ones((names.size, numbers.size), bool)
-            place = np.argsort(numbers, kind="stable")
-            absent[which, place[np.searchsorted(numbers[place], self.round[at[here]])]] = False
+            by_number = np.argsort(numbers, kind="stable")
+            absent[which, by_number[np.searchsorted(numbers[by_number], self.round[at[here]])]] = False
             out = self.excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
             of = excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
-            absent[np.searchsorted(names, of), place[np.searchsorted(numbers[place], number[out])]] = False
+            absent[np.searchsorted(names, of), by_number[np.searchsorted(numbers[by_number], number[out])]] = False
             cells = np.argwhere(absent)
             rows.append(here[first][cells[:, 0]])
             rounds.append(numbers[cells[:, 1]])
@@ -942,8 +944,8 @@ def unchained(obs: Observations) -> bool:
     condition = _joined(len(runs), *(every[name] for name in dimensions(runs.columns) if name in every))
     unit = _joined(len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs))
     number = pd.to_numeric(runs["round"]).to_numpy(float, na_value=np.nan)
-    place = np.lexsort((order, number, unit))
-    condition, unit, number = condition[place], unit[place], number[place]
+    in_time = np.lexsort((order, number, unit))
+    condition, unit, number = condition[in_time], unit[in_time], number[in_time]
     start = np.flatnonzero((number[1:] != number[:-1]) & (unit[1:] == unit[:-1])) + 1
     few = start.size > 1 and np.unique(condition).size <= _FEW
     return bool(few and (condition[start] != condition[start - 1]).mean() > 0.5)
@@ -965,8 +967,8 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     """
     if not names:
         places = set(map(plain, obs.facts["placement"])) if "placement" in obs.facts else {None}
-        place = places.pop() if len(places) == 1 else None
-        return dict.fromkeys(obs.names, "all runs" if place in (None, SEVERAL) else str(place))
+        placement = places.pop() if len(places) == 1 else None
+        return dict.fromkeys(obs.names, "all runs" if placement in (None, SEVERAL) else str(placement))
     by_condition: dict[str, str] = obs.once(("names", *names), lambda: _level_names(obs, names))
     return by_condition
 

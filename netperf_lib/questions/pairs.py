@@ -49,8 +49,8 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
     pairs = observe(data, metric).runs.drop_duplicates(list(HOSTS))
     for end in ENDS:
         client, server = (f"{side}_{end}".rstrip("_") for side in HOSTS)
-        known = {client, server} <= set(pairs) and not pairs[[client, server]].isna().any(axis=None)
-        if known and len(pairs[[client, server]].drop_duplicates()) == len(pairs):
+        named = {client, server} <= set(pairs) and not pairs[[client, server]].isna().any(axis=None)
+        if named and len(pairs[[client, server]].drop_duplicates()) == len(pairs):
             return client, server
     return "client", "server"
 

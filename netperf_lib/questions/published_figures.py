@@ -104,8 +104,8 @@ def published_beside(data: Data, metric: str | None = None) -> Table:
         runs = runs.iloc[:0]  # nothing of a real cloud is to be expected of it
     figures = load_published()
     for name, ours in METRICS.items():
-        wanted = metric in (None, ours) or {metric, ours} == ENDS
-        if not wanted or ours not in runs or not runs[ours].notna().any():
+        chosen = metric in (None, ours) or {metric, ours} == ENDS
+        if not chosen or ours not in runs or not runs[ours].notna().any():
             continue
         obs = of_main_tool(runs, ours)
         listed: Any = figures[figures["metric"] == name].itertuples()

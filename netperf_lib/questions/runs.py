@@ -96,8 +96,8 @@ def headline_metrics(data: Any) -> list[str]:
     names = [m for m in PAGES if m in complete and complete[m].notna().any()]
     if "throughput_bps" in names and "throughput_sent_bps" in names:
         # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
-        known = complete.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
-        if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
+        counted = complete.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
+        if not (counted["throughput_sent_bps"] & ~counted["throughput_bps"]).any():
             names.remove("throughput_sent_bps")
     return names
 
@@ -119,17 +119,17 @@ def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | No
     check_levels(where or {})
     for name, wish in (where or {}).items():
         if name not in runs.columns:
-            known = dimensions(runs.columns)
-            shown = [f for f in known if len(runs[f].astype(str).unique()) > 1]
-            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, known, shown)}")
+            factors = dimensions(runs.columns)
+            varying = [f for f in factors if len(runs[f].astype(str).unique()) > 1]
+            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, factors, varying)}")
         wishes = {str(level).lower() for level in (*several(wish), *wished(name, wish))}
         runs = runs[[str(plain(v)).lower() in wishes for v in runs[name]]]
     return runs
 
 
-def nearest(name: str, known: Sequence[str], shown: Sequence[str] = ()) -> str:
-    """Say which of the known names were meant, or which there are: of many factors those that vary, `shown`."""
+def nearest(name: str, names: Sequence[str], varying: Sequence[str] = ()) -> str:
+    """Say which of the known names were meant, or which there are: of many factors those that vary, `varying`."""
     if name in NOT_FACTORS:
-        return f"it tells runs apart, and no conditions; these vary: {', '.join(shown or known)}"
-    close = [k for k in known if k.endswith(f"_{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(shown or known) or 'none'}"
+        return f"it tells runs apart, and no conditions; these vary: {', '.join(varying or names)}"
+    close = [k for k in names if k.endswith(f"_{name}")] or difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(varying or names) or 'none'}"

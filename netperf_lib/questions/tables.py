@@ -75,8 +75,8 @@ class Table(pd.DataFrame):
         caption, metric = self.caption, attached(self).metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
         # a failure is worth a column, none is not
-        shown = [str(c) for c in frame if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())]
-        names = dict(self.headings or {c: _heading(c) for c in shown})
+        columns = [str(c) for c in frame if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())]
+        names = dict(self.headings or {c: _heading(c) for c in columns})
         plain = frame[list(names)]
         if metric is not None and len(plain) > 1 and caption:
             same = [
@@ -101,9 +101,9 @@ class Table(pd.DataFrame):
         """The table in a page; everything in it is escaped."""
         if self.empty:
             return ""
-        shown = self.content()
-        rows = shown["rows"]
-        right = [numeric([row[i] for row in rows]) for i in range(len(shown["columns"]))]
+        content = self.content()
+        rows = content["rows"]
+        right = [numeric([row[i] for row in rows]) for i in range(len(content["columns"]))]
         looks = ["text-align:right;white-space:nowrap" if r else "text-align:left" for r in right]
 
         def line(cells: Sequence[str], tag: str) -> str:
@@ -112,9 +112,9 @@ class Table(pd.DataFrame):
             return f"<tr>{inside}</tr>"
 
         # JupyterLab shows a caption in front of the table only when it stands outside of it
-        caption = f"<p><em>{escape(shown['caption'])}</em></p>" if shown["caption"] else ""
+        caption = f"<p><em>{escape(content['caption'])}</em></p>" if content["caption"] else ""
         body = "".join(line(row, "td") for row in rows)
-        return f"{caption}<table><thead>{line(shown['columns'], 'th')}</thead><tbody>{body}</tbody></table>"
+        return f"{caption}<table><thead>{line(content['columns'], 'th')}</thead><tbody>{body}</tbody></table>"
 
     def __repr__(self) -> str:
         """The levels of conditions as lines; pandas would leave out their figures on a terminal."""
@@ -128,9 +128,9 @@ class Table(pd.DataFrame):
             words = Words(f"{self.caption.rstrip('.')}: none recorded." if self.caption else "")
             # a report leaves it out; in a notebook pandas would show the headings
             return {**Words()._repr_mimebundle_(), "text/plain": str(words), "text/html": words.html}
-        shown = self.content()
-        text = "\n".join("  ".join(row) for row in [shown["columns"], *shown["rows"]])
-        return {"text/plain": text, "text/html": self.html, MIME: shown}
+        content = self.content()
+        text = "\n".join("  ".join(row) for row in [content["columns"], *content["rows"]])
+        return {"text/plain": text, "text/html": self.html, MIME: content}
 
 
 def _same_words(column: str, value: float) -> str:
@@ -155,6 +155,6 @@ def _cell(value: Any, unit: str | None) -> str:
 def _heading(name: str) -> str:
     if name in HEADINGS:
         return HEADINGS[name]
-    known = METRICS.get(name) or FACTORS.get(name)
-    words = (known and known.label) or name.replace("_", " ")
+    described = METRICS.get(name) or FACTORS.get(name)
+    words = (described and described.label) or name.replace("_", " ")
     return words[:1].upper() + words[1:]

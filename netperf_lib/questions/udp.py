@@ -142,10 +142,10 @@ def datagrams_table(table: pd.DataFrame) -> Table:
         "asked_bps": ("requested rate", "bps"), "sent_bps": ("sent", "bps"), "received_bps": ("received", "bps"),
         "lost_ratio": ("lost", "ratio"), "lost_most_ratio": ("largest loss", "ratio"), "jitter_us": ("jitter", "us"),
     }  # fmt: skip
-    shown = pd.DataFrame({"condition": table["path"]})
+    rows = pd.DataFrame({"condition": table["path"]})
     for column, (head, unit) in words.items():
-        shown[head] = [format_value(v, unit) for v in table[column]]
+        rows[head] = [format_value(v, unit) for v in table[column]]
     failed = [f", {n} failed" if n else "" for n in table["failed"]]
-    shown["runs"] = table["runs"].astype(str) + failed
+    rows["runs"] = table["runs"].astype(str) + failed
     caption = "Requested rate, sent and received; loss of the median run and of the worst; jitter: medians."
-    return Table.of(shown, caption)
+    return Table.of(rows, caption)

@@ -186,8 +186,8 @@ def headline(family: Iterable[Comparison]) -> str:
         }
         figures = ", ".join(f"{name} {value}" for name, value in levels.items())
         return f"{every[0].quantity}: {figures or 'not measured'}. Not decided: {every[0].reason or every[0].words}."
-    rest = len(settled) - 1
-    more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""
+    others = len(settled) - 1
+    more = f" ({others} more verdict{'s' if others > 1 else ''} below.)" if others else ""
     return f"{settled[0].words}.{more}"
 
 
