@@ -1,7 +1,7 @@
 """Facts and counters of a host: the scripts that print them, and the functions that read their output.
 
-Both scripts are short and only read kernel files and call the usual tools where installed; parts that a host does not
-provide are absent. Nothing here does I/O.
+The scripts are short and only read kernel files and call the usual tools where installed; parts that a host does not
+provide are absent. They run in the locale and with the search path that `ssh` sets. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ BYPASSING = 0.9
 
 FACTS = r"""
 address=$1; shift
-PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"; export LC_ALL=C
 part() { printf '\n@%s\n' "$1"; }
 nic=$(ip -o addr show 2>/dev/null | grep -F " $address/" | head -n 1 | { read -r _ name _; echo "${name%%@*}"; })
 part kernel; uname -r
@@ -51,7 +50,6 @@ exit 0
 
 COUNTERS = r"""
 nic=$1
-PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"; export LC_ALL=C
 printf '@time\n'; date +%s.%N; cat /proc/uptime
 printf '@cpu\n'; head -n 1 /proc/stat
 printf '@tcp\n'; cat /proc/net/snmp /proc/net/netstat
@@ -68,7 +66,6 @@ exit 0
 """``$1`` is the network interface."""
 
 CONNECTIONS = r"""
-PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"; export LC_ALL=C
 command -v ss >/dev/null || exit 0
 ports="( sport ge :$1 and sport le :$2 ) or ( dport ge :$1 and dport le :$2 )"
 tcp() { ss "$1" state established "$ports"; }

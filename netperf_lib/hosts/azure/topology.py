@@ -172,14 +172,14 @@ def in_words(topology: Topology, expires_h: float) -> str:
     )
 
 
-class _Wishes:
+class _Needs:
     """What pairs and options say about one host; a conflict is an error that names both."""
 
     def __init__(self, experiment: Experiment, host: str) -> None:
         self.experiment, self.host = experiment, host
         self.requests: dict[str, tuple[Any, str]] = {}
 
-    def want(self, what: str, value: Any, who: str) -> None:
+    def add(self, what: str, value: Any, who: str) -> None:
         before = self.requests.setdefault(what, (value, who))
         if before[0] != value:
             raise ExperimentError(
@@ -210,24 +210,24 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     for pair in experiment.pairs:
         if problem := next(_problems(experiment, options, pair), None):
             raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
-    wishes = {n: _Wishes(experiment, n) for p in experiment.pairs for n in (p.client, p.server)}
+    needs = {n: _Needs(experiment, n) for p in experiment.pairs for n in (p.client, p.server)}
     for name in options.vms:
-        if name not in wishes:
+        if name not in needs:
             raise ExperimentError(
-                f"{experiment.name}: hosts.options.vms names {name!r}, which is in no pair (hosts: {', '.join(wishes)})"
+                f"{experiment.name}: hosts.options.vms names {name!r}, which is in no pair (hosts: {', '.join(needs)})"
             )
-    for name, wish in wishes.items():
+    for name, need in needs.items():
         for what, value in options.vms.get(name, VmOptions()).model_dump(exclude_none=True).items():
-            wish.want(what, value, f"hosts.options.vms.{name}")
+            need.add(what, value, f"hosts.options.vms.{name}")
     addresses: dict[str, str] = {}
     for pair in experiment.pairs:
-        _apply(pair, wishes[pair.client], wishes[pair.server], options)
+        _apply(pair, needs[pair.client], needs[pair.server], options)
         _one_address(experiment, addresses, pair)
-    vms = tuple(vm for name, wish in wishes.items() for vm in _vms(name, wish, options))
+    vms = tuple(vm for name, need in needs.items() for vm in _vms(name, need, options))
     if twice := [name for name, n in Counter(v.name for v in vms).items() if n > 1]:
         raise ExperimentError(f"{experiment.name}: {twice[0]!r} would also be the name of a backend; rename the host")
     _refuse_always_accelerated(experiment, options, vms)
-    return _joined(experiment, options, vms, wishes)
+    return _joined(experiment, options, vms, needs)
 
 
 def _refuse_always_accelerated(experiment: Experiment, options: Options, vms: tuple[Vm, ...]) -> None:
@@ -308,12 +308,12 @@ def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair)
         )
 
 
-def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> None:
+def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None:
     who, rule = _who(pair), PLACED[pair.placement]
-    for wish in (client, server):
+    for need in (client, server):
         for what in ("accelerated", "tcp_buffer_bytes"):
             if getattr(pair, what) is not None:
-                wish.want(what, getattr(pair, what), who)
+                need.add(what, getattr(pair, what), who)
     if rule.far:
         if client.get("network", HOME) == _far(pair, client, options)[0]:
             _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
@@ -322,29 +322,29 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         sku = client.get("gateway_sku", "")
         _network(client, rule.client_network or (f"{HOME}-{sku.lower()}" if sku else HOME), who)
         _network(server, network, who)
-        server.want("region", region, who)
+        server.add("region", region, who)
         return
     _network(client, client.get("network", HOME), who)
     _network(server, rule.network or HOME, who)
     if rule.subnet != "hosts":
-        server.want("part", rule.subnet, who)
+        server.add("part", rule.subnet, who)
     home_zone = zone = client.get("zone", options.zones[0] if options.zones else "")
     if rule.other_zone:
         zone = server.get("zone", next((z for z in options.zones if z != home_zone), home_zone))
         if zone == home_zone:
             raise ExperimentError(f"{who}: both hosts would be in zone {home_zone}; give the server another zone")
     if zone:
-        server.want("zone", zone, who)
+        server.add("zone", zone, who)
     if rule.grouped:
-        client.want("ppg", True, who)
+        client.add("ppg", True, who)
     if rule.grouped is not None:
         # the client may be in the group for the sake of another pair
-        server.want("ppg", rule.grouped, who)
+        server.add("ppg", rule.grouped, who)
     if rule.address == AT_BALANCER:
-        server.want("balancer", pair.server, who)
+        server.add("balancer", pair.server, who)
 
 
-def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
+def _far(pair: Pair, host: _Needs, options: Options) -> tuple[str, str]:
     """Network and region of a far host: every far region, and every SKU of a gateway, has networks of its own."""
     usual = options.remote_region or options.region
     region, sku = host.get("region", usual), host.get("gateway_sku", "")
@@ -354,44 +354,44 @@ def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
     return name if len(name) <= 40 else f"{name[:31]}-{zlib.crc32(name.encode()):08x}", region
 
 
-def _network(host: _Wishes, name: str, who: str) -> None:
+def _network(host: _Needs, name: str, who: str) -> None:
     """Put a host into a network of this project, unless it has an existing subnet of its own."""
     subnet = host.get("subnet", "")
     if not subnet:
-        host.want("network", name, who)
+        host.add("network", name, who)
         return
     words = subnet.lower().split("/")
     own = re.sub("[^a-z0-9-]", "-", f"{words[words.index('virtualnetworks') + 1]}-{words[-1]}")[:40]
-    host.want("network", f"given-{own}", f"hosts.options.vms.{host.host}")
+    host.add("network", f"given-{own}", f"hosts.options.vms.{host.host}")
 
 
-def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
-    balancer, several = wish.get("balancer", ""), wish.get("backends", 1)
+def _vms(name: str, need: _Needs, options: Options) -> list[Vm]:
+    balancer, several = need.get("balancer", ""), need.get("backends", 1)
     if several > 1 and not balancer:
         raise ExperimentError(
-            f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is not the server "
+            f"{need.experiment.name}: hosts.options.vms.{name} has backends, but {name} is not the server "
             f"of a {' or '.join(n for n, p in PLACED.items() if p.address == AT_BALANCER)}"
         )
-    region = wish.get("region", options.region)
+    region = need.get("region", options.region)
     zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
-    zone = wish.get("zone", zones[0] if zones else "")
+    zone = need.get("zone", zones[0] if zones else "")
     vm = Vm(
         name=name,
-        network=wish.get("network", HOME),
+        network=need.get("network", HOME),
         region=region,
         zone=zone,
-        size=wish.get("vm_size", options.vm_size),
-        accelerated=wish.get("accelerated", options.accelerated),
-        subnet=wish.get("part", "hosts"),
-        ppg=f"ppg-{region}{'-' + zone if zone else ''}" if wish.get("ppg", False) else "",
+        size=need.get("vm_size", options.vm_size),
+        accelerated=need.get("accelerated", options.accelerated),
+        subnet=need.get("part", "hosts"),
+        ppg=f"ppg-{region}{'-' + zone if zone else ''}" if need.get("ppg", False) else "",
         balancer=balancer,
-        tcp_buffer_bytes=wish.get("tcp_buffer_bytes", None),
+        tcp_buffer_bytes=need.get("tcp_buffer_bytes", None),
     )
     return [vm, *(replace(vm, name=f"{name}-{i}") for i in range(2, several + 1))]
 
 
-def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]) -> Topology:
-    networks = _networks(experiment, options, vms, wishes)
+def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs: Mapping[str, _Needs]) -> Topology:
+    networks = _networks(experiment, options, vms, needs)
     network = {v.name: v.network for v in vms}
     ways = [(PLACED[p.placement], p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
     for rule, _, a, b in ways:
@@ -406,7 +406,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
         for end in joined:
-            skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
+            skus = {needs[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
             if len(skus) > 1 or not networks[end].prefix:
                 raise ExperimentError(
                     f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
@@ -429,12 +429,12 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
 
 
 def _networks(
-    experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]
+    experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs: Mapping[str, _Needs]
 ) -> dict[str, Network]:
     blocks = list(options.address_space.subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
     existing |= {
-        v.network: wishes[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
+        v.network: needs[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
     }
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
     nat = options.management == "private" and options.way_out == "nat-gateway"
