@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from netperf_lib import tools
+from netperf_lib import recorded, tools
+from netperf_lib.data.layout import Store
 from netperf_lib.questions.compare import compare
 
 from . import bench_parse, bench_sockperf, bench_stats
@@ -19,6 +20,14 @@ def test_the_log_of_packets_is_read_whole(packets: int, tmp_path: Path) -> None:
     offset = bench_sockperf.write_log(log, packets)
     assert bench_sockperf.to_parquet(str(log), str(out)) == packets
     assert bench_sockperf.bare(str(log), offset) == pq.read_metadata(out).num_rows == packets
+
+
+def test_the_time_between_tools_is_that_of_the_records() -> None:
+    from .bench_collect import gaps  # which is skipped where no lab can run
+
+    between = gaps(Store(recorded().parent, recorded().name))
+    assert len(between) == 263
+    assert min(between) > 0
 
 
 @pytest.mark.parametrize("streams", [1, 16])
