@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from .request import Request
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
-_A_RATE = "a rate in bits per second, such as 1000000, 1M or 2.5G"
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_FORMS = {
+    "rate": (_RATE, "a rate in bits per second, such as 1000000, 1M or 2.5G"),
+    "messages": (re.compile("max|[1-9][0-9]*"), "a whole number of messages a second, or max"),
+    "word": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"), "a word without spaces"),
+}
+"""What the values of a type look like, and how an error says that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,9 @@ class Option:
     """One option of a tool's tests."""
 
     name: str
-    type: type[bool | int | float] | Literal["rate", "word"] | tuple[str, ...]
-    """A type; ``"rate"``: bits per second, as a number or with K, M, G, T; ``"word"``: any; or the allowed words."""
+    type: type[bool | int | float] | Literal["rate", "messages", "word"] | tuple[str, ...]
+    """A type; ``"rate"``: bits per second, as a number or with K, M, G, T; ``"messages"``: a number a second, or max;
+    ``"word"``: any; or the allowed words."""
     help: str
     flag: str | None = None
     """The tool's own flag, if the value is passed on unchanged."""
@@ -38,8 +43,8 @@ class Option:
         """Say what a value must be; None if the value is allowed."""
         if isinstance(self.type, tuple):
             return None if value in self.type else f"one of {', '.join(self.type)}"
-        if self.type in ("rate", "word"):
-            pattern, legal = (_RATE, _A_RATE) if self.type == "rate" else (_WORD, "a word without spaces")
+        if isinstance(self.type, str):
+            pattern, legal = _FORMS[self.type]
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
             return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
@@ -84,5 +89,5 @@ def bits_per_second(rate: str | float) -> float:
     """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s."""
     m = _RATE.fullmatch(str(rate))
     if not m:
-        raise UsageError(f"{rate!r} is not {_A_RATE}")
+        raise UsageError(f"{rate!r} is not {_FORMS['rate'][1]}")
     return float(to_bps(float(m[1]), m[2].upper(), "bit"))

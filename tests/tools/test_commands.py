@@ -18,7 +18,7 @@ LEVELS: tuple[dict[str, Any], ...] = (
     {"omit_s": 2},
     {"duration_s": 2.5},
 )
-VALUES = {"rate": "2.5M", "word": "reno", bool: True, int: 12, float: 0.5}
+VALUES = {"rate": "2.5M", "messages": "max", "word": "reno", bool: True, int: 12, float: 0.5}
 
 
 def told() -> Iterator[str]:
