@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +77,11 @@ class _Log:
     disorder: dict[str, int] = field(default_factory=dict)
     """Stream -> datagrams that arrived out of order, which have lines of their own."""
 
+    def results(self) -> Iterator[Row]:
+        """Every row of the result."""
+        for side in self.sides.values():
+            yield from filter(None, (*side.streams.values(), side.total))
+
     def damaged(self, error: str | Damaged) -> None:
         """Keep the first error."""
         self.damage = self.damage or error
@@ -103,8 +109,7 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.damaged(e)
             continue
         if current is not None:
-            results = [r for side in log.sides.values() for r in (*side.streams.values(), side.total) if r]
-            if log.closed and any(current.text.strip().endswith(r.text.strip()) for r in results):
+            if log.closed and any(current.text.strip().endswith(r.text.strip()) for r in log.results()):
                 continue  # repeated by what ran iperf3
             if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
                 log.run.warnings.append("an interval is printed twice; counted once")
