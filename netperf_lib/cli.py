@@ -515,10 +515,11 @@ def report(
     if against is not None:
         from .data.layout import Store
 
-        before = against if "://" in against else str(Path(against).resolve())
-        if "://" not in against and not Path(against).exists():
-            Store.at(against)  # raises an error that says what is near
-        notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={before}")
+        if "://" not in against:
+            if not Path(against).exists():
+                Store.at(against)  # raises an error that says what is near
+            against = str(Path(against).resolve())
+        notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={against}")
     try:
         with _progress("notebooks") as progress:
             options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}

@@ -39,7 +39,7 @@ from .bundle import is_bundle
 from .files import Location, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
-from .tables import run_row, runs_table
+from .tables import moment, run_row, runs_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -788,13 +788,8 @@ def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[t
             problems.append(f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds")
         new[run_id] = run
     _refuse(problems)
-    return sorted(new.items(), key=lambda item: _moment(item[1].get("started_utc")))
-
-
-def _moment(started: str | None) -> datetime:
-    """The start of a run, the beginning of time if it is unknown; without a zone it is UTC."""
-    at = datetime.fromisoformat(started) if started else datetime.min
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    first = datetime.min.replace(tzinfo=UTC)
+    return sorted(new.items(), key=lambda item: moment(item[1].get("started_utc")) or first)
 
 
 def _run_id(run: LoggedRun) -> str:

@@ -221,6 +221,12 @@ def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.A
         return pa.array(fitting, kind)
 
 
+def moment(text: str | None) -> datetime | None:
+    """A time as it is written; without a zone it is UTC, and None stays None."""
+    at = datetime.fromisoformat(str(text)) if text else None
+    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
+
+
 def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
     """One row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
@@ -234,9 +240,7 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["command"] = " ".join(map(str, record["commands"]["client"]))
-    started = record.get("started_utc")
-    at = datetime.fromisoformat(str(started)) if started else None
-    row["started_utc"] = at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
+    row["started_utc"] = moment(record.get("started_utc"))
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
     row["tool_version"] = (main and main.tool_version) or (version and version.group()) or row.get("tool_version")

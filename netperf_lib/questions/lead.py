@@ -27,7 +27,7 @@ from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural
 from ..stats import Comparison, Family, rounds_required
 from ..stats.limits import UNKNOWN
-from ..stats.result import size_words
+from ..stats.result import log_size, size_words
 from .compare import compare, within
 from .details import filling_words, saturation
 from .families import judged_by_rule, of_main_tools, runs_with, usual
@@ -142,7 +142,7 @@ class Finding:
     @property
     def size(self) -> float:
         """How large the effect is, whatever its direction."""
-        return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else 0.0
+        return log_size(self.ratio)
 
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""

@@ -23,9 +23,9 @@ from ..questions.runs import read_data
 from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
-from ..stats.result import as_json
+from ..stats.result import as_json, log_size
 from .blocks import Findings, findings, show, verdicts
-from .card import chosen, draw, size
+from .card import chosen, draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ class Answer:
         """The comparisons that a page shows: all, or, of very many that nobody declared, the largest differences."""
         if self.contrasts or len(self.verdicts) <= 2 * MOST:
             return self.verdicts
-        order = sorted(self.verdicts, key=lambda c: size(c.ratio), reverse=True)
+        order = sorted(self.verdicts, key=lambda c: log_size(c.ratio), reverse=True)
         return replace(self.verdicts, comparisons=tuple(order[:MOST]))
 
     @property

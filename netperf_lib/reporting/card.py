@@ -15,6 +15,7 @@ from ..questions.colours import colours
 from ..questions.lead import lead_paragraph
 from ..questions.observe import Observations, levels, observe
 from ..questions.words import advice, effect, span
+from ..stats.result import log_size
 from .cover import root_of
 
 if TYPE_CHECKING:
@@ -66,15 +67,10 @@ def write(folder: str) -> Path:
     return file
 
 
-def size(ratio: float) -> float:
-    """How far a ratio is from 1, upwards or downwards; of one without a value 0."""
-    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
-
-
 def chosen(family: Sequence[Comparison]) -> int:
     """Number of the first comparison that is decided, else of the largest effect."""
-    decided = (i for i, c in enumerate(family) if c.verdict in ("better", "worse", "equivalent"))
-    return next(decided, max(range(len(family)), key=lambda i: size(family[i].ratio)))
+    settled = (i for i, c in enumerate(family) if c.settled)
+    return next(settled, max(range(len(family)), key=lambda i: log_size(family[i].ratio)))
 
 
 def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo: str = "") -> Plot:

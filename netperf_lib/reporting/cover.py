@@ -131,7 +131,7 @@ def _spent(runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, An
     currency = (declared.get("options") or {}).get("currency", "USD")
     each = ""
     with suppress(UsageError):
-        if answered := sum(c.verdict in ("better", "worse", "equivalent") for c in conclude(runs)[0]):
+        if answered := sum(c.settled for c in conclude(runs)[0]):
             each = f"; {amount / answered:.2f} for each of {plural(answered, 'answered question')}"
     return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list{each}"]]
 

@@ -128,6 +128,11 @@ def rounded(size: float, digits: int, outward: int = 0) -> str:
     return f"{units / 10**digits:,.{digits}f}"
 
 
+def log_size(ratio: float) -> float:
+    """How far a ratio is from 1, upwards or downwards, as a logarithm; 0 for one without a value."""
+    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
+
+
 def size_words(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
     """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval.
 

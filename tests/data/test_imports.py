@@ -477,6 +477,15 @@ def own_logs(folder: Path, scale: float = 1.0) -> Path:
     return folder
 
 
+PUBLISHED_FIRST = [
+    "Placement: latency",
+    "figures but no verdicts",
+    "ppg 39.4 µs – 7.55 Gbit/s –",
+    "cross-region 9.9 ms – 721 Mbit/s 2.55 Gbit/s",
+    "cross-zone, provider Oracle 261 µs 16 Gbit/s – –",
+    "Best is ad3 → ad1 with 114 µs, worst ad1 → ad2 with 402 µs",
+]
+"""What the first page of a report of the published logs says."""
 OWN = "rack {rack}/*run{round}.log"
 
 
@@ -488,14 +497,7 @@ OWN = "rack {rack}/*run{round}.log"
             str(PUBLISHED.parent / "*" / "*.txt"),
             ["--labels", str(PUBLISHED.parent / "labels.csv")],
             21,
-            [
-                "Placement: latency",
-                "figures but no verdicts",
-                "ppg 39.4 µs – 7.55 Gbit/s –",
-                "cross-region 9.9 ms – 721 Mbit/s 2.55 Gbit/s",
-                "cross-zone, provider Oracle 261 µs 16 Gbit/s – –",
-                "Best is ad3 → ad1 with 114 µs, worst ad1 → ad2 with 402 µs",
-            ],
+            PUBLISHED_FIRST,
             [
                 "Placement: throughput at the sender",
                 "measured by iperf2 tcp in 1 round of 1 deployment: 5 conditions, 1 complete run each.",
