@@ -251,13 +251,14 @@ def expand(name: str) -> list[str]:
     """Return the files that a name stands for; the name itself if there are none, to be reported as an error."""
     path = Path(name)
     files: Iterable[Path]
-    if path.is_dir():
+    # functions of os.path, as the methods of Path raise for what lies in a closed folder before Python 3.14
+    if os.path.isdir(name):  # noqa: PTH112
         unreadable: list[str] = []  # folders, which are also reported as errors
         walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
         inside = [Path(folder, name) for folder, _, names in walk for name in names if not name.startswith(".")]
         files = (*filter(_is_file, inside), *map(Path, unreadable))
-    elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
-        files = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
+    elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110 - shells of Windows leave patterns to us
+        files = filter(_is_file, map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207 - a pattern may begin at the root
     else:
         return [name]
     return sorted(map(str, files)) or [name]
@@ -266,9 +267,11 @@ def expand(name: str) -> list[str]:
 def _is_file(path: Path) -> bool:
     """Whether it is a file, or may be one: an inaccessible path is reported as an error."""
     try:
-        return path.is_file()
+        return stat.S_ISREG(path.stat().st_mode)  # `Path.is_file` does not raise since Python 3.14
     except PermissionError:
         return True
+    except OSError:
+        return False
 
 
 def _size(name: str) -> int:

@@ -307,18 +307,20 @@ def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None
         folder.chmod(0o755)
         (folder / "closed").chmod(0)
         (folder / "listed").chmod(0o444)  # its names may be read, the files not
+        assert parse_files([folder / "a.txt"])[0]  # imports what another user might not be allowed to read
         user = os.geteuid()
         try:
             if user == 0:
                 os.seteuid(65534)  # root may read everything
             runs, errors = parse_files([folder])
+            named, matched = (parse_files([folder / "listed" / name]) for name in ("a.txt", "*.txt"))
         finally:
             os.seteuid(user)
     assert {r["file"] for r in runs} == {str(folder / "a.txt")}
-    assert sorted(errors) == [
-        f"{folder / 'closed'}: cannot be read (Permission denied); pass a readable file",
-        f"{folder / 'listed' / 'a.txt'}: cannot be read (Permission denied); pass a readable file",
-    ]
+    listed = f"{folder / 'listed' / 'a.txt'}: cannot be read (Permission denied); pass a readable file"
+    closed = f"{folder / 'closed'}: cannot be read (Permission denied); pass a readable file"
+    assert sorted(errors) == [closed, listed]
+    assert named == matched == ([], [listed])
 
 
 def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
