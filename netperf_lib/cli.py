@@ -513,9 +513,10 @@ def report(
         _echo(write(folder))
         return
     if against is not None:
+        from .data.files import is_url
         from .data.layout import Store
 
-        if "://" not in against:
+        if not is_url(against):
             if not Path(against).exists():
                 Store.at(against)  # raises an error that says what is near
             against = str(Path(against).resolve())

@@ -170,12 +170,12 @@ def bundle(
     """
     from .data.anonymous import anonymous_copy
     from .data.bundle import SUFFIX, pack
-    from .data.files import scratch
+    from .data.files import is_url, scratch
     from .data.ingest import ingest
     from .data.layout import IMPORT, Store
 
     store = Store.at(folder)
-    if "://" in store.url:
+    if is_url(store.url):
         raise UsageError(f"{store.url}: copy it to this machine first, with `npl pull`")
     ingest(store.location)
     if store.declared().hosts.source == "imported" and not all(n.startswith(IMPORT) for n in store.folders()):
