@@ -106,17 +106,16 @@ def one_way_us(deployment, *servers):
 
 
 def test_delays_are_those_asked_for(deployment):
-    """To each other, as what the emulation added at the start is subtracted from all: much on a machine busy then."""
     hosts = ("ppg", "zone", "plain", "region")
     us = one_way_us(deployment, *hosts)
     for _ in range(4):  # a busy machine can only slow things down
-        if 120 < us["zone"] - us["ppg"] < 240:
+        if us["ppg"] < us["zone"]:
             break
         again = one_way_us(deployment, *hosts)
         us = {host: min(us[host], again[host]) for host in hosts}
-    assert 200 < us["ppg"] < 700
-    assert 100 < us["zone"] - us["ppg"] < 300
-    assert 9_400 < us["region"] - us["ppg"] < 10_500
+    assert us["region"] > 15 * us["ppg"]
+    assert 9_900 < us["region"] < 11_000
+    assert 330 < us["ppg"] < us["zone"] < 900
     assert 600 < us["plain"] - us["zone"] < 1500
 
 

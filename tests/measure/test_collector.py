@@ -208,8 +208,7 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     rows = load(store.location).sort_values("throughput_bps").to_dict("records")
     assert [of_run(row).cause for row in rows] == ["rate", "link"], [of_run(row) for row in rows]
     for row in rows:
-        # on a busy machine the throughput was 9 % below what the samples give
-        assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.2)
+        assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.1)
         assert 0 < row["limit_sender_on_ratio"] < 1
         assert 0 < row["limit_receiver_on_ratio"] < 1
         assert row["limit_receive_max_bytes"] > 1e5
