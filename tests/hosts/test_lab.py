@@ -8,6 +8,7 @@ import math
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,14 @@ import uuid
 import venv
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from netperf_lib.errors import LabError, UsageError
 from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
+from netperf_lib.hosts.lab import supervisor, topology
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -117,6 +120,19 @@ def test_delays_are_those_asked_for(deployment):
     assert 9_900 < us["region"] < 11_000
     assert 330 < us["ppg"] < us["zone"] < 900
     assert 600 < us["plain"] - us["zone"] < 1500
+
+
+@pytest.mark.parametrize("jitter_us", [0, 60, 400])
+@pytest.mark.parametrize("busy", [0, 0.3, 0.7])
+def test_what_the_emulation_adds_is_told_from_what_a_busy_machine_adds(busy, jitter_us):
+    """A lab that was started beside other work had delays of 288 µs for 400 when the machine was quiet again."""
+    rng = np.random.default_rng(7)
+    path = topology.Link(delay_us=400, jitter_us=jitter_us)
+    # half of two ways, and at times a wait for a processor
+    ways_us = 400 + 20 + rng.gamma(2, 1, 40) + rng.random((2, 40)).mean(axis=0) * jitter_us
+    ways_us += (rng.random(40) < busy) * rng.exponential(700, 40)
+    found = supervisor.added_us([min(ways_us), *statistics.quantiles(ways_us, n=4)], path)
+    assert found == pytest.approx(20, abs=supervisor.NOISE_US + 0.1 * jitter_us)
 
 
 def bps(deployment, client, server, arguments):
@@ -261,6 +277,7 @@ CALLER = """
 import json, sys, time
 from pathlib import Path
 from netperf_lib.hosts import lab
+from netperf_lib.hosts.lab import supervisor, topology
 lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[1]))
 """
 

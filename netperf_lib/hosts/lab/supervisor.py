@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from ...metrics import format_value
 from . import namespace, requirements
 from .emulator import Emulator
 from .host_process import HOME, SCRATCH, SHARED, SSHD_FOLDER, HostProcess
-from .topology import STRETCH, Options
+from .topology import STRETCH, Link, Options
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ TOLERANCE, NOISE_US = 0.05, 20.0
 _PROBE = """
 import errno, json, socket, statistics, sys, time
 now = time.perf_counter
-def quartiles(address):
+def quarters(address):
     ways_us, begin = [], now()
     while now() < begin + 0.05 or (len(ways_us) < 10 and now() < begin + 1):
         with socket.socket() as probe:
@@ -49,12 +50,28 @@ def quartiles(address):
             ways_us += [(now() - start) / 2e-6] if refusal == errno.ECONNREFUSED else []
         if refusal not in (errno.ECONNREFUSED, errno.EAGAIN):
             sys.exit(f"the hosts of the lab cannot reach each other: {errno.errorcode[refusal]}")
-    return statistics.quantiles(ways_us[1:], n=4) if len(ways_us) > 2 else None
-rounds = [[quartiles(address) for address in sys.argv[1:]] for _ in range(3)]
-print(json.dumps([min(filter(None, way), key=lambda q: q[1], default=None) for way in zip(*rounds)]))
+    return [min(ways_us), *statistics.quantiles(ways_us[1:], n=4)] if len(ways_us) > 2 else None
+rounds = [[quarters(address) for address in sys.argv[1:]] for _ in range(3)]
+print(json.dumps([min(filter(None, way), key=lambda q: q[2], default=None) for way in zip(*rounds)]))
 """
-"""Half of the time after which a connection is refused, for each address: nothing listens on port 1. The quickest of
-three rounds, since other programs on this machine can only add to it; None: too much is lost, or it takes too long."""
+"""Half of the time after which a connection is refused, for each address, its least and its quartiles: nothing listens
+on port 1. The quickest of three rounds, since other programs on this machine can only add to it; None: too much is
+lost, or it takes too long."""
+
+
+def added_us(way_us: Sequence[float], path: Link) -> float:
+    """What the emulation itself adds, from the least and the quartiles of what one way took.
+
+    By the least way, which a busy machine hardly changes: what it adds to the median would be missing when it is quiet
+    again. By the median if the path has jitter, which the least way shows little of.
+    """
+    least_us, _, median_us, _ = way_us
+    return min(least_us - path.delay_us, median_us - _typical_us(path))
+
+
+def _typical_us(path: Link) -> float:
+    """One way as it was asked for."""
+    return path.delay_us + path.jitter_us / 2
 
 
 class Supervisor:
@@ -65,7 +82,7 @@ class Supervisor:
         self.ports: dict[str, int] = {}
         self.warnings: dict[str, list[str]] = {}
         self.one_way_us: dict[str, list[float] | None] = {}
-        """Host to the quartiles of what one way from the first host takes; None: not known."""
+        """Host to the least and the quartiles of what one way from the first host takes; None: not known."""
         self._hosts: dict[str, int] = {}
         self._controls: dict[str, socket.socket] = {}
         self._tuns: dict[str, int] = {}
@@ -85,7 +102,7 @@ class Supervisor:
         nearest = min(others, key=self._requested_us)
         if (way_us := self._measure(first, [nearest])[nearest]) is not None:
             self._stop_emulator()
-            self._start_emulator(way_us[1] - self._requested_us(nearest))
+            self._start_emulator(added_us(way_us, self.options.path(first, nearest)))
         self.one_way_us = self._measure(first, others)
 
     def wait(self, caller: int) -> str:
@@ -161,18 +178,17 @@ class Supervisor:
 
     def _requested_us(self, other: str) -> float:
         """One way from the first host to another, as it was asked for."""
-        path = self.options.path(self.options.hosts[0].name, other)
-        return path.delay_us + path.jitter_us / 2
+        return _typical_us(self.options.path(self.options.hosts[0].name, other))
 
     def _delay(self, other: str) -> Proof:
         first, requested_us = self.options.hosts[0].name, self._requested_us(other)
         claim = f"one way between {first} and {other} takes {format_value(requested_us, 'us')}"
-        if (quartiles_us := self.one_way_us[other]) is None:
+        if (way_us := self.one_way_us[other]) is None:
             return Proof(claim, None, "it takes too long to be measured, or too much is lost on the way")
-        low, median, high = (format_value(v, "us") for v in quartiles_us)
+        low, median, high = (format_value(v, "us") for v in way_us[1:])
         return Proof(
             claim,
-            abs(quartiles_us[1] - requested_us) <= max(NOISE_US, TOLERANCE * requested_us),
+            abs(way_us[2] - requested_us) <= max(NOISE_US, TOLERANCE * requested_us),
             f"half of the time until a TCP connection is refused: median {median}, quartiles {low} and {high}; the "
             "quickest of three rounds",
         )
@@ -225,12 +241,12 @@ class Supervisor:
                 f"the lab's host {first} does not answer over SSH: this machine is too busy, or a "
                 f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
             )
-        name, _, quartiles = done.stdout.partition("\n")
+        name, _, ways = done.stdout.partition("\n")
         if done.returncode or name != first:
             lines = [*(server.read_text().splitlines() if server.exists() else []), *done.stderr.splitlines()]
             raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(lines[-3:])} (log: {server})")
-        log.info("one way from %s to %s, quartiles in µs: %s", first, ", ".join(others), quartiles.strip())
-        return dict(zip(others, json.loads(quartiles), strict=True))
+        log.info("one way from %s to %s, least and quartiles in µs: %s", first, ", ".join(others), ways.strip())
+        return dict(zip(others, json.loads(ways), strict=True))
 
     def _stop_emulator(self) -> None:
         if self._emulator is not None:
