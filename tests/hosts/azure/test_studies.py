@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from netperf_lib import cli, pipeline
-from netperf_lib.data.load import load
+from netperf_lib import cli
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.hosts import azure
 
 from ...conftest import REPO
 from .cloud import Cloud
-from .conftest import GUEST, PRICES, World
+from .conftest import GUEST, PRICES
 from .direct import DirectAz
-from .test_end_to_end import write
 from .test_landing_zone import shape
 
 DECLARED = {p.stem: p for p in sorted((REPO / "data" / "experiments").glob("study-*.yaml"))}
@@ -85,21 +83,3 @@ def test_a_study_is_shown_placed_as_shown_and_proven(
     azure.down(study, state=tmp_path)
     cloud.settle()
     assert not cloud.groups
-
-
-@pytest.mark.slow
-def test_a_study_is_placed_by_the_real_az_and_measured(world: World, tmp_path: Path) -> None:
-    """The one with the most paths; the tools of the others are measured in `test_end_to_end`."""
-    options = world.options()
-    del options["prices"]
-    study = declared("study-paths", **options)
-    # all stand-ins share one kernel's buffers; `test_collector` sets them on hosts that have their own
-    # and its processors: at full speed over loopback iperf3 would keep two of them busy
-    slow = {"iperf3": {"options": {"bitrate": "20M"}}}
-    tests = tuple(t.model_copy(update={"tcp_buffer_bytes": (None,)} | slow.get(t.tool, {})) for t in study.tests)
-    study = study.model_copy(update={"tests": tests, "contrasts": (), "compare": ()})
-    pipeline.collect(write(study, tmp_path), root=tmp_path / "data", rounds=1, duration_s=1)
-    assert not world.cloud.groups
-    runs = load(tmp_path / "data" / "study-paths")
-    assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
-    assert set(runs["placement"]) == {p.placement for p in study.pairs}
