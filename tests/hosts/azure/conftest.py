@@ -212,6 +212,16 @@ def real_az(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
+    """The service that is asked for prices."""
+    emulator = Emulator(Cloud(), tmp_path / "emulator")
+    for name, value in emulator.environment("0").items():
+        monkeypatch.setenv(name, value)
+    yield emulator
+    emulator.close()
+
+
+@pytest.fixture
 def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked at beforehand is found in order, without asking: for tests of what comes after it."""
     monkeypatch.setattr(checks, "examine", canned)

@@ -37,6 +37,7 @@ from .conftest import PRICES, World, experiment, preflight
 from .direct import DirectAz
 from .emulator import CALLER, login
 from .recordings import fault
+from .test_doctor import SUBJECTS
 from .test_landing_zone import hub
 from .test_place import CIRCUIT, NSG, outside
 from .transcript import whole_way
@@ -93,6 +94,7 @@ def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Pa
     pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2)"
     shown, codes = whole_way(declared, tmp_path, pace)
     assert not any(codes), shown
+    assert re.findall(r"^ok +(.+?)  ", shown, re.MULTILINE) == list(SUBJECTS)
     assert "NOT TRUE" not in shown
     assert "claims are proven" in shown
     assert SUBSCRIPTION not in shown

@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,16 +107,6 @@ def test_an_unknown_price_is_allowed_by_name_only(az: DirectAz, tmp_path: Path) 
     found = preflight(allowed, workload=workload)
     assert not found.problems
     assert "without transfer cross-region" in str(found.cost)
-
-
-@pytest.fixture
-def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
-    """The service that is asked for prices."""
-    emulator = Emulator(Cloud(), tmp_path / "emulator")
-    for name, value in emulator.environment("0").items():
-        monkeypatch.setenv(name, value)
-    yield emulator
-    emulator.close()
 
 
 def listed_costs(price_list: Emulator, pair: str, **more: Any) -> dict[str, float | None]:
