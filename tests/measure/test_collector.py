@@ -203,7 +203,8 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     deployment: Deployment, store: Store
 ) -> None:
     narrow = {"client": "client", "server": "narrow", "placement": "same-zone"}
-    slow = THROUGHPUT | {"duration_s": 2, "options": {"bitrate": "5M"}}
+    # of messages of 128 KiB, ten would be all, and a late last one would be a tenth of the rate
+    slow = THROUGHPUT | {"duration_s": 2, "message_bytes": [16384], "options": {"bitrate": "5M"}}
     measure(experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]), deployment, store)
     rows = load(store.location).sort_values("throughput_bps").to_dict("records")
     assert [of_run(row).cause for row in rows] == ["rate", "link"], [of_run(row) for row in rows]
