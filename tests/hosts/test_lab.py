@@ -277,7 +277,6 @@ CALLER = """
 import json, sys, time
 from pathlib import Path
 from netperf_lib.hosts import lab
-from netperf_lib.hosts.lab import supervisor, topology
 lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[1]))
 """
 

@@ -40,7 +40,7 @@ TOLERANCE, NOISE_US = 0.05, 20.0
 _PROBE = """
 import errno, json, socket, statistics, sys, time
 now = time.perf_counter
-def quarters(address):
+def least_and_quartiles(address):
     ways_us, begin = [], now()
     while now() < begin + 0.05 or (len(ways_us) < 10 and now() < begin + 1):
         with socket.socket() as probe:
@@ -51,7 +51,7 @@ def quarters(address):
         if refusal not in (errno.ECONNREFUSED, errno.EAGAIN):
             sys.exit(f"the hosts of the lab cannot reach each other: {errno.errorcode[refusal]}")
     return [min(ways_us), *statistics.quantiles(ways_us[1:], n=4)] if len(ways_us) > 2 else None
-rounds = [[quarters(address) for address in sys.argv[1:]] for _ in range(3)]
+rounds = [[least_and_quartiles(address) for address in sys.argv[1:]] for _ in range(3)]
 print(json.dumps([min(filter(None, way), key=lambda q: q[2], default=None) for way in zip(*rounds)]))
 """
 """Half of the time after which a connection is refused, for each address, its least and its quartiles: nothing listens
