@@ -18,9 +18,6 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
@@ -28,8 +25,6 @@ from .verbs import Verbs
 
 if TYPE_CHECKING:
     from .stats import Family
-
-err = Console(stderr=True, emoji=False)
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -99,7 +94,7 @@ def _print_json(document: Any) -> None:
 
 
 def _say(text: str) -> None:
-    err.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+    print(visible(text), file=sys.stderr)
 
 
 @click.group("npl", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -114,10 +109,15 @@ def npl() -> None:
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
+    if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:  # in a notebook nothing can be drawn over
+        yield lambda _done, _total, _name=text: None
+        return
+    from rich.console import Console  # imported here: few commands draw, and it takes as long as all of pydantic
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # a notebook is a terminal in which nothing can be drawn over
-    quiet = not err.is_terminal or "JPY_PARENT_PID" in os.environ
-    with Progress(*columns, console=err, transient=True, disable=quiet) as bar:
+    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as bar:
         task = bar.add_task(text)
         yield lambda done, total, name=text: bar.update(
             task, completed=done, total=total, description=escape(visible(name))
