@@ -334,8 +334,10 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
         return {}
     idle = _idle_rtt(obs._source.runs)
     held: dict[str, Held] = {}
-    for name, group in obs.runs.groupby("condition", sort=True, observed=True):
-        every: list[dict[str, Any]] = group.to_dict("records")  # type: ignore[assignment]
+    runs = obs.runs.reset_index(drop=True)
+    rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]  # at once: a column costs, not a row
+    for name, measured in runs.groupby("condition", sort=True, observed=True)[obs.metric]:
+        every = [rows[position] for position in measured.index]
         judged = [(row, of_run(row, rtt_idle_us=idle(row))) for row in every]
         counts = Counter(limit.causes[:1] for _, limit in judged)
         cause, agree = counts.most_common(1)[0]
@@ -347,7 +349,7 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
         held[str(name)] = Held(
             condition=str(name),
             levels={str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by},
-            bps=float(group[obs.metric].median()),
+            bps=float(measured.median()),
             limit=limit,
             streams=streams_of(row),
             runs=len(judged),
