@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,8 @@ from .interface import Reader
 from .parsed import ParsedRun
 from .registry import READERS
 from .wrapping import Voice, cleaned, decode, repaired, started, without_colours
+
+_DOCUMENT = re.compile(r"\s*[{<]")
 
 LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
@@ -116,11 +119,12 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
             for run in parsed:
                 object.__setattr__(run, "line", line + run.line - 1)
             # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
-            body = segment.strip()
-            if body[0] in "{<" and body in seen and parsed[0].status != "failed":
-                _warn(runs, seen[body], f"printed a second time in line {line}; counted once")
+            document = segment.strip() if _DOCUMENT.match(segment) else ""
+            if document in seen and parsed[0].status != "failed":
+                _warn(runs, seen[document], f"printed a second time in line {line}; counted once")
             else:
-                seen.setdefault(body, len(runs))
+                if document:
+                    seen.setdefault(document, len(runs))
                 runs += parsed
             break
     return runs

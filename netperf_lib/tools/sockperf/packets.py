@@ -22,48 +22,50 @@ _NO_PAIR = re.compile(r"\n(?!\d+\.\d{9}, \d+\.\d{9}$)", re.MULTILINE | re.ASCII)
 
 
 def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
-    """Add the packets, up to the first line that is not one; the run is complete if all observations are there."""
+    """Add the packets, up to the first line that is not one; the run is complete if all observations are there.
+
+    `text` begins with the line break before the first packet, which is in `line`.
+    """
     halves = 1 if run.percentile_basis == "rtt" else 2
-    table = _table(text, _NO_ROW, 4)
-    pairs = _table(text, _NO_PAIR, 2) if not len(table) else table[:0]
-    if len(pairs):
-        table = np.column_stack((np.arange(len(pairs)), pairs, np.diff(pairs) * (1e6 / halves)))
-    good = _readable(*table.T, halves=halves)
-    sampled = replace(
-        run, samples_count=good, samples=partial(_samples, table[:good, 1] - table[:1, 1], table[:good, 3])
-    )
+    packet, tx_s, rx_s, latency_us = _columns(text, _NO_ROW, 4)
+    pairs = not len(packet)
+    if pairs:
+        tx_s, rx_s = _columns(text, _NO_PAIR, 2)
+        packet, latency_us = np.arange(len(tx_s)), (rx_s - tx_s) * (1e6 / halves)
+    good = _readable(packet, tx_s, rx_s, latency_us, halves=halves)
+    sampled = replace(run, samples_count=good, samples=partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good]))
     count = run.metrics.get("messages_count")
     if run.status != "ok":
         return sampled
     if good == count:
-        if wrong := _contradiction(run, table):
+        if wrong := _contradiction(run, tx_s, rx_s, latency_us):
             return replace(sampled, status="failed", error=wrong, contradictory=True, metrics={}, percentiles=())
         return sampled
-    if count is None or len(pairs):
+    if count is None or (pairs and len(packet)):
         of = "packets, and how many there should be is not told" if count is None else f"of {count:.0f} packets"
         return replace(sampled, warnings=(*run.warnings, f"the log holds {good} {of}"))
-    unread = next(iter(text.split("\n", good + 1)[good:]), "")[:80]
+    unread = next(iter(text.split("\n", good + 2)[good + 1 :]), "")[:80]
     error = f"{good} of {count:.0f} packets are readable; line {line + good} is {unread!r}"
     return replace(sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 
-def _table(text: str, no_row: re.Pattern[str], columns: int) -> Any:
-    """Return the figures of the rows at the start of a text, which end at its first line that is none."""
-    match = no_row.search("\n" + text)
-    rows = text[: match.start()] if match else text
+def _columns(text: str, no_row: re.Pattern[str], columns: int) -> list[Any]:
+    """Return the columns of the rows at the start of a text, which end at its first line that is none."""
+    match = no_row.search(text)
+    rows = text[1 : match.start() + 1 if match else None]
     if not rows:
-        return np.empty((0, columns))
+        return [np.empty(0)] * columns
     table = read_csv(pa.py_buffer(rows.encode()), ReadOptions(column_names=list(map(str, range(columns)))))
-    return np.column_stack([column.to_numpy() for column in table.columns])
+    return [column.to_numpy() for column in table.columns]
 
 
-def _contradiction(run: ParsedRun, table: Any) -> str | None:
+def _contradiction(run: ParsedRun, tx_s: Any, rx_s: Any, latency_us: Any) -> str | None:
     """Say which statistic does not match the packets; None if all match."""
-    latency_us, metrics, basis = np.sort(table[:, 3]), run.metrics, run.percentile_basis
+    latency_us, metrics, basis = np.sort(latency_us), run.metrics, run.percentile_basis
     n = len(latency_us)
     seconds = metrics.get("duration_measured_s") if not metrics.get("lost_count") else None
     checks: list[tuple[str, float | None, float]] = [
-        ("the duration in s", seconds, table[-1, 2] - table[0, 1]),
+        ("the duration in s", seconds, rx_s[-1] - tx_s[0]),
         ("the minimum", metrics.get(f"{basis}_min_us"), latency_us[0]),
         ("the maximum", metrics.get(f"{basis}_max_us"), latency_us[-1]),
         ("the mean", metrics.get(f"{basis}_us"), latency_us.mean()),

@@ -144,8 +144,8 @@ def read(text: str) -> list[ParsedRun]:
     if "=3D" in text:  # an encoded e-mail
         text = text.replace("=\n", "").replace("=3D", "=")
     starts = [0, *(line_start(text, m.start()) for m in _FURTHER_SERVER.finditer(text)), len(text)]
-    before, _, _ = text.partition(_STATISTICS_OF)
-    common = before[: line_start(before, len(before))]
+    at = text.find(_STATISTICS_OF)
+    common = text[: line_start(text, len(text) if at < 0 else at)]
     runs = []
     for start, end in pairwise(starts):
         part = text[start:end]
@@ -156,7 +156,7 @@ def read(text: str) -> list[ParsedRun]:
         if m:
             from .packets import with_rows  # needs numpy, which no other log does
 
-            run = with_rows(run, part[m.end() :], 1 + text[: start + m.end()].count("\n"))
+            run = with_rows(run, part[m.end() - 1 :], 1 + text[: start + m.end()].count("\n"))
         runs.append(run)
     return runs
 
