@@ -417,7 +417,7 @@ class Store:
                 document = orjson.loads(text)
             except FileNotFoundError:
                 return None
-        if b"\\" in text or CONTROL.search(text.decode()):  # nowhere else can a control character be
+        if _may_hold_controls(text):
             document = _without_controls(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
@@ -629,6 +629,12 @@ class Store:
             if name.endswith(".json"):
                 causes[name.removesuffix(".json")] = str((self._read_json(f"excluded/{name}") or {}).get("cause"))
         return causes
+
+
+def _may_hold_controls(text: bytes) -> bool:
+    """Whether a JSON document may hold control characters: of those in ASCII it has none but DEL, unless escaped."""
+    beyond_ascii = " ".join(text.translate(None, bytes(range(0x80))).decode())
+    return b"\\" in text or b"\x7f" in text or CONTROL.search(beyond_ascii) is not None
 
 
 def _without_controls(document: Any) -> Any:

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..errors import CONTROL, NotMeasured, UsageError, visible
+from ..errors import NotMeasured, UsageError, visible
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
@@ -286,7 +286,7 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
     for i, column in enumerate(table.schema):  # labels of others may hold control characters
-        if pa.types.is_string(column.type) and CONTROL.search("\n".join(table[i].unique().drop_null().to_pylist())):
+        if pa.types.is_string(column.type) and any(visible(v) != v for v in table[i].unique().drop_null().to_pylist()):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}

@@ -26,6 +26,7 @@ from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
+from ..stats.median_ci import LONG_SERIES
 from ..stats.samples import merged
 from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of, wished
 from .tables import Table
@@ -296,7 +297,9 @@ class Observations:
 
 
 def _by_name(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    return {str(name): dict(row) for name, row in table.astype(object).to_dict("index").items()}  # type: ignore[arg-type]
+    rows = table.astype(object).to_numpy().tolist()
+    heads = list(map(str, table))
+    return {str(name): dict(zip(heads, row, strict=True)) for name, row in zip(table.index, rows, strict=True)}
 
 
 def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
@@ -400,12 +403,13 @@ def levels(
     {12}
     """
     obs = observe(data, metric, by, where=where, pool=pool)
-    groups = dict(iter(obs.complete.groupby("condition", sort=False, observed=True)))
+    needed = obs.complete[["condition", "unit", "started_utc", obs.metric]]  # pandas takes its time for every column
+    groups = dict(iter(needed.groupby("condition", sort=False, observed=True)))
     states = Counter(zip(obs.table["condition"], obs.table["state"], strict=True))
     rows = []
     for name in obs.conditions.index:
         row: dict[str, Any] = _level_row(groups[name], obs.metric, confidence) if name in groups else {"n": 0}
-        limit = obs.facts["advertised_bps"].get(name) if "advertised_bps" in obs.facts else None
+        limit = obs.fact(str(name), "advertised_bps")
         if obs.metric.startswith("throughput") and isinstance(limit, float) and row["n"]:
             row["share_of_limit"] = row["median"] / limit
         rows.append(row | {state: states[name, state] for state in ("failed", "missing")})
@@ -432,7 +436,7 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
 
     With several deployments these are the replicates; from `stats.median_ci.LONG_SERIES` runs the hours are, if known.
     """
-    started, hours = rows.get("started_utc"), None
+    started, hours = rows.get("started_utc") if len(rows) >= LONG_SERIES else None, None
     if started is not None and not started.isna().any() and hasattr(started, "dt"):
         hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
     return level(rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours)
