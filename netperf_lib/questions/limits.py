@@ -396,8 +396,10 @@ def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]
             continue
         measured = idle[idle[name].notna()]
         for number, columns in enumerate(keys):
-            for level, group in measured.groupby(list(columns), dropna=False) if set(columns) <= set(runs) else ():
-                values[number, tuple(map(plain, level))] = factor * float(group[name].median())
+            if set(columns) <= set(runs):
+                medians = measured.groupby(list(columns), dropna=False)[name].median()
+                for level, delay in zip(medians.index, medians, strict=True):
+                    values[number, tuple(map(plain, level))] = factor * float(delay)
 
     def of(row: Mapping[str, Any]) -> float | None:
         levels = [(number, tuple(plain(row.get(c)) for c in columns)) for number, columns in enumerate(keys)]

@@ -28,7 +28,7 @@ from ..metrics import HEADLINES, METRICS, WRITTEN
 from ..questions.colours import colours
 from ..questions.lead import Lead, lead_paragraph
 from ..questions.limits import of_conditions
-from ..questions.observe import Observations, levels, observe
+from ..questions.observe import Observations, Observed, levels, observe
 from ..questions.words import effect, span
 from .cover import root_of
 
@@ -111,7 +111,8 @@ def _data(exp: Results) -> dict[str, Any]:
     number = {run_id: i for i, run_id in enumerate(ids)}
     names = [m for m in METRICS if m in runs and ((runs["status"] == "ok") & runs[m].notna()).any()]
     names.sort(key=lambda m: m not in HEADLINES)
-    observations = {m: observe(exp, m) for m in names}
+    source = Observed.of(exp)
+    observations = {m: observe(source, m) for m in names}
     lead = lead_paragraph(runs)
     factors = dict.fromkeys(f for obs in observations.values() for f in obs.by)
     levels_of = {
@@ -164,7 +165,7 @@ def _metric(
         conditions.append(
             {
                 "name": name,
-                "levels": [levels_of[f].index(plain(obs.conditions.loc[name, f])) for f in obs.by],
+                "levels": [levels_of[f].index(plain(obs.at(name, f))) for f in obs.by],
                 "n": int(row["n"]),
                 "failed": int(row["failed"]),
                 "missing": int(row["missing"]),
