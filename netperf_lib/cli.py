@@ -324,14 +324,17 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     """
     from .data.layout import stores
     from .data.verify import verify as do
+    from .metrics import plural
 
     with _progress("checking") as progress:
         problems = do(folder, progress, **options)
     if as_json:
         _print_json(problems)
     else:
-        _echo("\n".join(problems) or "no problems found")
-        for store in stores(folder):
+        checked = stores(folder)
+        found = f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}"
+        _echo("\n".join(problems) or found)
+        for store in checked:
             _echo(f"root {store.root_digest()}  {store.url}")
     if problems:
         sys.exit(1)

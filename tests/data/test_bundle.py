@@ -228,6 +228,7 @@ def test_an_anonymous_bundle_gives_the_same_verdicts(payments: Path, anonymous: 
 def test_a_bundle_verifies_and_names_the_root_of_its_report(anonymous: Path) -> None:
     assert npl.verify(anonymous) == []
     done = CliRunner().invoke(command, ["verify", str(anonymous)], catch_exceptions=False)
+    assert f"no problems found in {len(npl.load(anonymous))} runs" in done.output
     root = re.search(r"root ([0-9a-f]{64})", done.output)
     assert root
     assert anonymous.name == f"payments-{root[1][:8]}{SUFFIX}"

@@ -28,13 +28,18 @@ def local(host: object) -> bool:
     return address.is_unspecified or any(address in n for n in STAND_INS if n.version == address.version)
 
 
+LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+CONNECTIONS = frozenset({"socket.connect", "socket.sendto"})
+
+
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook."""
-    journal = os.environ.get("NETPERF_GUARD")
-    if not journal or event not in ("socket.getaddrinfo", "socket.gethostbyname", "socket.connect", "socket.sendto"):
+    """Audit hook: called for every import, file and object of the process, so what it ignores must cost little."""
+    if event not in LOOKUPS and event not in CONNECTIONS:
         return
-    target = arguments[-1] if event in ("socket.connect", "socket.sendto") else arguments[0]
-    if event in ("socket.connect", "socket.sendto"):
+    if not (journal := os.environ.get("NETPERF_GUARD")):
+        return
+    target = arguments[-1] if event in CONNECTIONS else arguments[0]
+    if event in CONNECTIONS:
         if not isinstance(target, tuple) or not isinstance(target[0], str):
             return  # a socket of this machine's own kind
         target = target[0]
