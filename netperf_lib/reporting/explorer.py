@@ -165,7 +165,7 @@ def _metric(
         conditions.append(
             {
                 "name": name,
-                "levels": [levels_of[f].index(plain(obs.at(name, f))) for f in obs.by],
+                "levels": [levels_of[f].index(plain(obs.conditions.loc[name, f])) for f in obs.by],
                 "n": int(row["n"]),
                 "failed": int(row["failed"]),
                 "missing": int(row["missing"]),
