@@ -332,8 +332,10 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
         _print_json(problems)
     else:
         checked = stores(folder)
-        found = f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}"
-        _echo("\n".join(problems) or found)
+        if problems:
+            _echo("\n".join(problems))
+        else:
+            _echo(f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}")
         for store in checked:
             _echo(f"root {store.root_digest()}  {store.url}")
     if problems:

@@ -282,7 +282,9 @@ def within(
 
     def matches(c: Contrast) -> bool:
         with suppress(NothingToReport):
-            obs = observed.setdefault(c.metric, observe(data, c.metric))
+            if c.metric not in observed:
+                observed[c.metric] = observe(data, c.metric)
+            obs = observed[c.metric]
             return fits(obs, c.a) and fits(obs, c.b or c.a)
         return True
 

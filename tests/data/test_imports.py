@@ -15,8 +15,10 @@ import numpy as np
 import pandas as pd
 import pypdf
 import pytest
+from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib.cli import npl as command
 from netperf_lib.data import files, logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
@@ -640,6 +642,18 @@ def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, records: bytes |
     with pytest.raises(StoreError, match=r"runs\.json\.gz: cannot be read"):
         npl.load(mine)
     assert "cannot be read" in npl.verify(mine)[-1]
+
+
+def test_problems_are_all_printed_where_records_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    mine = Path(npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path)
+    next(mine.glob("raw/*/runs.json.gz")).write_bytes(b"[]")
+    (mine / "exclusions.json").write_text("[")
+    done = CliRunner().invoke(command, ["verify", str(mine)], catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "runs.json.gz: cannot be read" in done.output
+    assert "exclusions.json" in done.output
+    assert re.search(r"^root [0-9a-f]{64}", done.output, re.MULTILINE)
 
 
 def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> None:
