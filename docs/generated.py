@@ -17,7 +17,10 @@ __all__ = ["setup"]
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(list(head))]
-    lines += ["| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in row) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in row) + " |"
+        for row in rows
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -25,11 +28,14 @@ def metrics() -> str:
     """Return the page of all metrics with their units, directions and bases."""
     from netperf_lib.metrics import METRICS
 
-    rows = [(f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()]
+    rows = [
+        (f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()
+    ]
     head = ("name", "meaning", "unit", "better", "basis")
     return (
         "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, "
-        "never zero. Latencies of different bases are different metrics and are never merged.\n\n" + _table(head, rows)
+        "never zero. Latencies of different bases are different metrics and are never merged.\n\n"
+        + _table(head, rows)
     )
 
 
@@ -56,8 +62,16 @@ def _fields(title: str, schema: dict[str, Any], parts: dict[str, Any]) -> str:
     required = set(schema.get("required", ()))
     rows = []
     for name, field in schema.get("properties", {}).items():
-        default = "required" if name in required else f"`{json.dumps(field['default'])}`" if "default" in field else "–"
-        rows.append((f"`{name}`", _type(field), default, field.get("description") or _told(field, parts)))
+        default = (
+            "required"
+            if name in required
+            else f"`{json.dumps(field['default'])}`"
+            if "default" in field
+            else "–"
+        )
+        rows.append(
+            (f"`{name}`", _type(field), default, field.get("description") or _told(field, parts))
+        )
     text = schema.get("description", "")
     return f"## {title}\n\n{text}\n\n" + _table(("field", "type", "default", "meaning"), rows)
 
@@ -70,11 +84,17 @@ def experiment() -> str:
     known = schema.get("$defs", {})
     parts = [_fields("Experiment", schema, known)]
     parts += [_fields(name, part, known) for name, part in known.items() if "properties" in part]
-    return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(parts)
+    return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(
+        parts
+    )
 
 
 def _legal(kind: Any) -> str:
-    return ", ".join(f"`{v}`" for v in kind) if isinstance(kind, tuple) else getattr(kind, "__name__", str(kind))
+    return (
+        ", ".join(f"`{v}`" for v in kind)
+        if isinstance(kind, tuple)
+        else getattr(kind, "__name__", str(kind))
+    )
 
 
 def options() -> str:
@@ -85,8 +105,15 @@ def options() -> str:
     parts = ["# Options", "", "## Tests", "", "`options:` of a test, by tool.", ""]
     for name, tool in TOOLS.items():
         tests = ", ".join(f"`{t}`" for t in tool.TESTS)
-        rows = [(f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help) for o in tool.OPTIONS]
-        table = _table(("option", "type", "default", "meaning"), rows) if rows else "It has no options.\n"
+        rows = [
+            (f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help)
+            for o in tool.OPTIONS
+        ]
+        table = (
+            _table(("option", "type", "default", "meaning"), rows)
+            if rows
+            else "It has no options.\n"
+        )
         parts += [f"### {name}", "", f"Tests: {tests}.", "", table]
     parts += ["## Hosts", "", "`hosts.options` of an experiment, by source.", ""]
     for name in hosts.SOURCES:
@@ -122,7 +149,9 @@ def _members(module: Any, names: Iterable[str]) -> list[str]:
     parts = []
     for name in names:
         value = getattr(module, name)
-        kind = "function" if inspect.isfunction(value) else "class" if inspect.isclass(value) else None
+        kind = (
+            "function" if inspect.isfunction(value) else "class" if inspect.isclass(value) else None
+        )
         if kind:
             parts += [f".. auto{kind}:: {module.__name__}.{name}", ""]
     return parts
@@ -134,7 +163,14 @@ def api() -> str:
 
     import netperf_lib as npl
 
-    parts = ["Python", "======", "", "``import netperf_lib as npl``", "", *_members(npl, npl.__all__)]
+    parts = [
+        "Python",
+        "======",
+        "",
+        "``import netperf_lib as npl``",
+        "",
+        *_members(npl, npl.__all__),
+    ]
     for name, home in {
         "stats": "stats",
         "plots": "plots",
@@ -143,7 +179,14 @@ def api() -> str:
     }.items():
         module = importlib.import_module(f"netperf_lib.{home}")
         title = f"npl.{name}"
-        parts += [title, "-" * len(title), "", (module.__doc__ or "").strip(), "", *_members(module, module.__all__)]
+        parts += [
+            title,
+            "-" * len(title),
+            "",
+            (module.__doc__ or "").strip(),
+            "",
+            *_members(module, module.__all__),
+        ]
     return "\n".join(parts)
 
 
@@ -204,7 +247,9 @@ def gallery(source: Path, folder: Path) -> None:
             ]
             _keep(folder / f"{plot}.md", "\n".join(parts))
             cards[plot] = CARD.format(title=head, name=plot, text=text)
-    _keep(folder / "index.md", GALLERY.format(cards="".join(cards.values()), names="\n".join(cards)))
+    _keep(
+        folder / "index.md", GALLERY.format(cards="".join(cards.values()), names="\n".join(cards))
+    )
 
 
 def _python(text: str) -> list[str]:
@@ -236,15 +281,21 @@ def azure_failures() -> str:
     for line in (tests / "recordings.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
         if recorded.get("kind"):
-            sources.setdefault(recorded["kind"], []).append(recorded["name"].removeprefix("failures/"))
+            sources.setdefault(recorded["kind"], []).append(
+                recorded["name"].removeprefix("failures/")
+            )
     for line in (tests / "cited.tsv").read_text("utf-8").splitlines()[1:]:
         name, _, sentence, page = line.split("\t")
         code = name.partition(",")[0]
         sources.setdefault(kind_of(code, sentence), []).append(f"[{code}]({page})")
     shown = {name: ", ".join(sources.get(name, ["–"])) for name in KINDS}
-    rows = [(f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()]
+    rows = [
+        (f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()
+    ]
     exceptions = ", ".join(f"`{code}`: `{deed}`" for code, deed in EXCEPTIONS.items())
-    refusals = [line.split("\t") for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]]
+    refusals = [
+        line.split("\t") for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]
+    ]
     others = sorted({(code, deed, page) for code, deed, _, page in refusals if code != "az"})
     return (
         "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, which is read from Azure's "
@@ -256,7 +307,10 @@ def azure_failures() -> str:
         "recorded answers, each with its source: recordings of the tests of Azure/azure-cli and its extensions (MIT). "
         "A test serves each of them to the real `az`. The links lead to public pages that show the code.\n\n"
         "## Refusals on public pages\n\nA test reads each of these as az prints it.\n\n"
-        + _table(("code", "action", "source"), ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others))
+        + _table(
+            ("code", "action", "source"),
+            ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others),
+        )
     )
 
 

@@ -68,7 +68,11 @@ def lesson(solution: NotebookNode) -> NotebookNode:
 def lessons(names: list[str] | None = None) -> dict[str, NotebookNode]:
     """Return the lessons by name: those in `names`, or all."""
     found = sorted((LESSONS / "solutions").glob("*.ipynb"))
-    return {p.stem: lesson(nbformat.read(p, as_version=4)) for p in found if names is None or p.stem in names}
+    return {
+        p.stem: lesson(nbformat.read(p, as_version=4))
+        for p in found
+        if names is None or p.stem in names
+    }
 
 
 def shown(book: NotebookNode) -> NotebookNode:
@@ -77,7 +81,11 @@ def shown(book: NotebookNode) -> NotebookNode:
     for cell in book.cells:
         tags = cell.metadata.setdefault("tags", [])
         cell.source = cell.source.replace('"results/lab"', repr(str(recorded())))
-        if cell.cell_type == "code" and not {"live", "exercise"} & set(tags) and not cell.source.startswith("%%"):
+        if (
+            cell.cell_type == "code"
+            and not {"live", "exercise"} & set(tags)
+            and not cell.source.startswith("%%")
+        ):
             tags.append("hide-input")
     with tempfile.TemporaryDirectory() as desk:
         place = {"metadata": {"path": desk}}
@@ -113,7 +121,9 @@ def slides(book: NotebookNode) -> str:
     for cell in (part for c in book.cells for part in _parts(c)):
         begins = False
         if cell.cell_type == "markdown":
-            after_exercise = bool(groups[-1]) and "exercise" in groups[-1][-1].metadata.get("tags", [])
+            after_exercise = bool(groups[-1]) and "exercise" in groups[-1][-1].metadata.get(
+                "tags", []
+            )
             headed = re.match(r"#+", cell.source)
             begins = bool(headed) or after_exercise
             room = len(cell.source) + (0 if begins else room)
@@ -125,7 +135,9 @@ def slides(book: NotebookNode) -> str:
         groups += [[]] if begins and groups[-1] else []
         groups[-1].append(cell)
     title = book.cells[0].source.split("\n")[0].removeprefix("# ")
-    sections = [f'<section><h1 class="title">{escape(title)}</h1>{_fragment(exporter, groups[0])}</section>']
+    sections = [
+        f'<section><h1 class="title">{escape(title)}</h1>{_fragment(exporter, groups[0])}</section>'
+    ]
     sections += [f"<section>{_fragment(exporter, cells)}</section>" for cells in groups[1:]]
     css = (TEMPLATES / "page.css").read_text("utf-8")
     return SLIDES.format(title=escape(title), css=css, sections="\n".join(sections))
@@ -149,7 +161,9 @@ def handout(books: list[NotebookNode]) -> bytes:
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
             # nothing to run on paper, but something to write
             exercise = "exercise" in cell.metadata.get("tags", [])
-            whole.cells.append(nbformat.v4.new_markdown_cell(f"Answer: {'.' * 120}") if exercise else cell)
+            whole.cells.append(
+                nbformat.v4.new_markdown_cell(f"Answer: {'.' * 120}") if exercise else cell
+            )
     return typeset(whole, code=True)
 
 

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Read a percentage: 2% or 0.02."""
     try:
-        return None if text is None else float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return (
+            None
+            if text is None
+            else float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        )
     except ValueError:
         raise click.BadParameter(f"{text!r} is not a percentage; write 2% or 0.02") from None
 
@@ -40,16 +44,23 @@ def _workers(_context: click.Context, _option: click.Parameter, text: str | None
     if text is None:
         return os.cpu_count() or 1
     if "://" not in text and not re.fullmatch("[1-9][0-9]{0,3}", text):
-        raise click.BadParameter(f"{text!r}: write a number of processes, or tcp://host:port of a Dask scheduler")
+        raise click.BadParameter(
+            f"{text!r}: write a number of processes, or tcp://host:port of a Dask scheduler"
+        )
     return text if "://" in text else int(text)
 
 
-FILE, FOLDER = click.Path(dir_okay=False, path_type=Path), click.Path(file_okay=False, path_type=Path)
+FILE, FOLDER = (
+    click.Path(dir_okay=False, path_type=Path),
+    click.Path(file_okay=False, path_type=Path),
+)
 PATH, PATH_OR_URL = click.Path(path_type=Path), click.Path()
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
 folder = click.argument("folder", type=PATH_OR_URL)
 experiment = click.argument("experiment", type=PATH_OR_URL)
-root = click.option("--root", default="results", show_default=True, help="The data root, a folder of experiments.")
+root = click.option(
+    "--root", default="results", show_default=True, help="The data root, a folder of experiments."
+)
 workers = click.option(
     "--workers",
     callback=_workers,
@@ -59,9 +70,14 @@ workers = click.option(
 experiment_file = click.argument("experiment", type=PATH)
 rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
 duration = click.option(
-    "--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Duration of every test in seconds."
+    "--duration",
+    "duration_s",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Duration of every test in seconds.",
 )
-seed = click.option("--seed", type=int, help="Seed of the random order (default: random, stored with the plan).")
+seed = click.option(
+    "--seed", type=int, help="Seed of the random order (default: random, stored with the plan)."
+)
 MEASURING = (
     experiment_file,
     root,
@@ -109,14 +125,23 @@ def npl() -> None:
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
-    if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:  # in a notebook nothing can be drawn over
+    if (
+        not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ
+    ):  # in a notebook nothing can be drawn over
         yield lambda _done, _total, _name=text: None
         return
-    from rich.console import Console  # imported here: few commands draw, and it takes as long as all of pydantic
+    from rich.console import (
+        Console,
+    )  # imported here: few commands draw, and it takes as long as all of pydantic
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as bar:
         task = bar.add_task(text)
         yield lambda done, total, name=text: bar.update(
@@ -143,14 +168,23 @@ def doctor(azure: str | None, as_json: bool) -> None:
     from .hosts.prerequisites import doctor as look
 
     if azure:
-        _examine(str(shipped("data", "experiments", f"{azure}.yaml") if azure == "azure-placement" else azure), as_json)
+        _examine(
+            str(
+                shipped("data", "experiments", f"{azure}.yaml")
+                if azure == "azure-placement"
+                else azure
+            ),
+            as_json,
+        )
         return
     findings = look()
     if as_json:
         _print_json([asdict(f) for f in findings])
     else:
         for f in findings:
-            _echo(f"{'ok     ' if f.ok else 'missing'}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
+            _echo(
+                f"{'ok     ' if f.ok else 'missing'}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip()
+            )
         for f in findings:
             if f.remedy:  # on a line of its own, so that it can be copied whole
                 _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
@@ -180,8 +214,16 @@ def _examine(file: str, as_json: bool) -> None:
 @rounds
 @duration
 @seed
-@click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; implies --outlook.")
-@click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes a few seconds.")
+@click.option(
+    "--pilot",
+    metavar="DATA",
+    help="A measurement that shows how much runs vary; implies --outlook.",
+)
+@click.option(
+    "--outlook",
+    is_flag=True,
+    help="Simulate which contrasts the rounds can decide; takes a few seconds.",
+)
 @click.option("--cheapest", is_flag=True, help="Name what to cut first, and what that saves.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
@@ -212,10 +254,16 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
         raise click.UsageError(f"{file} exists; choose another name")
 
     def ask(text: str, default: Any, **options: Any) -> Any:
-        return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
+        return (
+            click.prompt(text, default=default, err=True, **options)
+            if sys.stdin.isatty()
+            else default
+        )
 
     hosts = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
-    question = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
+    question = question or ask(
+        "What is the question about?", "placement", type=click.Choice(list(QUESTIONS))
+    )
     rounds = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
@@ -233,7 +281,9 @@ def schema() -> None:
 
 @npl.command()
 @measuring
-@click.option("--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here.")
+@click.option(
+    "--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here."
+)
 @click.option("--pdf", type=PATH, help="Also write the report to this path.")
 def run(**options: Any) -> None:
     """Place the hosts, measure, report, and remove the hosts."""
@@ -313,7 +363,11 @@ def pull(url: str, root: str) -> None:
 
 @npl.command()
 @folder
-@click.option("--root", metavar="DIGEST", help="Check that this root digest, from a report, is that of the folder.")
+@click.option(
+    "--root",
+    metavar="DIGEST",
+    help="Check that this root digest, from a report, is that of the folder.",
+)
 @workers
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
@@ -335,14 +389,18 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
         if problems:
             _echo("\n".join(problems))
         else:
-            _echo(f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}")
+            _echo(
+                f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}"
+            )
         for store in checked:
             _echo(f"root {store.root_digest()}  {store.url}")
     if problems:
         sys.exit(1)
 
 
-def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+def _levels(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
     """Read FACTOR=LEVEL."""
     wrong = [g for g in texts if "=" not in g]
     if wrong:
@@ -354,11 +412,30 @@ def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str,
 @folder
 @click.argument("after", required=False, type=PATH_OR_URL)
 @click.option("--metric", help="Compare only this metric.")
-@click.option("--by", help="With one folder: the factor to compare. With two: the factors that define a condition.")
-@click.option("--margin", callback=_share, metavar="PERCENT", help="Margin that counts as equivalent, for example 5%.")
-@click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Use only these runs.")
-@click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same for AFTER.")
-@click.option("--pattern", help="For raw logs: structure of the paths, for example '{placement}/r{round}.txt'.")
+@click.option(
+    "--by",
+    help="With one folder: the factor to compare. With two: the factors that define a condition.",
+)
+@click.option(
+    "--margin",
+    callback=_share,
+    metavar="PERCENT",
+    help="Margin that counts as equivalent, for example 5%.",
+)
+@click.option(
+    "--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Use only these runs."
+)
+@click.option(
+    "--where-after",
+    multiple=True,
+    callback=_levels,
+    metavar="FACTOR=LEVEL",
+    help="The same for AFTER.",
+)
+@click.option(
+    "--pattern",
+    help="For raw logs: structure of the paths, for example '{placement}/r{round}.txt'.",
+)
 @click.option(
     "--fail-on",
     multiple=True,
@@ -367,10 +444,20 @@ def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str,
 )
 @click.option("--junit", type=FILE, help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment on a pull request.")
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print Markdown, for a comment on a pull request.",
+)
 @as_json
 def compare(
-    folder: str, after: str | None, by: str | None, fail_on: tuple[str, ...], junit: Path | None, **options: Any
+    folder: str,
+    after: str | None,
+    by: str | None,
+    fail_on: tuple[str, ...],
+    junit: Path | None,
+    **options: Any,
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
 
@@ -384,14 +471,18 @@ def compare(
     from .questions.lead import conclude
     from .reporting import answer
 
-    as_json, as_csv, as_markdown = (options.pop(name) for name in ("as_json", "as_csv", "as_markdown"))
+    as_json, as_csv, as_markdown = (
+        options.pop(name) for name in ("as_json", "as_csv", "as_markdown")
+    )
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
     factors, where_after = by.split(",") if by else None, options.pop("where_after") or None
     result: Family | answer.Answer
     lead: Sequence[str] = ()
     if after is not None:
-        result = family = compare_conditions(folder, after, by=factors, where_after=where_after, **options)
+        result = family = compare_conditions(
+            folder, after, by=factors, where_after=where_after, **options
+        )
     elif factors:
         result = answer.ask(folder, by=factors, **options)
         family = result.verdicts
@@ -409,7 +500,10 @@ def compare(
         _echo(as_cells(result.to_frame()).to_csv(index=False), nl=False)
     else:
         if lead:
-            _echo(("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead)) + "\n")
+            _echo(
+                ("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead))
+                + "\n"
+            )
         if isinstance(result, answer.Answer):
             _echo(f"{result.levels}\n")
         heads = ("baseline", "condition") if after is None else ("before", "after")
@@ -454,7 +548,9 @@ def show(experiment: str, as_json: bool) -> None:
     for one in experiments:
         _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
         for name, value in one.items():
-            rows = [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
+            rows = (
+                [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
+            )
             for i, row in enumerate(rows if value else []):
                 _echo(f"  {name if i == 0 else '':11}{row}")
 
@@ -462,13 +558,30 @@ def show(experiment: str, as_json: bool) -> None:
 @npl.command()
 @folder
 @click.option(
-    "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
+    "--to",
+    type=click.Choice(["csv", "xlsx", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="File format.",
 )
-@click.option("--into", type=FOLDER, help="Folder to write to (default: reports/ of the experiment; bundle: here).")
-@click.option("--bundle", is_flag=True, help="Write one file with everything, including raw logs and report.")
+@click.option(
+    "--into",
+    type=FOLDER,
+    help="Folder to write to (default: reports/ of the experiment; bundle: here).",
+)
+@click.option(
+    "--bundle", is_flag=True, help="Write one file with everything, including raw logs and report."
+)
 @click.option("--anonymous", is_flag=True, help="Replace names and public addresses in the bundle.")
-@click.option("--hide", multiple=True, metavar="WORD", help="Also replace this word in the bundle; can be repeated.")
-def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: bool, hide: tuple[str, ...]) -> None:
+@click.option(
+    "--hide",
+    multiple=True,
+    metavar="WORD",
+    help="Also replace this word in the bundle; can be repeated.",
+)
+def export(
+    folder: str, to: Any, into: Path | None, bundle: bool, anonymous: bool, hide: tuple[str, ...]
+) -> None:
     """Export runs, intervals, levels and verdicts to a folder.
 
     --bundle writes one file instead. `npl report`, `npl verify` and other commands take this file like a folder.
@@ -488,14 +601,30 @@ def export(folder: str, to: Any, into: Path | None, bundle: bool, anonymous: boo
 
 @npl.command()
 @folder
-@click.option("--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated.")
-@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option(
-    "--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True, help="Format of the report."
+    "--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated."
+)
+@click.option(
+    "-p",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the notebooks.",
+)
+@click.option(
+    "--to",
+    type=click.Choice(["pdf", "html"]),
+    default="pdf",
+    show_default=True,
+    help="Format of the report.",
 )
 @click.option("--code", is_flag=True, help="Include the code.")
 @click.option("--card", is_flag=True, help="Write only a PNG image (1200 × 630) of one answer.")
-@click.option("--against", metavar="BEFORE", help="Make only the page that compares FOLDER with this measurement.")
+@click.option(
+    "--against",
+    metavar="BEFORE",
+    help="Make only the page that compares FOLDER with this measurement.",
+)
 def report(
     folder: str,
     notebooks: tuple[str, ...],
@@ -528,7 +657,10 @@ def report(
         notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={against}")
     try:
         with _progress("notebooks") as progress:
-            options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
+            options |= {
+                "notebooks": list(notebooks) or None,
+                "parameters": parse_parameters(parameters),
+            }
             files = do(folder, progress=progress, **options)
     except ReportError as error:
         _echo("\n".join(map(str, error.reports)))
@@ -565,15 +697,29 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
 @npl.command("import")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
-@click.option("--labels", type=FILE, help="CSV or xlsx file with a row for each log or pattern of logs.")
-@click.option("--pattern", help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
+@click.option(
+    "--labels", type=FILE, help="CSV or xlsx file with a row for each log or pattern of logs."
+)
+@click.option(
+    "--pattern",
+    help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.",
+)
 @click.option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
 @click.option("--title", default="", help="Title of the experiment.")
 @click.option("--pdf", type=FILE, help="Also make the report and write it here.")
-@click.option("--dry-run", is_flag=True, help="Print what was recognised and what is missing; write nothing.")
-@click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what was recognised and what is missing; write nothing."
+)
+@click.option(
+    "--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing."
+)
 def import_(
-    files: tuple[Path, ...], into: Path | None, contrasts: Path | None, title: str, pdf: Path | None, **options: Any
+    files: tuple[Path, ...],
+    into: Path | None,
+    contrasts: Path | None,
+    title: str,
+    pdf: Path | None,
+    **options: Any,
 ) -> None:
     """Import existing logs as an experiment.
 
@@ -588,12 +734,16 @@ def import_(
         return
     if dry_run:
         table = imports.overview(imports.understand(files, **options))
-        equal = [c for c in table.columns[2:] if len(table) > 1 and table[c].nunique(dropna=False) == 1]
+        equal = [
+            c for c in table.columns[2:] if len(table) > 1 and table[c].nunique(dropna=False) == 1
+        ]
         _echo(table.drop(columns=equal).to_string(index=False, na_rep="–"))
         _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
         return
     if into is None:
-        raise click.UsageError("no folder given: use --into results/NAME (or --dry-run, or --labels-template)")
+        raise click.UsageError(
+            "no folder given: use --into results/NAME (or --dry-run, or --labels-template)"
+        )
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
@@ -604,8 +754,18 @@ def import_(
         from .questions.observe import REMARK, observe
         from .questions.runs import headline_metrics
 
-        notes = [note for name in headline_metrics(done.runs) for note in observe(done.runs, name).notes]
-        _echo("\n".join([*dict.fromkeys(n for n in notes if n.endswith(REMARK)), "", *lead_paragraph(done.runs).lines]))
+        notes = [
+            note for name in headline_metrics(done.runs) for note in observe(done.runs, name).notes
+        ]
+        _echo(
+            "\n".join(
+                [
+                    *dict.fromkeys(n for n in notes if n.endswith(REMARK)),
+                    "",
+                    *lead_paragraph(done.runs).lines,
+                ]
+            )
+        )
     if pdf is not None:
         from .pipeline import report_to
 
@@ -617,20 +777,34 @@ def _read(run: dict[str, Any]) -> str:
     from .metrics import METRICS, format_value
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
-    lines = [f"{run['file']}:{run['line']}: {what}: {run['status']}" + (f": {run['error']}" if run["error"] else "")]
+    lines = [
+        f"{run['file']}:{run['line']}: {what}: {run['status']}"
+        + (f": {run['error']}" if run["error"] else "")
+    ]
     width = max((len(METRICS[name].label) for name in run["metrics"]), default=0)
     for name, value in run["metrics"].items():
-        lines.append(f"    {METRICS[name].label:{width}}  {format_value(value, METRICS[name].unit)}")
-    lines += [f"    p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}" for p in run["percentiles"]]
+        lines.append(
+            f"    {METRICS[name].label:{width}}  {format_value(value, METRICS[name].unit)}"
+        )
+    lines += [
+        f"    p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}"
+        for p in run["percentiles"]
+    ]
     lines += [f"    warning: {warning}" for warning in run["warnings"]]
-    wrap = partial(fill, width=80, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+    wrap = partial(
+        fill, width=80, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False
+    )
     return "\n".join(map(wrap, lines))
 
 
 @npl.command()
 @experiment_file
 @root
-@click.option("--dry-run", is_flag=True, help="Show what would be created, without creating or querying anything.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what would be created, without creating or querying anything.",
+)
 def up(experiment: Path, root: str, dry_run: bool) -> None:
     """Place the hosts of an experiment and leave them running."""
     from .pipeline import dry_run as show
@@ -646,7 +820,12 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
 @npl.command()
 @click.argument("experiment", type=PATH, required=False)
 @root
-@click.option("--all", "every", is_flag=True, help="Remove all that has this project's tag in the subscription.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Remove all that has this project's tag in the subscription.",
+)
 @click.option("--expired", is_flag=True, help="With --all: only what has expired.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
@@ -655,21 +834,29 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
     from .pipeline import down as do
 
     if every == (experiment is not None) or (expired and not every):
-        raise click.UsageError("give an experiment or --all (add --expired for only what has expired)")
+        raise click.UsageError(
+            "give an experiment or --all (add --expired for only what has expired)"
+        )
     if experiment is not None:
         do(experiment, root=root)
         return
     groups = azure.leftovers(expired=expired)
     for group in groups:
-        _echo(f"{group.name}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
+        _echo(
+            f"{group.name}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}"
+        )
     if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(groups)
 
 
 @npl.command()
 @click.argument("experiment", required=False, type=PATH)
-@click.option("-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment).")
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser.")
+@click.option(
+    "-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment)."
+)
+@click.option(
+    "--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser."
+)
 def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
     """Write one HTML file that shows every run, and open it.
 
@@ -696,8 +883,12 @@ def workshop() -> None:
 @workshop.command("start")
 @click.argument("folder", default="workshop", type=PATH)
 @click.option("--experiment", type=PATH, help="The measured experiment that the lessons use.")
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser.")
-@click.option("--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile.")
+@click.option(
+    "--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser."
+)
+@click.option(
+    "--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile."
+)
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
     from .reporting.workshop import start
@@ -713,7 +904,9 @@ def lab() -> None:
     """
 
 
-lab_folder = click.option("--folder", type=PATH, help="Folder of the lab (default: one for each user).")
+lab_folder = click.option(
+    "--folder", type=PATH, help="Folder of the lab (default: one for each user)."
+)
 
 
 @lab.command("up")
@@ -751,9 +944,18 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
     else:
         _echo(deployment.notice)
         for host in deployment.hosts:
-            facts = [host.data_address, host.region, host.zone, host.ppg, host.accelerated, host.port]
+            facts = [
+                host.data_address,
+                host.region,
+                host.zone,
+                host.ppg,
+                host.accelerated,
+                host.port,
+            ]
             words = ("address", "region", "zone", "group", "accelerated", "port")
-            _echo(f"{host.name}: {', '.join(f'{w} {v}' for w, v in zip(words, facts, strict=True) if v is not None)}")
+            _echo(
+                f"{host.name}: {', '.join(f'{w} {v}' for w, v in zip(words, facts, strict=True) if v is not None)}"
+            )
         for proof in (*deployment.proofs, *(p for host in deployment.hosts for p in host.proofs)):
             holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
             _say(f"{proof.claim}: {holds} ({proof.evidence})")
@@ -785,7 +987,10 @@ def main() -> None:
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     # SIGTERM or a closed terminal unwinds like Ctrl-C, so that the hosts placed are taken down
-    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # Windows has no SIGHUP
+    for number in {
+        signal.SIGTERM,
+        getattr(signal, "SIGHUP", signal.SIGTERM),
+    }:  # Windows has no SIGHUP
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     # papermill loads the libraries of object stores for addresses of notebooks, which are files here

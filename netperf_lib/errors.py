@@ -25,7 +25,8 @@ CONTROL = re.compile(
 of writing, halves of surrogates, and what Unicode calls ignorable (but joiners and selectors of a form, where they
 belong: after a letter of a script that has them, or in an emoji)."""
 _FORMULA, _QUOTED_FORMULA = (
-    re.compile(rf"(^|[;\t\n]){quote}(?=[ \xa0]*[=+\-@\uff0b\uff0d\uff1d\uff20])") for quote in ("", "'")
+    re.compile(rf"(^|[;\t\n]){quote}(?=[ \xa0]*[=+\-@\uff0b\uff0d\uff1d\uff20])")
+    for quote in ("", "'")
 )
 
 
@@ -85,10 +86,13 @@ def explain(error: Exception) -> str | None:
         }.get(error.errno or 0, "")
         return f"{f'{where}: ' if where else ''}{why}{remedy}"
     if "pyarrow.ArrowException" in kinds:
-        return (
-            f"a table cannot be read or written ({text}); remove the folder `tables`; it is rebuilt from the raw runs"
-        )
-    if kinds & {"json.JSONDecodeError", "pydantic_core.ValidationError", "yaml.YAMLError", "builtins.UnicodeError"}:
+        return f"a table cannot be read or written ({text}); remove the folder `tables`; it is rebuilt from the raw runs"
+    if kinds & {
+        "json.JSONDecodeError",
+        "pydantic_core.ValidationError",
+        "yaml.YAMLError",
+        "builtins.UnicodeError",
+    }:
         return f"a file has unexpected content ({text}); restore it from a copy, or remove it"
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
         return f"{text}; remove the symbolic links that lead back to themselves"
@@ -115,7 +119,9 @@ def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, which says which ones are near."""
     names = sorted(names)
     inside = [n for n in names if n.endswith(f".{name}")]
-    hint = did_you_mean(inside[0] if inside else name, inside or names, count=3, cutoff=0.5).rstrip()
+    hint = did_you_mean(
+        inside[0] if inside else name, inside or names, count=3, cutoff=0.5
+    ).rstrip()
     hint = hint or f"it offers {', '.join(names)}"
     return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 
@@ -193,14 +199,18 @@ def typed(function: Any) -> Any:
     if not isfunction(function):
         return function
     takes = signature(function)
-    kinds = {name: ast.parse(p.annotation, mode="eval").body for name, p in takes.parameters.items()}
+    kinds = {
+        name: ast.parse(p.annotation, mode="eval").body for name, p in takes.parameters.items()
+    }
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         bound = _bound(function.__name__, takes, args, options)
         for name, value in [*bound.arguments.items()]:
             parameter = takes.parameters[name]
-            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) or _fits(kinds[name], value):
+            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) or _fits(
+                kinds[name], value
+            ):
                 continue
             if value is None and parameter.default is not Parameter.empty:
                 del bound.arguments[name]  # None stands for the default
@@ -214,7 +224,9 @@ def typed(function: Any) -> Any:
     return call
 
 
-def _bound(function: str, takes: Signature, args: Sequence[Any], options: Mapping[str, Any]) -> BoundArguments:
+def _bound(
+    function: str, takes: Signature, args: Sequence[Any], options: Mapping[str, Any]
+) -> BoundArguments:
     """The arguments of a call by name; raises UsageError if they are too many or too few, or one is not known."""
     try:
         return takes.bind(*args, **options)
@@ -237,7 +249,13 @@ def _in_words(kind: ast.expr) -> list[str]:
 def _name(kind: ast.expr) -> str:
     """The last name in an annotation: ``DataFrame`` of ``pd.DataFrame``, ``Sequence`` of ``Sequence[str]``."""
     kind = kind.value if isinstance(kind, ast.Subscript) else kind
-    return kind.attr if isinstance(kind, ast.Attribute) else kind.id if isinstance(kind, ast.Name) else ""
+    return (
+        kind.attr
+        if isinstance(kind, ast.Attribute)
+        else kind.id
+        if isinstance(kind, ast.Name)
+        else ""
+    )
 
 
 def _fits(kind: ast.expr, value: Any) -> bool:
@@ -248,7 +266,13 @@ def _fits(kind: ast.expr, value: Any) -> bool:
         return value is None
     if isinstance(kind, ast.Subscript):  # PathLike[str] holds nothing, and so does Literal["csv"]
         inside = kind.slice.elts[-1] if isinstance(kind.slice, ast.Tuple) else kind.slice
-        held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        held = (
+            value.values()
+            if isinstance(value, Mapping)
+            else value
+            if isinstance(value, list | tuple)
+            else ()
+        )
         return _fits(kind.value, value) and all(_fits(inside, v) for v in held)
     name = _name(kind)
     if name in ("Sequence", "Iterable") and isinstance(value, str | bytes):

@@ -62,7 +62,13 @@ _LATENCIES: dict[str, tuple[str, Basis]] = {
 
 def _registry() -> dict[str, Metric]:
     metrics = [
-        Metric(f"{q}{'_' if s else ''}{s}_us", label if not s else f"{label}, {word}", "us", "lower", basis)
+        Metric(
+            f"{q}{'_' if s else ''}{s}_us",
+            label if not s else f"{label}, {word}",
+            "us",
+            "lower",
+            basis,
+        )
         for q, (label, basis) in _LATENCIES.items()
         for s, word in _STATISTICS.items()
     ]
@@ -84,8 +90,15 @@ def _registry() -> dict[str, Metric]:
         Metric("lost_count", "Lost datagrams", "count", "lower"),
         Metric("lost_ratio", "Share of datagrams lost", "ratio", "lower"),
         Metric("lost_reverse_count", "Lost datagrams, reverse", "count", "lower"),
-        Metric("unaccounted_count", "Datagrams neither received nor known to be lost", "count", None),
-        Metric("unaccounted_reverse_count", "Datagrams neither received nor known to be lost, reverse", "count", None),
+        Metric(
+            "unaccounted_count", "Datagrams neither received nor known to be lost", "count", None
+        ),
+        Metric(
+            "unaccounted_reverse_count",
+            "Datagrams neither received nor known to be lost, reverse",
+            "count",
+            None,
+        ),
         Metric("lost_reverse_ratio", "Share of datagrams lost, reverse", "ratio", "lower"),
         Metric("packets_count", "Datagrams or packets", "count", None),
         Metric("packets_reverse_count", "Datagrams or packets, reverse", "count", None),
@@ -175,8 +188,28 @@ def unknown_metric(name: str) -> str:
     return f"unknown metric {name[:60]!r}; {near}".rstrip()
 
 
-_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "s": 1e6, "sec": 1e6, "min": 60e6}
-_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_US = {
+    "ns": 1e-3,
+    "us": 1.0,
+    "µs": 1.0,
+    "usec": 1.0,
+    "ms": 1e3,
+    "msec": 1e3,
+    "s": 1e6,
+    "sec": 1e6,
+    "min": 60e6,
+}
+_PREFIX = {
+    "": 1.0,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 
 
 def to_us(value: float, unit: str) -> float:
@@ -233,7 +266,13 @@ def format_span(low: float, high: float, unit: str, digits: int = 3) -> str:
     return f"{first.partition(' ')[0] if same else first} to {last}"
 
 
-_WRITTEN = {"us": "'1 ms'", "s": "'2 s'", "bps": "'900 Mbit/s'", "bytes": "'64 MiB'", "ratio": "'5 %'"}
+_WRITTEN = {
+    "us": "'1 ms'",
+    "s": "'2 s'",
+    "bps": "'900 Mbit/s'",
+    "bytes": "'64 MiB'",
+    "ratio": "'5 %'",
+}
 
 
 def plural(n: int, noun: str) -> str:
@@ -251,7 +290,11 @@ def read_value(text: str | float, unit: str) -> float:
     """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`, as a number is already."""
     if isinstance(text, int | float):
         return float(text)
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I) if len(text) < 100 else None
+    match = (
+        re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I)
+        if len(text) < 100
+        else None
+    )
     try:
         if match is None:
             raise ValueError
@@ -268,4 +311,6 @@ def read_value(text: str | float, unit: str) -> float:
             return number / 100 if suffix == "%" else number
         raise ValueError
     except ValueError:
-        raise ValueError(f"{text[:60]!r} is not a quantity; write e.g. {_WRITTEN.get(unit, 'a number')}") from None
+        raise ValueError(
+            f"{text[:60]!r} is not a quantity; write e.g. {_WRITTEN.get(unit, 'a number')}"
+        ) from None

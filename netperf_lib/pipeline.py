@@ -61,13 +61,23 @@ def plan(
         from .data.load import load
         from .questions.outlook import outlook as simulate
 
-        expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
+        expected = simulate(
+            declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
+        )
     try:
         price = hosts.cost(declared, workload=_workload(scheduled))
         savings = tuple(_savings(declared, price)) if cheapest else ()
     except UsageError as error:
-        raise error if str(experiment) in str(error) else type(error)(f"{experiment}: {error}") from None
-    return Preview(plan=scheduled, cost=price.words, parts=price.parts, outlook=tuple(expected), savings=savings)
+        raise (
+            error if str(experiment) in str(error) else type(error)(f"{experiment}: {error}")
+        ) from None
+    return Preview(
+        plan=scheduled,
+        cost=price.words,
+        parts=price.parts,
+        outlook=tuple(expected),
+        savings=savings,
+    )
 
 
 def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
@@ -78,7 +88,12 @@ def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
     for words, changed in estimate.cheaper(declared):
         less = hosts.cost(changed, workload=_workload(schedule(changed, seed=0))).highest
         if less is not None and price.highest - less >= 0.01 * price.highest:
-            options.append((price.highest - less, f"{words} (saves up to {price.highest - less:.2f} {price.currency})"))
+            options.append(
+                (
+                    price.highest - less,
+                    f"{words} (saves up to {price.highest - less:.2f} {price.currency})",
+                )
+            )
     return [words for _, words in sorted(options, reverse=True)]
 
 
@@ -178,8 +193,12 @@ def bundle(
     if is_url(store.url):
         raise UsageError(f"{store.url}: copy it to this machine first, with `npl pull`")
     ingest(store.location)
-    if store.declared().hosts.source == "imported" and not all(n.startswith(IMPORT) for n in store.folders()):
-        say("imported by an older version, with a copy of its log for each run; import into a new folder to send one")
+    if store.declared().hosts.source == "imported" and not all(
+        n.startswith(IMPORT) for n in store.folders()
+    ):
+        say(
+            "imported by an older version, with a copy of its log for each run; import into a new folder to send one"
+        )
     with scratch() as copy:
         if anonymous or hide:
             store, ins = anonymous_copy(store, copy, hide)
@@ -258,17 +277,28 @@ def collect(
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The previous measurement is kept in {aside}")
     enough = decided(store, declared) if until_decided else None
-    with report_disk_full(store), store.lock():  # before any host is touched: running hosts may be another collector's
+    with (
+        report_disk_full(store),
+        store.lock(),
+    ):  # before any host is touched: running hosts may be another collector's
         scheduled = _schedule(store, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
-            _measure(scheduled, store, number, anyway=anyway, say=say, install=install, enough=enough)
+            _measure(
+                scheduled, store, number, anyway=anyway, say=say, install=install, enough=enough
+            )
         if why := failures(scheduled, store):
             raise CollectError(why)
     return store
 
 
 def _measure(
-    scheduled: Plan, store: Store, number: int, *, anyway: bool, say: Callable[[str], None], **how: Any
+    scheduled: Plan,
+    store: Store,
+    number: int,
+    *,
+    anyway: bool,
+    say: Callable[[str], None],
+    **how: Any,
 ) -> None:
     """Place the hosts of a deployment and measure what is left of it."""
     from .measure.collector import collect as measure
@@ -280,7 +310,9 @@ def _measure(
         hosts.release(declared, state=store.hosts_dir, number=number)
         return
     workload = _workload(scheduled)
-    with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
+    with hosts.deployed(
+        declared, number=number, state=store.hosts_dir, workload=workload
+    ) as deployment:
         store.write_deployment(number, deployment)
         if deployment.notice:
             say(deployment.notice)
@@ -306,7 +338,9 @@ def _measure(
 def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
     """Return the stopping rule: every declared contrast is settled or futile."""
     if not experiment.contrasts:
-        raise UsageError(f"{experiment.name}: declares no contrasts, so there is nothing to decide; declare some")
+        raise UsageError(
+            f"{experiment.name}: declares no contrasts, so there is nothing to decide; declare some"
+        )
 
     def enough() -> str | None:
         from .data.load import load
@@ -314,7 +348,9 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
         from .stats import until_decided
 
         runs = load(store.location)
-        latest = runs[runs["deployment"] == runs["deployment"].max()]  # earlier deployments are complete
+        latest = runs[
+            runs["deployment"] == runs["deployment"].max()
+        ]  # earlier deployments are complete
         rounds_left = experiment.rounds - int(latest["round"].max())
         family = judge(latest, experiment.contrasts, alpha=experiment.alpha, design="sequential")
         interim = until_decided(family, rounds_left=rounds_left)
@@ -323,7 +359,9 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
     return enough
 
 
-def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: float | None = None) -> Experiment:
+def _load(
+    experiment: PathLike, rounds: str | int | None = None, duration_s: float | None = None
+) -> Experiment:
     declared = load_experiment(experiment, rounds=rounds, duration_s=duration_s)
     hosts.options(declared, experiment)
     return declared
@@ -349,7 +387,9 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     stored = store.read_plan()
     stored_seed = int(stored["seed"]) if stored else None
     if seed is not None and stored_seed is not None and seed != stored_seed and store.run_ids():
-        raise UsageError(f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root")
+        raise UsageError(
+            f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root"
+        )
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
     looked = looked or bool(stored and stored.get("looked"))
     measured = {trial_of(run_id) for run_id in store.run_ids()}
@@ -357,7 +397,9 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     scheduled = scheduled.in_order_of(list(rows.values()))
     document = scheduled.to_dict()
     planned = {row["run_id"]: rows.get(row["run_id"], row) for row in document["trials"]}
-    planned |= {run_id: row for run_id, row in rows.items() if run_id in measured}  # also of rounds no longer asked for
+    planned |= {
+        run_id: row for run_id, row in rows.items() if run_id in measured
+    }  # also of rounds no longer asked for
     if rows:  # they may have been drawn by another rule
         document["rule"] = (stored or {}).get("rule")
     store.write_plan(document | {"trials": list(planned.values()), "looked": looked})
@@ -393,7 +435,9 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     deployments = []
     workload = _workload(schedule(declared, seed=0))
     for number in range(1, declared.deployments + 1):
-        deployments.append(source.up(declared, number=number, state=store.hosts_dir, workload=workload))
+        deployments.append(
+            source.up(declared, number=number, state=store.hosts_dir, workload=workload)
+        )
         store.write_deployment(number, deployments[-1])
     return deployments
 
@@ -415,7 +459,10 @@ def dry_run(experiment: PathLike) -> str:
     """Show what `up` would create (commands, template, parameters), without creating or querying anything."""
     source, declared = _offering(experiment, "dry_run")
     parts = source.dry_run(declared)
-    return str(parts.pop("commands") + "".join(f"# --- {name}\n{text.rstrip()}\n" for name, text in parts.items()))
+    return str(
+        parts.pop("commands")
+        + "".join(f"# --- {name}\n{text.rstrip()}\n" for name, text in parts.items())
+    )
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
@@ -429,5 +476,7 @@ def _offering(experiment: PathLike, what: str) -> tuple[Any, Experiment]:
     declared = _load(experiment)
     source: Any = hosts.source(declared.hosts.source)
     if not hasattr(source, what):
-        raise UsageError(f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` instead")
+        raise UsageError(
+            f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` instead"
+        )
     return source, declared

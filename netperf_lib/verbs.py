@@ -61,6 +61,9 @@ class Verbs(click.Group):
             return
         widest = max(map(len, self.commands))
         for title, names in GROUPS.items():
-            rows = [(n.ljust(widest), self.commands[n].get_short_help_str(formatter.width - widest - 6)) for n in names]
+            rows = [
+                (n.ljust(widest), self.commands[n].get_short_help_str(formatter.width - widest - 6))
+                for n in names
+            ]
             with formatter.section(title):
                 formatter.write_dl(rows)

@@ -84,7 +84,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line how many tests were skipped for want of what, and the commands that bring it."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
     if wanted := Counter(command for reason in reasons if (command := _remedy(reason))):
-        terminalreporter.line("Skipped: " + "; ".join(f"{n} need {c}" for c, n in wanted.most_common()))
+        terminalreporter.line(
+            "Skipped: " + "; ".join(f"{n} need {c}" for c, n in wanted.most_common())
+        )
 
 
 def _remedy(reason: str) -> str:
@@ -118,7 +120,12 @@ def _warm_python() -> Iterator[str]:
     real = Path(sys.executable)
     with tempfile.TemporaryDirectory(prefix="netperf-warm-") as folder:
         program = Path(folder, "python")
-        client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
+        client(
+            program.with_name("npl"),
+            program.with_suffix(".socket"),
+            real.with_name("npl"),
+            ("-m", "netperf_lib"),
+        )
         with warm(program, real, IMPORTED.format(python=str(program))):
             yield str(program)
 

@@ -46,7 +46,10 @@ def main() -> None:
             shutil.copy(log, corpus / f"{log.parent.name}-{log.name}")
     kept = Path(".fuzz")
     kept.mkdir(exist_ok=True)
-    atheris.Setup([*sys.argv, f"-artifact_prefix={kept}/", "-timeout=20", "-rss_limit_mb=2048", str(corpus)], one)
+    atheris.Setup(
+        [*sys.argv, f"-artifact_prefix={kept}/", "-timeout=20", "-rss_limit_mb=2048", str(corpus)],
+        one,
+    )
     try:
         atheris.Fuzz()
     finally:

@@ -30,14 +30,18 @@ def _zones(trial: Trial) -> Values:
     pair = f"{trial.pair.client}-{trial.pair.server}"
     back = pair not in ZONES
     one_way = ZONES["-".join(reversed(pair.split("-"))) if back else pair] * (1.02 if back else 1.0)
-    return {"latency_oneway_us": one_way} if trial.test.test == "tcp_lat" else {"throughput_bps": 16e9}
+    return (
+        {"latency_oneway_us": one_way} if trial.test.test == "tcp_lat" else {"throughput_bps": 16e9}
+    )
 
 
 def _after(trial: Trial) -> Values:
     """As before, but the other zone has become slower."""
     slower = 1.15 if trial.pair.placement == "cross-zone" else 1.0
     values = STUDIES["study-placement"](trial)
-    return {name: value * (slower if name.endswith("_us") else 1.0) for name, value in values.items()}
+    return {
+        name: value * (slower if name.endswith("_us") else 1.0) for name, value in values.items()
+    }
 
 
 def _incident(at: datetime) -> float:
@@ -45,9 +49,14 @@ def _incident(at: datetime) -> float:
 
 
 def _zones_experiment() -> Experiment:
-    experiment = _declared("study-domains", "zones", "Every pair of zones, in both directions", rounds=12, contrasts=())
+    experiment = _declared(
+        "study-domains", "zones", "Every pair of zones, in both directions", rounds=12, contrasts=()
+    )
     rename = {"ad1": "zone1", "ad2": "zone2", "ad3": "zone3"}
-    there = [p.model_copy(update={"client": rename[p.client], "server": rename[p.server]}) for p in experiment.pairs]
+    there = [
+        p.model_copy(update={"client": rename[p.client], "server": rename[p.server]})
+        for p in experiment.pairs
+    ]
     back = [p.model_copy(update={"client": p.server, "server": p.client}) for p in there]
     options = dict(experiment.hosts.options)
     options["hosts"] = {rename[name]: host for name, host in options["hosts"].items()}
@@ -57,14 +66,24 @@ def _zones_experiment() -> Experiment:
 
 def write(root: Path = FOLDER) -> list[Path]:
     """Write every recording below `root`; return their folders."""
-    day = _declared("study-minute", "day", "A day, a run every five minutes", rounds=288, pause_s=298.7)
+    day = _declared(
+        "study-minute", "day", "A day, a run every five minutes", rounds=288, pause_s=298.7
+    )
     before = _declared("study-placement", "before", "Placements, before a change")
     after = _declared("study-placement", "after", "Placements, a week later")
     midnight = START.replace(hour=0)
     made = {
-        "paths": (_declared("study-paths", "paths", "Ways between two VMs"), STUDIES["study-paths"], {}),
+        "paths": (
+            _declared("study-paths", "paths", "Ways between two VMs"),
+            STUDIES["study-paths"],
+            {},
+        ),
         "zones": (_zones_experiment(), _zones, {}),
-        "day": (day, STUDIES["study-minute"], {"start": midnight, "change": _incident, "noise": 0.03}),
+        "day": (
+            day,
+            STUDIES["study-minute"],
+            {"start": midnight, "change": _incident, "noise": 0.03},
+        ),
         "before": (before, STUDIES["study-placement"], {}),
         "after": (after, _after, {"start": START + timedelta(days=7), "seed": 6}),
     }

@@ -55,7 +55,9 @@ class Sshd:
         program = shutil.which("sshd", path="/usr/sbin:/sbin:" + os.environ["PATH"])
         assert program, "openssh-server is not installed; make setup installs it"
         log = (self.folder / "log").open("wb")
-        self.process = subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=log, start_new_session=True)
+        self.process = subprocess.Popen(
+            [program, "-D", "-e", "-f", str(config)], stderr=log, start_new_session=True
+        )
         for _ in range(200):
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 return
@@ -68,7 +70,9 @@ class Sshd:
         parents: dict[int, int] = {}
         for place in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):
-                said = dict(line.split(":\t", 1) for line in place.read_text().splitlines() if ":\t" in line)
+                said = dict(
+                    line.split(":\t", 1) for line in place.read_text().splitlines() if ":\t" in line
+                )
                 if said["Name"].startswith("sshd"):
                     parents[int(place.parent.name)] = int(said["PPid"])
         found: list[int] = []
@@ -101,7 +105,10 @@ def alive(word: str) -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if word.encode() in place.read_bytes().replace(b"\0", b" ") and int(place.parent.name) != os.getpid():
+            if (
+                word.encode() in place.read_bytes().replace(b"\0", b" ")
+                and int(place.parent.name) != os.getpid()
+            ):
                 found.append(int(place.parent.name))
     return found
 

@@ -107,7 +107,9 @@ def synth(
         A number is not positive, or a tool is unknown.
     """
     if runs < 1 or experiments < 1 or samples < 1 or not days > 0 or runs < experiments:
-        raise UsageError("synth: runs, experiments, samples and days must be positive, and runs at least experiments")
+        raise UsageError(
+            "synth: runs, experiments, samples and days must be positive, and runs at least experiments"
+        )
     if not tools or set(tools) - set(TOOLS):
         raise UsageError(f"synth: tools must be some of {', '.join(TOOLS)}")
     fleet = _Fleet(
@@ -154,14 +156,21 @@ def _experiment(fleet: _Fleet, number: int) -> Experiment:
     tests = {
         "qperf": {"tool": "qperf", "test": "tcp_lat"},
         "iperf3": {"tool": "iperf3", "test": "tcp"},
-        "sockperf": {"tool": "sockperf", "test": "ping-pong", "options": {"protocol": "tcp", "samples": True}},
+        "sockperf": {
+            "tool": "sockperf",
+            "test": "ping-pong",
+            "options": {"protocol": "tcp", "samples": True},
+        },
     }
     return Experiment.model_validate(
         {
             "name": f"fleet-{number:04d}",
             "title": "A synthetic fleet",
             "hosts": {"source": "azure", "options": {}},
-            "pairs": [{"client": "client", "server": p, "placement": p, "accelerated": True} for p in LATENCY_US],
+            "pairs": [
+                {"client": "client", "server": p, "placement": p, "accelerated": True}
+                for p in LATENCY_US
+            ],
             "tests": [tests[tool] for tool in fleet.tools],
             "rounds": math.ceil(fleet.count(number) / (len(LATENCY_US) * len(fleet.tools))),
             "seed": number,
@@ -205,10 +214,16 @@ class _Deployment:
     def __init__(self, fleet: _Fleet, number: int) -> None:
         rng = np.random.default_rng([fleet.seed, number, 1 << 40])
         self.fleet = fleet
-        self.luck = {p: float(np.exp(fleet.deployment_sd * rng.standard_normal())) for p in LATENCY_US}
+        self.luck = {
+            p: float(np.exp(fleet.deployment_sd * rng.standard_normal())) for p in LATENCY_US
+        }
         physical = [f"az{i}" for i in rng.permutation(3) + 1]
         # logical zones differ between subscriptions: the same number is another place elsewhere
-        self.zones = {"client": (1, physical[0]), "ppg": (1, physical[0]), "same-zone": (1, physical[0])}
+        self.zones = {
+            "client": (1, physical[0]),
+            "ppg": (1, physical[0]),
+            "same-zone": (1, physical[0]),
+        }
         self.zones |= {"cross-zone": (2, physical[1]), "cross-region": (3, physical[2])}
 
     def values(self, trial: Trial, at: datetime, rng: np.random.Generator) -> tuple[float, float]:
@@ -240,9 +255,16 @@ class _Deployment:
                 "accelerated": True,
             }
 
-        facts = {"kernel": "6.8.0-1021-azure", "congestion_control": "cubic", "nic_driver": "mlx5_core", "vf_up": True}
+        facts = {
+            "kernel": "6.8.0-1021-azure",
+            "congestion_control": "cubic",
+            "nic_driver": "mlx5_core",
+            "vf_up": True,
+        }
         commands = {"qperf": "qperf 10.0.0.5 tcp_lat", "iperf3": "iperf3 -c 10.0.0.5 -J -t 10"}
-        command = commands.get(trial.test.tool, "sockperf ping-pong -i 10.0.0.5 --tcp -t 1 --full-log /dev/stdout")
+        command = commands.get(
+            trial.test.tool, "sockperf ping-pong -i 10.0.0.5 --tcp -t 1 --full-log /dev/stdout"
+        )
         return new_record(
             run_id=trial.run_id,
             experiment=experiment,
@@ -290,7 +312,9 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
     seconds = 10
     rates = bps * np.exp(0.02 * rng.standard_normal(seconds))
     rates *= bps / rates.mean()
-    rtts = np.round(2 * latency_us * np.exp(0.1 * rng.standard_normal(seconds))).astype(int).tolist()
+    rtts = (
+        np.round(2 * latency_us * np.exp(0.1 * rng.standard_normal(seconds))).astype(int).tolist()
+    )
     lost = rng.poisson(0.5, seconds).tolist()
 
     def moved(start: int, end: int, rate: float, **more: Any) -> dict[str, Any]:
@@ -301,18 +325,38 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
     intervals = []
     for i in range(seconds):
         sum_ = moved(i, i + 1, rates[i], retransmits=lost[i], omitted=False)
-        window = {"snd_cwnd": 3_000_000 + 1448 * lost[i], "snd_wnd": 3_145_728, "rtt": rtts[i], "rttvar": 12}
+        window = {
+            "snd_cwnd": 3_000_000 + 1448 * lost[i],
+            "snd_wnd": 3_145_728,
+            "rtt": rtts[i],
+            "rttvar": 12,
+        }
         intervals.append({"streams": [sum_ | window | {"socket": 5, "pmtu": 1500}], "sum": sum_})
     sent, received = moved(0, seconds, bps, retransmits=sum(lost)), moved(0, seconds, bps)
     rtt = {"max_rtt": max(rtts), "min_rtt": min(rtts), "mean_rtt": sum(rtts) // seconds}
-    hosts = {"local_host": "10.0.0.4", "local_port": 40000, "remote_host": "10.0.0.5", "remote_port": 5201}
-    test = {"protocol": "TCP", "num_streams": 1, "blksize": 131072, "omit": 0, "duration": seconds, "bytes": 0}
+    hosts = {
+        "local_host": "10.0.0.4",
+        "local_port": 40000,
+        "remote_host": "10.0.0.5",
+        "remote_port": 5201,
+    }
+    test = {
+        "protocol": "TCP",
+        "num_streams": 1,
+        "blksize": 131072,
+        "omit": 0,
+        "duration": seconds,
+        "bytes": 0,
+    }
     document = {
         "start": {
             "connected": [{"socket": 5, **hosts}],
             "version": "iperf 3.12",
             "system_info": "Linux client 6.8.0-1021-azure x86_64",
-            "timestamp": {"time": at.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timesecs": int(at.timestamp())},
+            "timestamp": {
+                "time": at.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+                "timesecs": int(at.timestamp()),
+            },
             "connecting_to": {"host": "10.0.0.5", "port": 5201},
             "cookie": "synthetic",
             "tcp_mss_default": 1448,
@@ -324,7 +368,9 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
         },
         "intervals": intervals,
         "end": {
-            "streams": [{"sender": {"socket": 5, **sent, **rtt}, "receiver": {"socket": 5, **received}}],
+            "streams": [
+                {"sender": {"socket": 5, **sent, **rtt}, "receiver": {"socket": 5, **received}}
+            ],
             "sum_sent": sent,
             "sum_received": received,
             "cpu_utilization_percent": {"host_total": 42.0, "remote_total": 63.0},

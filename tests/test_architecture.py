@@ -47,7 +47,11 @@ def imports(path: Path) -> set[str]:
             if not node.level:
                 found.add((node.module or "").split(".")[0])
             elif node.level == depth:
-                found.update([f".{node.module}"] if node.module else [f".{alias.name}" for alias in node.names])
+                found.update(
+                    [f".{node.module}"]
+                    if node.module
+                    else [f".{alias.name}" for alias in node.names]
+                )
             else:
                 base = path.relative_to(PACKAGE).parts[: depth - node.level]
                 found.update(["." + ".".join([*base, *([node.module] if node.module else [])])])
@@ -59,7 +63,10 @@ def members(path: Path) -> set[str]:
     """What is imported of the project itself, each name with its module: ``.data.layout.Store``."""
     parts = path.relative_to(PACKAGE).parent.parts
     return {
-        "." + ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module]), alias.name])
+        "."
+        + ".".join(
+            [*parts[: len(parts) - node.level + 1], *filter(None, [node.module]), alias.name]
+        )
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and node.level
         for alias in node.names
@@ -95,7 +102,9 @@ LAYERS = {
 
 
 def test_the_layers_have_no_cycle() -> None:
-    order = [*TopologicalSorter({part: below.split() for part, below in LAYERS.items()}).static_order()]
+    order = [
+        *TopologicalSorter({part: below.split() for part, below in LAYERS.items()}).static_order()
+    ]
     assert (order[0], order[-1]) == ("errors", "cli")
 
 
@@ -105,7 +114,10 @@ def test_no_module_imports_itself_through_others() -> None:
     def target(imported: str) -> str:
         return imported if imported in by_name else imported.rpartition(".")[0]
 
-    graph = {n: {t for i in members(p) if (t := target(i)) in by_name and t != n} for n, p in by_name.items()}
+    graph = {
+        n: {t for i in members(p) if (t := target(i)) in by_name and t != n}
+        for n, p in by_name.items()
+    }
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
@@ -113,7 +125,10 @@ def test_a_part_imports_only_what_its_layer_may() -> None:
     for path in MODULES:
         if name(path) not in ("", "__init__", "__main__"):
             part = name(path).split("/")[0]
-            own = {n.lstrip(".").split(".")[0] for n in imports(path) if n.startswith(".")} - {part, ""}
+            own = {n.lstrip(".").split(".")[0] for n in imports(path) if n.startswith(".")} - {
+                part,
+                "",
+            }
             assert own <= set(LAYERS[part].split()), path
 
 
@@ -132,7 +147,9 @@ def test_only_measure_hosts_and_reporting_start_processes() -> None:
         if not in_part(path, "measure", "hosts", "reporting"):
             # `workers` starts processes of its own kind, no other program
             allowed = {"multiprocessing"} if name(path) == "data/workers" else set()
-            assert not imports(path) & ({"asyncssh", "multiprocessing", "pty", "subprocess"} - allowed), path
+            assert not imports(path) & (
+                {"asyncssh", "multiprocessing", "pty", "subprocess"} - allowed
+            ), path
             assert not [*filter(starts.match, calls(path))], path
 
 
@@ -145,7 +162,9 @@ def test_only_data_knows_the_data_folder() -> None:
     folders = r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']"
     for path in MODULES:
         if not in_part(path, "data"):
-            assert not re.findall(folders, re.sub(r'"""[\s\S]*?"""', "", path.read_text("utf-8"))), path
+            assert not re.findall(
+                folders, re.sub(r'"""[\s\S]*?"""', "", path.read_text("utf-8"))
+            ), path
 
 
 def test_there_is_no_attic() -> None:
@@ -173,11 +192,19 @@ def test_one_name_means_one_thing() -> None:
     modules: dict[str, set[str]] = {}
     for path in MODULES:
         for node in parsed(path).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-            for defined in {t.id if isinstance(t, ast.Name) else getattr(t, "name", "_") for t in targets}:
+            targets = (
+                node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            )
+            for defined in {
+                t.id if isinstance(t, ast.Name) else getattr(t, "name", "_") for t in targets
+            }:
                 part = name(path).split("/")[0]
                 # a verb of the command line calls the function of its name
-                if defined[0] != "_" and part != "cli" and defined not in PROTOCOLS.get(part, "").split():
+                if (
+                    defined[0] != "_"
+                    and part != "cli"
+                    and defined not in PROTOCOLS.get(part, "").split()
+                ):
                     modules.setdefault(defined, set()).add(name(path))
     doubled = {defined: places for defined, places in modules.items() if len(places) > 1}
     assert {defined: places for defined, places in doubled.items() if defined not in DOUBLED} == {}
@@ -192,7 +219,11 @@ def test_no_function_is_longer_than_a_screen_or_two() -> None:
 def test_tests_stand_where_their_package_stands() -> None:
     of_no_package = {"bench", "logs", "notebooks", "studies"}  # fixtures; whole experiments
     tests = PACKAGE.parent / "tests"
-    folders = {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")} - {"."} - of_no_package
+    folders = (
+        {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")}
+        - {"."}
+        - of_no_package
+    )
     packages = {path.relative_to(PACKAGE).parent.as_posix() for path in MODULES}
     assert folders <= packages
 
@@ -204,7 +235,9 @@ def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
         assert any((root / file).exists() for root in (PACKAGE, PACKAGE.parent)), file
     rows = re.findall(r"(?m)^\| [^|]+ \| `([\w/]+\.py)` \| `(\w+)` \|", page)
     assert len(rows) > 10
-    for name_, file in [(n, f) for f, n in rows] + re.findall(r"`(\w+)`s?,? of `([\w/]+\.py)`", page):
+    for name_, file in [(n, f) for f, n in rows] + re.findall(
+        r"`(\w+)`s?,? of `([\w/]+\.py)`", page
+    ):
         tree = ast.parse((PACKAGE / file).read_text("utf-8"))
         assert name_ in {getattr(node, "name", "") for node in tree.body}, f"{file} has no {name_}"
     defined = {getattr(node, "name", "") for path in MODULES for node in parsed(path).body}

@@ -33,15 +33,31 @@ from netperf_lib.verbs import GROUPS
 from .conftest import REPO
 
 
-def npl(*words: str | Path, python: str = sys.executable, **env: str) -> subprocess.CompletedProcess[str]:
+def npl(
+    *words: str | Path, python: str = sys.executable, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Each verb starts once as it is, and otherwise warm."""
     command = [python, "-m", "netperf_lib", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=360, env={**os.environ, **env})
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=360, env={**os.environ, **env}
+    )
 
 
 def test_help_names_every_verb() -> None:
     text = npl("--help").stdout
-    verbs = ("plan", "up", "collect", "ingest", "compare", "report", "down", "run", "parse", "doctor", "lab")
+    verbs = (
+        "plan",
+        "up",
+        "collect",
+        "ingest",
+        "compare",
+        "report",
+        "down",
+        "run",
+        "parse",
+        "doctor",
+        "lab",
+    )
     assert [v for v in verbs if f"  {v} " not in text and f"  {v}\n" not in text] == []
 
 
@@ -65,7 +81,9 @@ def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: st
 RECORDED = REPO / "data" / "recorded" / "lab-full"
 
 
-def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_from(python: str, tmp_path: Path) -> None:
+def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_from(
+    python: str, tmp_path: Path
+) -> None:
     plan = partial(npl, "plan", RECORDED / "experiment.yaml", python=python)
     assumed = plan("--outlook").stdout
     assert "\ncost: nothing: the lab is this machine\n" in assumed
@@ -79,10 +97,16 @@ def test_a_plan_says_that_an_ssh_config_can_run_programs(python: str, tmp_path: 
     declared = yaml.safe_load((RECORDED / "experiment.yaml").read_text("utf-8"))
     names = {name for pair in declared["pairs"] for name in (pair["client"], pair["server"])}
     machines = {name: {"address": "192.0.2.1"} for name in names}
-    declared["hosts"] = {"source": "inventory", "options": {"ssh_config": "theirs", "hosts": machines}}
+    declared["hosts"] = {
+        "source": "inventory",
+        "options": {"ssh_config": "theirs", "hosts": machines},
+    }
     (tmp_path / "theirs").write_text("")
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(declared), "utf-8")
-    assert "theirs can run programs on this machine" in npl("plan", tmp_path / "e.yaml", python=python).stdout
+    assert (
+        "theirs can run programs on this machine"
+        in npl("plan", tmp_path / "e.yaml", python=python).stdout
+    )
 
 
 def test_what_is_read_of_a_folder_of_logs_fits_a_terminal() -> None:
@@ -106,7 +130,12 @@ VM, DISK, ADDRESS = "Standard_D2s_v5", "disk StandardSSD_LRS", "public address"
 def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
     python: str, tmp_path: Path, prices: dict[str, float], unknown: set[str], above: bool
 ) -> None:
-    options = {"region": "westeurope", "vm_size": VM, "prices": prices, "prices_url": "https://localhost:1/"}
+    options = {
+        "region": "westeurope",
+        "vm_size": VM,
+        "prices": prices,
+        "prices_url": "https://localhost:1/",
+    }
     declared = {
         "name": "cost",
         "hosts": {"source": "azure", "options": options},
@@ -134,12 +163,16 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert done.returncode == 1
     missing = {what: shlex.split(f["remedy"]) for what, f in findings.items() if not f["ok"]}
     assert missing["qperf"][-3:] == ["apt-get", "install", "qperf"]
-    pip = missing.get("az", [sys.executable, *"-m pip install azure-cli".split()])  # az may lie beside the Python
+    pip = missing.get(
+        "az", [sys.executable, *"-m pip install azure-cli".split()]
+    )  # az may lie beside the Python
     assert Path(pip[0]).samefile(python), "Debian refuses a plain pip"
     assert pip[1:5] == ["-m", "pip", "install", "azure-cli"]
 
 
-def test_doctor_finds_the_az_that_would_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_the_az_that_would_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "az").touch(0o755)
     monkeypatch.setattr(lab, "check", lambda: None)  # which starts this Python
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -167,7 +200,9 @@ def test_schema_describes_the_example_experiments() -> None:
         declared = yaml.safe_load(example.read_text())["hosts"]
         jsonschema.validate(declared, hosts)
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(declared | {"options": {**declared.get("options", {}), "linkz": []}}, hosts)
+            jsonschema.validate(
+                declared | {"options": {**declared.get("options", {}), "linkz": []}}, hosts
+            )
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
@@ -246,7 +281,10 @@ def odd_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 50)
     (tmp_path / "text").write_text("not: [an experiment")
     (tmp_path / "loop").symlink_to("loop")
-    inventory = {"source": "inventory", "options": {"hosts": {h: {"address": "127.0.0.1", "port": 1} for h in "ab"}}}
+    inventory = {
+        "source": "inventory",
+        "options": {"hosts": {h: {"address": "127.0.0.1", "port": 1} for h in "ab"}},
+    }
     declared = {
         "name": "odd",
         "hosts": inventory,
@@ -265,7 +303,9 @@ def test_an_odd_command_line_is_one_clear_error(
     """In this process, to be quick: what `main` lets through would be a traceback."""
     monkeypatch.setattr(sys, "argv", ["npl", *words])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setitem(collect.__kwdefaults__, "patience_s", 0.0)  # hosts that refuse are not waited for
+    monkeypatch.setitem(
+        collect.__kwdefaults__, "patience_s", 0.0
+    )  # hosts that refuse are not waited for
     code: object = 0
     try:
         cli.main()
@@ -277,7 +317,9 @@ def test_an_odd_command_line_is_one_clear_error(
     assert "Traceback" not in out + err
 
 
-def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def verbs(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     for name, command in group.commands.items():
         yield (*path, name), command
         if isinstance(command, click.Group):
@@ -300,7 +342,9 @@ def test_every_command_stands_in_one_group_and_shows_an_example_that_it_takes() 
 def test_the_shell_completes_files() -> None:
     words = {"_NPL_COMPLETE": "bash_complete", "COMP_WORDS": "npl compare data/", "COMP_CWORD": "2"}
     command = Path(sys.executable).parent / "npl"
-    done = subprocess.run([command], capture_output=True, text=True, timeout=60, env={**os.environ, **words})
+    done = subprocess.run(
+        [command], capture_output=True, text=True, timeout=60, env={**os.environ, **words}
+    )
     assert done.stdout.strip() == "file,data/"
 
 
@@ -340,5 +384,10 @@ def test_a_card_has_the_size_that_chats_show(tmp_path: Path) -> None:
 def test_a_dry_run_ends_in_words() -> None:
     text = npl("up", REPO / "data" / "experiments" / "study-paths.yaml", "--dry-run").stdout
     last = text.partition("# --- in words\n")[2]
-    for words in ("5 VMs of Standard_D8s_v4 in eastasia", "1 Vpn gateway VpnGw1AZ", "1 load balancer", "expires after"):
+    for words in (
+        "5 VMs of Standard_D8s_v4 in eastasia",
+        "1 Vpn gateway VpnGw1AZ",
+        "1 load balancer",
+        "expires after",
+    ):
         assert words in last

@@ -71,13 +71,20 @@ def test_python_runs_as_it_stands(python: str, page: Path) -> None:
 
 def typed(page: Path, python: str, folder: Path) -> None:
     """Type the commands of a page; what it shows below them is what they print, in this order."""
-    env = {**os.environ, "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     printed: list[str] = []
-    for language, block in re.findall(r"(?ms)^```(console|text)\n(.*?)^```", page.read_text("utf-8")):
+    for language, block in re.findall(
+        r"(?ms)^```(console|text)\n(.*?)^```", page.read_text("utf-8")
+    ):
         if language == "text":
             rest = iter(line.rstrip() for line in printed)
             for line in block.splitlines():
-                assert line == "…" or line.rstrip() in rest, f"{page.name} shows a line that is not printed: {line!r}"
+                assert line == "…" or line.rstrip() in rest, (
+                    f"{page.name} shows a line that is not printed: {line!r}"
+                )
             continue
         printed = []
         for line in block.splitlines():
@@ -91,7 +98,10 @@ def typed(page: Path, python: str, folder: Path) -> None:
 def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(REPO / "data")
     typed(REPO / "docs" / "tutorials" / "own-logs.md", python, tmp_path)
-    first, *others = (" ".join(p.extract_text().split()) for p in pypdf.PdfReader(tmp_path / "published.pdf").pages)
+    first, *others = (
+        " ".join(p.extract_text().split())
+        for p in pypdf.PdfReader(tmp_path / "published.pdf").pages
+    )
     for words in ("21 ok", "as labelled, not as planned", *PUBLISHED_FIRST):
         assert words in first, words
     whole = " ".join((first, *others))
@@ -105,7 +115,9 @@ def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path:
         "no verdict",
     ):
         assert words.lower() in whole.lower(), words
-    assert "Placement: throughput at the receiver" not in whole  # iperf 2's client told the sender's only
+    assert (
+        "Placement: throughput at the receiver" not in whole
+    )  # iperf 2's client told the sender's only
 
 
 @pytest.mark.parametrize("name", ["reading-a-verdict", "azure", "first-report"])
@@ -148,9 +160,13 @@ def test_readme_is_short() -> None:
 def test_the_documentation_builds_without_a_warning(python: str, tmp_path: Path) -> None:
     checkout = REPO
     if not os.access(REPO, os.W_OK):  # what is generated stands beside what is written
-        checkout = shutil.copytree(REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".git", ".venv*"))
+        checkout = shutil.copytree(
+            REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".git", ".venv*")
+        )
     command = [python, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, str(checkout / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, str(checkout / "docs"), str(tmp_path / "html")], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     reference = tmp_path / "html" / "reference" / "generated"
     for page in ("experiment", "options"):
@@ -159,4 +175,6 @@ def test_the_documentation_builds_without_a_warning(python: str, tmp_path: Path)
         assert len(rows) > 30
         without = [r for r in rows if re.search(r"<td>(<p></p>)?</td>\s*</tr>", r)]
         assert not without, f"{page}: fields without a meaning"
-    assert "throughput_bps" in (tmp_path / "html" / "reference" / "generated" / "metrics.html").read_text("utf-8")
+    assert "throughput_bps" in (
+        tmp_path / "html" / "reference" / "generated" / "metrics.html"
+    ).read_text("utf-8")

@@ -36,6 +36,10 @@ def test_every_module_is_imported_and_data_are_compared() -> None:
         "        importlib.import_module(m.name)\n"
         "print(len(npl.compare(npl.read('data/recorded/lab-full'))))\n"
     )
-    done = subprocess.run([sys.executable, "-c", HIDDEN + code], cwd=REPO, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", HIDDEN + code], cwd=REPO, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(load_experiment(REPO / "data/recorded/lab-full/experiment.yaml").contrasts)
+    assert int(done.stdout) == len(
+        load_experiment(REPO / "data/recorded/lab-full/experiment.yaml").contrasts
+    )

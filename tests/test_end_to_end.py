@@ -33,7 +33,12 @@ def _no_lab() -> str:
 pytestmark = pytest.mark.skipif(bool(_no_lab()), reason=f"no lab can run here: {_no_lab()}")
 
 # five times the lab's own delays, between which it sleeps
-LAB = {"links": {n: {"delay_us": us} for n, us in (("ppg", 2000), ("same-zone", 3000), ("cross-region", 50_000))}}
+LAB = {
+    "links": {
+        n: {"delay_us": us}
+        for n, us in (("ppg", 2000), ("same-zone", 3000), ("cross-region", 50_000))
+    }
+}
 # (server, placement, accelerated) from the lab's `client`
 SERVERS = [
     ("ppg", "ppg", True),
@@ -45,7 +50,9 @@ SERVERS = [
 
 def declare(folder: Path, rounds: int, **more: Any) -> Path:
     """An experiment on latency alone; every pair of placements is a contrast."""
-    pairs = [{"client": "client", "server": s, "placement": p, "accelerated": a} for s, p, a in SERVERS]
+    pairs = [
+        {"client": "client", "server": s, "placement": p, "accelerated": a} for s, p, a in SERVERS
+    ]
     names = [p for _, p, _ in SERVERS]
     couples = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     experiment = {
@@ -55,7 +62,12 @@ def declare(folder: Path, rounds: int, **more: Any) -> Path:
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
         "rounds": rounds,
         "contrasts": [
-            {"metric": "latency_oneway_us", "a": {"placement": a}, "b": {"placement": b}, "margin": 0.1}
+            {
+                "metric": "latency_oneway_us",
+                "a": {"placement": a},
+                "b": {"placement": b},
+                "margin": 0.1,
+            }
             for a, b in couples
         ],
     } | more
@@ -71,7 +83,16 @@ def command(*words: str | Path) -> list[str]:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("measured")
-    words = command("run", declare(folder, 8), "--root", folder / "results", "--seed", "1", "--pdf", folder / "out.pdf")
+    words = command(
+        "run",
+        declare(folder, 8),
+        "--root",
+        folder / "results",
+        "--seed",
+        "1",
+        "--pdf",
+        folder / "out.pdf",
+    )
     done = subprocess.run(words, capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "out.pdf").read_bytes().startswith(b"%PDF")
@@ -82,7 +103,9 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured: Store) -> None:
     runs = npl.load(measured.path)
     assert len(runs) >= 8 * len(SERVERS)
     good = runs[runs["status"] == "ok"]
-    assert good.groupby("placement")["round"].nunique().to_dict() == dict.fromkeys([p for _, p, _ in SERVERS], 8)
+    assert good.groupby("placement")["round"].nunique().to_dict() == dict.fromkeys(
+        [p for _, p, _ in SERVERS], 8
+    )
     assert (good["latency_oneway_us"] > 0).all()
     assert "Emulated" in (attached(runs).notice or "")
     for run_id in runs["run_id"]:
@@ -106,7 +129,9 @@ def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) 
         assert result.verdict != ("worse" if a < b else "better"), result
         if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay
             assert (result.high < 1 / 2) if a < b else (result.low > 2), (result.reason, result)
-            if "not independent" not in str(result.reason):  # as rounds on a busy machine are by chance, and get none
+            if "not independent" not in str(
+                result.reason
+            ):  # as rounds on a busy machine are by chance, and get none
                 assert result.verdict == ("better" if a < b else "worse"), (result.reason, result)
 
 
@@ -164,7 +189,9 @@ def test_kill_9_leaves_nothing_behind_and_the_same_command_goes_on(tmp_path: Pat
     try:
         assert _within(180, lambda: len(store.run_ids()) >= 2)
         own = str(Path("/proc/self/ns/net").readlink())
-        namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in _marked(marker)} - {own}
+        namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in _marked(marker)} - {
+            own
+        }
         assert namespaces, "the lab's hosts are in namespaces of their own"
     finally:
         process.send_signal(signal.SIGKILL)

@@ -34,13 +34,19 @@ def apply(diff: str, root: Path) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    shutil.copytree(REPO / "netperf_lib", tmp_path / "netperf_lib", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(REPO / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("workshop"))
+    shutil.copytree(
+        REPO / "netperf_lib", tmp_path / "netperf_lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copytree(
+        REPO / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("workshop")
+    )
     return tmp_path
 
 
 def run(copy: Path, code: str, *words: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=copy, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=copy, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -185,11 +191,15 @@ def test_a_source_of_hosts_provides_them(copy: Path) -> None:
     (copy / module.splitlines()[0].removeprefix("# ")).write_text(module)
     for diff in blocks("diff", "A source of hosts"):
         apply(diff, copy)
-    listed = [{"name": n, "address": f"192.0.2.{i}", "zone": "1"} for i, n in enumerate(("client", "zone", "other"), 1)]
+    listed = [
+        {"name": n, "address": f"192.0.2.{i}", "zone": "1"}
+        for i, n in enumerate(("client", "zone", "other"), 1)
+    ]
     (copy / "hosts.json").write_text(json.dumps(listed))
     (copy / "x.yaml").write_text(
         EXPERIMENT.replace(
-            "{source: lab}", f"{{source: service, options: {{url: '{(copy / 'hosts.json').as_uri()}'}}}}"
+            "{source: lab}",
+            f"{{source: service, options: {{url: '{(copy / 'hosts.json').as_uri()}'}}}}",
         )
         + "tests: [{tool: qperf, test: tcp_lat}]\n"
     )
@@ -202,5 +212,7 @@ with hosts.deployed(load_experiment("x.yaml"), state=Path()) as deployment:
     print(*(f"{host.name}={host.address}" for host in deployment.hosts))
 """
     assert run(copy, code) == "client=192.0.2.1 zone=192.0.2.2\n"
-    plan = "import sys; from netperf_lib.cli import main; sys.argv = ['npl', 'plan', 'x.yaml']; main()"
+    plan = (
+        "import sys; from netperf_lib.cli import main; sys.argv = ['npl', 'plan', 'x.yaml']; main()"
+    )
     assert "nothing beyond what the hosts cost anyway" in run(copy, plan)

@@ -11,7 +11,8 @@ from netperf_lib.metrics import METRICS, format_value, metric, to_bps, to_bytes,
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "us"), [(9304, "ns", 9.304), (58.2, "us", 58.2), (9.9, "ms", 9900), (2, "sec", 2e6)]
+    ("value", "unit", "us"),
+    [(9304, "ns", 9.304), (58.2, "us", 58.2), (9.9, "ms", 9900), (2, "sec", 2e6)],
 )
 def test_times(value: float, unit: str, us: float) -> None:
     assert to_us(value, unit) == pytest.approx(us)
@@ -56,14 +57,21 @@ def test_every_metric_is_named_by_its_unit() -> None:
         (float("nan"), "bps", "–"),
     ],
 )
-def test_numbers_are_written_as_network_people_say_them(value: float | None, unit: str, text: str) -> None:
+def test_numbers_are_written_as_network_people_say_them(
+    value: float | None, unit: str, text: str
+) -> None:
     assert format_value(value, unit) == text
 
 
-@given(st.floats(min_value=1e-3, max_value=1e15), st.sampled_from(["us", "bps", "bytes", "count", "per_s"]))
+@given(
+    st.floats(min_value=1e-3, max_value=1e15),
+    st.sampled_from(["us", "bps", "bytes", "count", "per_s"]),
+)
 def test_a_written_number_is_within_its_digits(value: float, unit: str) -> None:
     text = format_value(value, unit)
     number, _, suffix = text.partition(" ")
-    factor = {"s": 1e6, "ms": 1e3, "Tbit/s": 1e12, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3}.get(suffix, 1.0)
+    factor = {"s": 1e6, "ms": 1e3, "Tbit/s": 1e12, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3}.get(
+        suffix, 1.0
+    )
     factor = {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}.get(suffix, factor)
     assert float(number.replace(",", "")) * factor == pytest.approx(value, rel=0.006)

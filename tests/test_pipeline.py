@@ -30,7 +30,10 @@ SMALL: dict[str, Any] = {
     # the lab sleeps between packets that are milliseconds apart
     "hosts": {
         "source": "lab",
-        "options": {"hosts": [{"name": "a"}, {"name": "b"}], "links": {"same-zone": {"delay_us": 3000}}},
+        "options": {
+            "hosts": [{"name": "a"}, {"name": "b"}],
+            "links": {"same-zone": {"delay_us": 3000}},
+        },
     },
     "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
     "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
@@ -59,29 +62,53 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, tmp_path: Path) -> None:
-    hosts = [{"name": "a", "egress_bps": 2e8}, {"name": "b", "region": "region-2", "egress_bps": 2e8}]
+def test_the_lab_measured_twice_with_another_buffer_is_told_apart(
+    small: Path, tmp_path: Path
+) -> None:
+    hosts = [
+        {"name": "a", "egress_bps": 2e8},
+        {"name": "b", "region": "region-2", "egress_bps": 2e8},
+    ]
     folders = []
     for name, size in (("before", 65536), ("after", 4 << 20)):
         options = {"hosts": hosts}
         pair = {"client": "a", "server": "b", "placement": "cross-region"}
         test = {"tool": "iperf3", "test": "tcp", "duration_s": 1, "tcp_buffer_bytes": [size]}
-        changed = {"name": name, "hosts": {"source": "lab", "options": options}, "pairs": [pair], "tests": [test]}
+        changed = {
+            "name": name,
+            "hosts": {"source": "lab", "options": options},
+            "pairs": [pair],
+            "tests": [test],
+        }
         folders.append(npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path).url)
 
     def compared(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "netperf_lib", "compare", *words, "--metric", "throughput_bps"]
-        return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+        command = [
+            sys.executable,
+            "-m",
+            "netperf_lib",
+            "compare",
+            *words,
+            "--metric",
+            "throughput_bps",
+        ]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"}
+        )
 
     assert "64 KiB TCP buffer before" in compared(*folders).stdout
     # not the verdict, which rounds that resemble their neighbours do not get, as on a busy machine some do by chance;
     # and the interval of eight rounds bears one that was disturbed, that of six does not
     (comparison,) = json.loads(compared(*folders, "--json").stdout)["comparisons"]
     assert comparison["low"] > 2
-    assert compared(*folders[::-1], "--fail-on", "worse").returncode == 3, "worse, or no verdict: the gate stays shut"
+    assert compared(*folders[::-1], "--fail-on", "worse").returncode == 3, (
+        "worse, or no verdict: the gate stays shut"
+    )
 
 
-def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path, tmp_path: Path) -> None:
+def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(
+    small: Path, tmp_path: Path
+) -> None:
     said: list[str] = []
     store = npl.collect(small, root=tmp_path, say=said.append)
     (placed,) = store.deployments().values()
@@ -106,7 +133,9 @@ def test_trials_without_a_good_run_are_an_error_with_the_reason(
     monkeypatch.setattr(tools.TOOLS["qperf"], "commands", commands)
     file = declare(small.parent, rounds=3)
     for _ in range(2):  # the second time nothing is left to measure
-        with pytest.raises(CollectError, match=r"3 of 3 trials have no good run .* \(3 of 3\).*no-such-place") as error:
+        with pytest.raises(
+            CollectError, match=r"3 of 3 trials have no good run .* \(3 of 3\).*no-such-place"
+        ) as error:
             npl.collect(file, root=tmp_path)
         assert error.value.exit_code == 1
     failing[0] = False
@@ -114,10 +143,14 @@ def test_trials_without_a_good_run_are_an_error_with_the_reason(
     assert len(npl.collect(file, root=tmp_path).run_ids()) == 9
 
 
-def test_a_disk_that_is_full_before_anything_is_measured_is_told(small: Path, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_before_anything_is_measured_is_told(
+    small: Path, tmp_path: Path
+) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True
+    ).returncode:
         pytest.skip("needs root to make a small disk")
     try:
         (disk / "fill").write_bytes(bytes(16 * 1024))
@@ -149,7 +182,9 @@ class Cells:
 
     def __init__(self) -> None:
         self.manager: KernelManager
-        self.manager, self.client = start_new_kernel(kernel_name="python3", extra_arguments=["--quiet"])
+        self.manager, self.client = start_new_kernel(
+            kernel_name="python3", extra_arguments=["--quiet"]
+        )
 
     def begin(self, code: str) -> str:
         return str(self.client.execute(textwrap.dedent(code)))
@@ -204,9 +239,13 @@ def test_a_cell_measures_on_hosts_that_exist(cells: Cells, tmp_path: Path) -> No
             server.stop()
 
 
-def test_interrupting_a_cell_ends_what_it_started(cells: Cells, small: Path, tmp_path: Path) -> None:
+def test_interrupting_a_cell_ends_what_it_started(
+    cells: Cells, small: Path, tmp_path: Path
+) -> None:
     file = declare(small.parent, tests=[SMALL["tests"][0] | {"duration_s": 311}])
-    asked = cells.begin(f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})")
+    asked = cells.begin(
+        f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})"
+    )
     assert wait_until(lambda: alive(" -t 311 "), 180)
     cells.manager.interrupt_kernel()
     done = cells.end(asked, 60)

@@ -31,19 +31,40 @@ def names(requirements: list[str]) -> set[str]:
 
 def test_environment_yml_equals_pyproject() -> None:
     listed = yaml.safe_load((REPO / "environment.yml").read_text("utf-8"))["dependencies"]
-    flat = [x for x in listed if isinstance(x, str)] + [p for x in listed if isinstance(x, dict) for p in x["pip"]]
+    flat = [x for x in listed if isinstance(x, str)] + [
+        p for x in listed if isinstance(x, dict) for p in x["pip"]
+    ]
     flat = [x for x in flat if x not in ("pip", "--editable .") and not x.startswith("python>=")]
     extras = PROJECT["project"]["optional-dependencies"]
     nbval = [d for d in PROJECT["dependency-groups"]["dev"] if d.startswith("nbval")]
-    wanted = PROJECT["project"]["dependencies"] + extras["azure"] + extras["report"] + extras["lab"] + nbval
+    wanted = (
+        PROJECT["project"]["dependencies"]
+        + extras["azure"]
+        + extras["report"]
+        + extras["lab"]
+        + nbval
+    )
     assert set(flat) == {name for name in wanted if not name.startswith("netperf_lib")}
     assert f"python{PROJECT['project']['requires-python']}" in listed
 
 
 def test_the_customers_packages_are_declared() -> None:
-    declared = names(PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["azure"])
-    declared |= names(PROJECT["dependency-groups"]["dev"] + PROJECT["project"]["optional-dependencies"]["report"])
-    assert {"pandas", "numpy", "matplotlib", "seaborn", "scipy", "azure-cli", "papermill", "nbval"} <= declared
+    declared = names(
+        PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["azure"]
+    )
+    declared |= names(
+        PROJECT["dependency-groups"]["dev"] + PROJECT["project"]["optional-dependencies"]["report"]
+    )
+    assert {
+        "pandas",
+        "numpy",
+        "matplotlib",
+        "seaborn",
+        "scipy",
+        "azure-cli",
+        "papermill",
+        "nbval",
+    } <= declared
 
 
 def test_the_lock_holds_every_dependency_with_hashes() -> None:
@@ -52,12 +73,16 @@ def test_the_lock_holds_every_dependency_with_hashes() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = PROJECT["project"]["dependencies"] + extras["report"] + extras["lab"] + extras["dask"]
     wanted += PROJECT["dependency-groups"]["dev"]
-    assert names(wanted) - {"netperf-lib"} <= {n.replace("_", "-").replace(".", "-") for n in locked}
+    assert names(wanted) - {"netperf-lib"} <= {
+        n.replace("_", "-").replace(".", "-") for n in locked
+    }
     assert lock.count("--hash=sha256:") >= len(locked)
 
 
 def test_make_help_explains_every_target() -> None:
-    text = subprocess.run(["make", "help"], cwd=REPO, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        ["make", "help"], cwd=REPO, capture_output=True, text=True, check=True
+    ).stdout
     targets = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-8")))
     assert targets <= set(re.findall(r"make ([a-z-]+)", text))
     assert {"setup", "report", "test", "check", "bench", "notebooks", "golden", "clean"} <= targets
@@ -77,12 +102,19 @@ def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path: Path) -> None:
     (place / "Makefile").write_text((REPO / "Makefile").read_text("utf-8"), "utf-8")
     for environment in (".venv", ".venv-azure"):
         (place / environment / "bin").mkdir(parents=True)
-        for name in ("python", "uv"):  # installing takes minutes: what tells where it would go stands in for it
+        for name in (
+            "python",
+            "uv",
+        ):  # installing takes minutes: what tells where it would go stands in for it
             program = place / environment / "bin" / name
             program.write_text('#!/bin/sh\nprintf "%s\\n" "$VIRTUAL_ENV" "$@" >>told\n')
             program.chmod(0o755)
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))}
-    done = subprocess.run(["make", ".venv-azure/ready"], cwd=place, env=environ, capture_output=True, text=True)
+    environ = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        ["make", ".venv-azure/ready"], cwd=place, env=environ, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     told = (place / "told").read_text().splitlines()
     assert [t for t in told if t.startswith(str(tmp_path))] == [
@@ -99,9 +131,15 @@ def test_no_path_of_a_machine_in_the_project() -> None:
         if (
             place.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".typ")
             and place.is_file()
-            and file not in ("tests/test_project.py", "tests/data/test_bundle.py")  # what is hidden there is made up
+            and file
+            not in (
+                "tests/test_project.py",
+                "tests/data/test_bundle.py",
+            )  # what is hidden there is made up
         ):
-            assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), file
+            assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), (
+                file
+            )
 
 
 def test_no_pattern_is_possessive() -> None:
@@ -109,8 +147,13 @@ def test_no_pattern_is_possessive() -> None:
     for file in sorted((REPO / "netperf_lib").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="re")), args=[ast.Constant(value=str(pattern)), *_]):
-                    assert not re.search(r"(?<!\\)[*+?}]\+|\(\?>", re.sub(r"\[[^]]*\]", "x", pattern)), (file, pattern)
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re")),
+                    args=[ast.Constant(value=str(pattern)), *_],
+                ):
+                    assert not re.search(
+                        r"(?<!\\)[*+?}]\+|\(\?>", re.sub(r"\[[^]]*\]", "x", pattern)
+                    ), (file, pattern)
 
 
 @pytest.fixture(scope="module")
@@ -120,23 +163,34 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hatchling = REPO / ".venv/bin/hatchling"
     if not hatchling.exists():
         pytest.skip("hatchling is not in .venv")
-    subprocess.run([hatchling, "build", "-t", "sdist", "-d", folder], cwd=REPO, check=True, capture_output=True)
+    subprocess.run(
+        [hatchling, "build", "-t", "sdist", "-d", folder], cwd=REPO, check=True, capture_output=True
+    )
     unpack(next(folder.glob("*.tar.gz")), folder)
     source = next(p for p in folder.iterdir() if p.is_dir())
-    subprocess.run([hatchling, "build", "-t", "wheel", "-d", folder], cwd=source, check=True, capture_output=True)
+    subprocess.run(
+        [hatchling, "build", "-t", "wheel", "-d", folder],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
     return folder
 
 
 def test_the_wheel_carries_notebooks_and_templates(built: Path) -> None:
     held = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    sources = [p for p in (REPO / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    sources = [
+        p for p in (REPO / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
+    ]
     for source in sources:
         assert f"netperf_lib/_notebooks/{source.relative_to(REPO / 'notebooks').as_posix()}" in held
     assert any(n.endswith(".typ") for n in held)
     assert "netperf_lib/py.typed" in held
 
 
-def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(built: Path, tmp_path: Path) -> None:
+def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(
+    built: Path, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path / "site")
     code = (
@@ -144,7 +198,9 @@ def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(built: Pa
         "print(npl.__file__, npl.recorded(), *notebooks().values(), len(npl.load(npl.recorded())), sep='\\n')"
     )
     env = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     *places, runs = done.stdout.splitlines()
     assert all(Path(p).is_relative_to(tmp_path / "site") for p in places)
@@ -185,15 +241,33 @@ def closure(roots: list[str]) -> set[str]:
     return found
 
 
-def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_need(tmp_path: Path) -> None:
+def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_need(
+    tmp_path: Path,
+) -> None:
     """Also the weight of what is installed then, without compiled files."""
     core = closure(list(PROJECT["project"]["dependencies"]))
     report = closure(list(PROJECT["project"]["optional-dependencies"]["report"])) - core
-    files = [file for name in core for file in importlib.metadata.files(name) or () if file.suffix != ".pyc"]
-    weight = sum(place.stat().st_size for file in files if (place := Path(str(file.locate()))).is_file())
+    files = [
+        file
+        for name in core
+        for file in importlib.metadata.files(name) or ()
+        if file.suffix != ".pyc"
+    ]
+    weight = sum(
+        place.stat().st_size for file in files if (place := Path(str(file.locate()))).is_file()
+    )
     assert weight < 520e6, weight
     assert len(core) <= 36
-    modules = {"nbconvert", "nbformat", "papermill", "ipykernel", "IPython", "jinja2", "pypandoc", "typst"}
+    modules = {
+        "nbconvert",
+        "nbformat",
+        "papermill",
+        "ipykernel",
+        "IPython",
+        "jinja2",
+        "pypandoc",
+        "typst",
+    }
     assert {"nbconvert", "papermill", "ipykernel", "jinja2", "typst", "ipython"} <= report
     for i, placement in enumerate(("ppg", "zone")):
         for number in range(1, 7):
@@ -205,7 +279,9 @@ def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_n
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *verbs, report_line, plotted = done.stdout.splitlines()
-    assert verbs == [f"{verb} 0 None" for verb in ("parse", "import", "compare", "export", "verify")]
+    assert verbs == [
+        f"{verb} 0 None" for verb in ("parse", "import", "compare", "export", "verify")
+    ]
     assert report_line.startswith("report 1 reports need")
     assert "netperf_lib[report]" in report_line
     assert plotted == "True"
@@ -214,7 +290,11 @@ def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_n
 def test_every_golden_log_names_a_licence_that_allows_the_copy() -> None:
     logs = REPO / "tests" / "logs"
     rows = [line.split("\t") for line in (logs / "SOURCES.tsv").read_text("utf-8").splitlines()[1:]]
-    held = {p.relative_to(logs).as_posix() for p in logs.glob("*/*") if not p.name.endswith(".expected.json")}
+    held = {
+        p.relative_to(logs).as_posix()
+        for p in logs.glob("*/*")
+        if not p.name.endswith(".expected.json")
+    }
     assert {row[0] for row in rows} == held
     assert [row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))] == []
     assert [row for row in rows if not row[3]] == []
@@ -234,8 +314,22 @@ def test_one_of_several_workers_runs_all_of_a_file(tmp_path: Path) -> None:
     (tests / "__init__.py").touch()
     (tests / "conftest.py").write_text("from .groups import pytest_xdist_make_scheduler\n")
     for name in ("test_a.py", "test_b.py"):
-        (tests / name).write_text("import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n): pass\n")
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "xdist", "-n", "2", "-p", "no:cacheprovider", "tests"]
+        (tests / name).write_text(
+            "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n): pass\n"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "xdist",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]
     env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert len(set(re.findall(r"(gw\d)\] .*PASSED (\S+?)::", done.stdout))) == 2, done.stdout
@@ -243,7 +337,12 @@ def test_one_of_several_workers_runs_all_of_a_file(tmp_path: Path) -> None:
 
 def test_every_action_is_named_by_its_commit() -> None:
     workflows = [*(REPO / ".github").rglob("*.yml")]
-    used = [u for w in workflows for u in re.findall(r"uses:\s*(\S+)", w.read_text("utf-8")) if not u.startswith("./")]
+    used = [
+        u
+        for w in workflows
+        for u in re.findall(r"uses:\s*(\S+)", w.read_text("utf-8"))
+        if not u.startswith("./")
+    ]
     assert len(used) > 10
     assert [u for u in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", u)] == []
 
@@ -258,12 +357,19 @@ def test_what_make_installs_beside_the_lock_has_a_version() -> None:
 
 
 def test_a_release_has_its_parts_list_and_the_lock_is_looked_up_every_week() -> None:
-    release, audit = (yaml.safe_load((REPO / f".github/workflows/{n}.yml").read_text()) for n in ("release", "audit"))
+    release, audit = (
+        yaml.safe_load((REPO / f".github/workflows/{n}.yml").read_text())
+        for n in ("release", "audit")
+    )
     commands = [step.get("run", "") for job in release["jobs"].values() for step in job["steps"]]
     assert "make sbom" in commands
     assert any("gh release create" in c and "dist/* sbom.cdx.json" in c for c in commands)
-    assert [entry["cron"].split()[2:] for entry in audit[True]["schedule"]] == [["*", "*", "1"]]  # "on" is true in yaml
-    assert "make audit" in [step.get("run") for job in audit["jobs"].values() for step in job["steps"]]
+    assert [entry["cron"].split()[2:] for entry in audit[True]["schedule"]] == [
+        ["*", "*", "1"]
+    ]  # "on" is true in yaml
+    assert "make audit" in [
+        step.get("run") for job in audit["jobs"].values() for step in job["steps"]
+    ]
     recipe = re.search(r"(?m)^audit:.*\n((?:\t.*\n)+)", (REPO / "Makefile").read_text("utf-8"))
     assert recipe
     assert {"requirements.lock", "requirements-azure.lock"} <= set(recipe[1].split())
@@ -274,11 +380,20 @@ def test_the_notice_names_each_package_that_brings_a_program_or_a_licence_of_its
     extras = PROJECT["project"]["optional-dependencies"]
     named = []
     for name in sorted(closure([*PROJECT["project"]["dependencies"], *extras["report"]])):
-        files = [Path(str(file.locate())) for file in importlib.metadata.files(name) or () if ".so" not in file.name]
+        files = [
+            Path(str(file.locate()))
+            for file in importlib.metadata.files(name) or ()
+            if ".so" not in file.name
+        ]
         large = [file for file in files if file.is_file() and file.stat().st_size > 1 << 20]
         about = importlib.metadata.metadata(name)
-        licences = [about.get("License-Expression") or about.get("License") or "", *about.get_all("Classifier", [])]
-        if any(file.open("rb").read(4) == b"\x7fELF" for file in large) or re.search(r"\bA?GPL", licences[0]):
+        licences = [
+            about.get("License-Expression") or about.get("License") or "",
+            *about.get_all("Classifier", []),
+        ]
+        if any(file.open("rb").read(4) == b"\x7fELF" for file in large) or re.search(
+            r"\bA?GPL", licences[0]
+        ):
             named.append(name)
     assert "pypandoc-binary" in named
     assert [name for name in named if name.replace("-", "_") not in notice.replace("-", "_")] == []

@@ -31,7 +31,8 @@ def test_it_is_whole_and_small(recorded: Path) -> None:
     assert declared.rounds >= 12
     ok = runs[runs["status"] == "ok"]
     rounds = ok.groupby(
-        ["tool", "test", "placement", "accelerated", "streams", "tcp_buffer_bytes", "during"], dropna=False
+        ["tool", "test", "placement", "accelerated", "streams", "tcp_buffer_bytes", "during"],
+        dropna=False,
     )
     assert set(rounds["round"].nunique()) == {declared.rounds}
     assert {"ppg", "same-zone", "cross-zone", "cross-region"} == set(runs["placement"])
@@ -66,7 +67,10 @@ def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(record
     family = npl.compare(npl.load(recorded))
     for contrast, result in zip(Store.at(recorded).declared().contrasts, family, strict=True):
         if contrast.metric == "latency_oneway_us":
-            a, b = (truth[str(s["placement"]), bool(s.get("accelerated", True))] for s in (contrast.a, contrast.b))
+            a, b = (
+                truth[str(s["placement"]), bool(s.get("accelerated", True))]
+                for s in (contrast.a, contrast.b)
+            )
             assert result.verdict != ("worse" if a < b else "better"), result
             judged += 1
     assert judged == 4
@@ -75,8 +79,20 @@ def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(record
 @pytest.mark.skipif(os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root")
 def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path: Path) -> None:
     hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$@"', "sh"]
-    words = [sys.executable, "-m", "netperf_lib", "run", str(REPO / "data" / "experiments" / "lab.yaml")]
-    words += ["--root", str(tmp_path / "results"), "--or-recorded", "--pdf", str(tmp_path / "report.pdf")]
+    words = [
+        sys.executable,
+        "-m",
+        "netperf_lib",
+        "run",
+        str(REPO / "data" / "experiments" / "lab.yaml"),
+    ]
+    words += [
+        "--root",
+        str(tmp_path / "results"),
+        "--or-recorded",
+        "--pdf",
+        str(tmp_path / "report.pdf"),
+    ]
     done = subprocess.run([*hidden, *words], capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing can be measured here" in done.stderr
@@ -85,5 +101,8 @@ def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path: Path) -> None
     outline = [c for c in report.outline if isinstance(c, pypdf.generic.Destination)]
     chapters = {report.get_destination_page_number(c) for c in outline}
     assert len(chapters) > 5
-    assert all("Emulated hosts" in report.pages[n].extract_text() for n in {0} | {c for c in chapters if c is not None})
+    assert all(
+        "Emulated hosts" in report.pages[n].extract_text()
+        for n in {0} | {c for c in chapters if c is not None}
+    )
     assert len(npl.load(tmp_path / "results" / "lab-full-recorded")) > 200

@@ -22,7 +22,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(store: Store) -> None:
     declared = store.declared()
-    clear = tuple(c for c in declared.contrasts if "cross-region" in str(c.a) and c.metric == "latency_oneway_us")
+    clear = tuple(
+        c
+        for c in declared.contrasts
+        if "cross-region" in str(c.a) and c.metric == "latency_oneway_us"
+    )
     assert clear
     experiment = declared.model_copy(update={"contrasts": clear, "rounds": 100})
     why = decided(store, experiment)()
@@ -39,7 +43,9 @@ def test_an_open_contrast_is_measured_on(store: Store) -> None:
         if "cross-zone" in str(c.a) and c.metric == "throughput_bps"
     )
     assert near
-    assert decided(store, declared.model_copy(update={"contrasts": near, "rounds": 10_000}))() is None
+    assert (
+        decided(store, declared.model_copy(update={"contrasts": near, "rounds": 10_000}))() is None
+    )
 
 
 def test_without_contrasts_nothing_can_be_decided(store: Store) -> None:

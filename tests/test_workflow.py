@@ -25,7 +25,9 @@ TARGETS = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-
 def test_a_workflow_calls_what_exists_and_stores_no_secret(place: Path) -> None:
     text = place.read_text("utf-8")
     workflow = yaml.safe_load(text)
-    commands = "\n".join(s.get("run", "") for job in workflow["jobs"].values() for s in job["steps"])
+    commands = "\n".join(
+        s.get("run", "") for job in workflow["jobs"].values() for s in job["steps"]
+    )
     assert isinstance(npl, click.Group)
     assert set(re.findall(r"(?m)^\s*\.venv/bin/npl (\w+)", commands)) <= set(npl.commands)
     assert set(re.findall(r"(?m)^\s*make (\S+)", commands)) <= TARGETS
@@ -33,13 +35,16 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place: Path) -> None:
     assert "contents" in workflow["permissions"]
     assert "secrets." not in text
     assert not re.search(
-        r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*(?!\$\{\{ github)[^wr\s]", text
+        r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*(?!\$\{\{ github)[^wr\s]",
+        text,
     )
     used = re.findall(r"uses: (\S+)", text)
     assert all(re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action) for action in used), used
 
 
-def test_the_tests_run_on_every_supported_system_and_python_with_the_command_of_the_readme() -> None:
+def test_the_tests_run_on_every_supported_system_and_python_with_the_command_of_the_readme() -> (
+    None
+):
     text = (REPO / ".github/workflows/tests.yml").read_text("utf-8")
     jobs = yaml.safe_load(text)["jobs"]
     assert jobs["system"]["strategy"]["matrix"] == {
@@ -55,12 +60,16 @@ def test_the_report_is_scheduled_and_measures() -> None:
     chosen = workflow[True]["workflow_dispatch"]["inputs"]["experiment"]["default"]
     assert (REPO / chosen).is_file()
     assert chosen in workflow["jobs"]["report"]["env"]["EXPERIMENT"]
-    _, words, copy = [m[1].split() for s in workflow["jobs"]["report"]["steps"] if (m := npl_call(s))]
+    _, words, copy = [
+        m[1].split() for s in workflow["jobs"]["report"]["steps"] if (m := npl_call(s))
+    ]
     assert words[0] == "run"
     assert (copy[0], copy[-1]) == ("push", "--dated")
     assert "--anew" in words
     assert isinstance(npl, click.Group)
-    npl.commands["run"].make_context("run", [w.strip('"').replace("$EXPERIMENT", chosen) for w in words[1:]])
+    npl.commands["run"].make_context(
+        "run", [w.strip('"').replace("$EXPERIMENT", chosen) for w in words[1:]]
+    )
 
 
 def npl_call(step: dict[str, str]) -> re.Match[str] | None:
@@ -88,7 +97,9 @@ def test_the_container_is_made_by_the_command_of_the_readme() -> None:
     text = place.read_text("utf-8").replace("\\\n", " ")
     runs = re.findall(r"(?m)^RUN (.*)$", text)
     assert runs[-1] == "make setup"
-    needed = dict(re.findall(r"(?m)^need (\S+) (\S+)", (REPO / ".ci/system-tools").read_text("utf-8")))
+    needed = dict(
+        re.findall(r"(?m)^need (\S+) (\S+)", (REPO / ".ci/system-tools").read_text("utf-8"))
+    )
     installed = set(runs[0].split())
     assert {needed[tool] for tool in ("iperf3", "iperf", "qperf", "sockperf")} <= installed
     assert {"git", "make", "python3-venv"} <= installed
@@ -116,7 +127,10 @@ def test_tools_are_unpacked_wherever_their_packages_hold_them(folder: str, tmp_p
     content, clone = tmp_path / "greeting", tmp_path / "a clone"
     program, apt = content / folder / "greet", tmp_path / "bin" / "apt-get"
     for place, text in (
-        (content / "DEBIAN" / "control", "Package: greeting\nVersion: 1.0\nArchitecture: all\nMaintainer: a\n"),
+        (
+            content / "DEBIAN" / "control",
+            "Package: greeting\nVersion: 1.0\nArchitecture: all\nMaintainer: a\n",
+        ),
         (program, '#!/bin/sh\necho "hello $1"\n'),
         (apt, APT),
     ):
@@ -125,11 +139,15 @@ def test_tools_are_unpacked_wherever_their_packages_hold_them(folder: str, tmp_p
     for place in (content / "DEBIAN", program, apt):  # whatever the umask
         place.chmod(0o755)
     deb = tmp_path / "greeting.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True)
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True
+    )
     clone.mkdir()
     env = os.environ | {"PATH": f"{apt.parent}:{os.environ['PATH']}", "DEB": str(deb)}
     words = ["bash", REPO / ".ci" / "unpack-tools", "greeting"]
     done = subprocess.run(words, cwd=clone, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    greeted = subprocess.run([clone / ".venv" / "bin" / "greet", "you"], capture_output=True, text=True, check=True)
+    greeted = subprocess.run(
+        [clone / ".venv" / "bin" / "greet", "you"], capture_output=True, text=True, check=True
+    )
     assert greeted.stdout == "hello you\n"

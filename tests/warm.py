@@ -79,7 +79,13 @@ def warm(
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(64)  # who comes while the server still imports waits
-        command = [real.with_name("python"), __file__, str(listener.fileno()), "learn" if learn else "keep", imports]
+        command = [
+            real.with_name("python"),
+            __file__,
+            str(listener.fileno()),
+            "learn" if learn else "keep",
+            imports,
+        ]
         server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
     yield server
     server.communicate()
@@ -99,7 +105,9 @@ class Server:
         """Until standard input is closed; each child returns, as its program."""
         while True:
             for key, _ in self.selector.select():
-                if self.selector.get_map().get(key.fd) is key and key.data():  # what went before may have ended it
+                if (
+                    self.selector.get_map().get(key.fd) is key and key.data()
+                ):  # what went before may have ended it
                     return
 
     def accept(self) -> bool:
@@ -107,7 +115,9 @@ class Server:
         connection, _ = self.listener.accept()
         header, files = b"", array.array("i")
         while len(header) < 4:
-            data, extra, *_ = connection.recvmsg(4 - len(header), socket.CMSG_SPACE(3 * files.itemsize))
+            data, extra, *_ = connection.recvmsg(
+                4 - len(header), socket.CMSG_SPACE(3 * files.itemsize)
+            )
             if not data:
                 connection.close()
                 return False
@@ -183,7 +193,9 @@ def become(words: list[str], folder: str, environment: dict[str, str], files: li
     """Take on what a program is given when it starts."""
     os.setsid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
     for wanted, given in enumerate(files):
         os.dup2(given, wanted)
         os.close(given)

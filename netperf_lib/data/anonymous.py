@@ -41,7 +41,9 @@ _NAMED = re.compile(
     re.MULTILINE,
 )
 """Where the tools print the name of a host."""
-_RESOURCE = re.compile(r"/(?:resourceGroups|providers/[\w.]+/\w+|virtualMachines|subnets)/([\w.()-]+)", re.IGNORECASE)
+_RESOURCE = re.compile(
+    r"/(?:resourceGroups|providers/[\w.]+/\w+|virtualMachines|subnets)/([\w.()-]+)", re.IGNORECASE
+)
 _HOME = re.compile(r"(?:/home/|/Users/|\\Users\\)([^/\\\s\"':]+)")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _DOMAIN = re.compile(
@@ -49,11 +51,21 @@ _DOMAIN = re.compile(
     r"(?:com|net|org|io|dev|cloud|internal|local|lan|corp|home|intranet|azure)(?![\w-])",
     re.IGNORECASE,
 )
-_UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
-_MAC = re.compile(r"(?<![0-9a-f:-])(?:[0-9a-f]{2}([:-]))(?:[0-9a-f]{2}\1){4}[0-9a-f]{2}(?![0-9a-f:-])", re.IGNORECASE)
+_UUID = re.compile(
+    r"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE
+)
+_MAC = re.compile(
+    r"(?<![0-9a-f:-])(?:[0-9a-f]{2}([:-]))(?:[0-9a-f]{2}\1){4}[0-9a-f]{2}(?![0-9a-f:-])",
+    re.IGNORECASE,
+)
 _V4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
 _V6 = re.compile(r"(?<![\w:.])[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])", re.IGNORECASE)
-_NETS = ("192.0.2", "198.51.100", "203.0.113", *(f"198.{18 + i // 256}.{i % 256}" for i in range(512)))
+_NETS = (
+    "192.0.2",
+    "198.51.100",
+    "203.0.113",
+    *(f"198.{18 + i // 256}.{i % 256}" for i in range(512)),
+)
 """Networks for documentation and benchmarks: no host on the internet has their addresses."""
 
 
@@ -76,7 +88,9 @@ class StandIns:
         self._hidden = list(hidden)
         for word in self._hidden:
             if not self.name("word", word, least=1):
-                raise UsageError(f"{word!r} cannot be hidden: the logs need this word, or it is an address or empty")
+                raise UsageError(
+                    f"{word!r} cannot be hidden: the logs need this word, or it is an address or empty"
+                )
 
     def _new(self, kind: str, text: str, form: Callable[[int], str]) -> str:
         key = text.casefold()
@@ -87,7 +101,12 @@ class StandIns:
 
     def name(self, kind: str, text: Any, *, least: int = _LEAST) -> bool:
         """Give a name of this kind its stand-in, unless it is generic, short, or an address, which has its own."""
-        if not isinstance(text, str) or len(text) < least or text.casefold() in GENERIC or is_address(text):
+        if (
+            not isinstance(text, str)
+            or len(text) < least
+            or text.casefold() in GENERIC
+            or is_address(text)
+        ):
             return False
         self._new(kind, text, lambda n: f"{kind}-{n}")
         self._names = None
@@ -96,7 +115,9 @@ class StandIns:
     def text(self, text: str) -> str:
         """Replace every name and address in a text."""
         text = _MAIL.sub(lambda m: self._new("mail", m[0], lambda n: f"user-{n}@example.org"), text)
-        text = _UUID.sub(lambda m: self._new("uuid", m[0], lambda n: f"00000000-0000-4000-8000-{n:012d}"), text)
+        text = _UUID.sub(
+            lambda m: self._new("uuid", m[0], lambda n: f"00000000-0000-4000-8000-{n:012d}"), text
+        )
         text = _MAC.sub(self._hardware, text)
         text = self._replace_names(text)
         text = _DOMAIN.sub(lambda m: self._new("domain", m[0], lambda n: f"host-{n}.example"), text)
@@ -114,7 +135,9 @@ class StandIns:
     def _hardware(self, match: re.Match[str]) -> str:
         if set(match[0]) <= set("0:-") or match[0].lower().replace("-", ":") == "ff:ff:ff:ff:ff:ff":
             return match[0]
-        return self._new("hardware", match[0], lambda n: f"02:00:00:00:{n // 256:02x}:{n % 256:02x}")
+        return self._new(
+            "hardware", match[0], lambda n: f"02:00:00:00:{n // 256:02x}:{n % 256:02x}"
+        )
 
     def _address(self, text: str) -> str:
         try:
@@ -169,12 +192,18 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
     _collect(store, ins)
     copy = Store(root, ins.text(store.experiment))
     declared = ins.value(yaml.safe_load(store.files.read("experiment.yaml")))
-    declared["hosts"]["options"] = {}  # how the hosts are made: names of resources, and nothing that was measured
-    copy.files.write("experiment.yaml", yaml.safe_dump(declared, sort_keys=False, allow_unicode=True).encode())
+    declared["hosts"][
+        "options"
+    ] = {}  # how the hosts are made: names of resources, and nothing that was measured
+    copy.files.write(
+        "experiment.yaml", yaml.safe_dump(declared, sort_keys=False, allow_unicode=True).encode()
+    )
     _copy_plan(store, copy, ins)
     for number, deployment in store.deployments().items():
         hosts = [_unreachable(host) for host in deployment["hosts"]]
-        copy._write_json(f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts}))
+        copy._write_json(
+            f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts})
+        )
     for raw, _ in store.raw_folders(store.run_folders()):
         with copy.new_run(ins.text(raw.name), durable=False) as folder:
             _copy_folder(raw, folder, copy, ins)
@@ -209,11 +238,16 @@ def _collect(store: Store, ins: StandIns) -> None:
         try:
             if raw.change:
                 raise ValueError(raw.change)
-            for file in [raw.path / RECORD, *(raw.file(name, raw.record) for name in sorted(raw.record["files"]))]:
+            for file in [
+                raw.path / RECORD,
+                *(raw.file(name, raw.record) for name in sorted(raw.record["files"])),
+            ]:
                 _collect_text(file.read_bytes(), ins)
         except (OSError, ValueError) as error:
             wrong = f"{store.url}/raw/{raw.name}: {error}"
-            raise StoreError(f"{wrong}; only an experiment that is as it was measured is copied") from None
+            raise StoreError(
+                f"{wrong}; only an experiment that is as it was measured is copied"
+            ) from None
 
 
 def _collect_host(host: Mapping[str, Any], ins: StandIns) -> None:
@@ -245,14 +279,19 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _unreachable(host: Mapping[str, Any]) -> dict[str, Any]:
     """A host without what only the one who measured can use."""
-    return {k: None if k in ("user", "ssh_config", "identity", "known_hosts") else v for k, v in host.items()}
+    return {
+        k: None if k in ("user", "ssh_config", "identity", "known_hosts") else v
+        for k, v in host.items()
+    }
 
 
 def _copy_plan(store: Store, copy: Store, ins: StandIns) -> None:
     plan = store.read_plan()
     if plan is None:
         return
-    plan = ins.value(plan) | {"rule": None}  # the order was drawn with the names, so nobody can draw it again
+    plan = ins.value(plan) | {
+        "rule": None
+    }  # the order was drawn with the names, so nobody can draw it again
     if isinstance(plan.get("experiment"), dict):
         plan["experiment"]["hosts"]["options"] = {}
     if frozen := plan.get("frozen"):
@@ -273,7 +312,9 @@ def _copy_folder(raw: RawFolder, folder: Path, copy: Store, ins: StandIns) -> No
             record["declaration"] = copy.freeze()
             record["files"] = {name: digests[name] for name in record["files"]}
         (folder / RECORDS).write_bytes(packed_records(records))
-        before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}
+        before = {
+            key: before[key] for key in before if key not in ("schema", "declaration", "files")
+        }
     copy.write_record(folder, _copied(before, ins))
 
 
@@ -291,7 +332,9 @@ def _compare(store: Store, copy: Store) -> None:
     """Figures of the copy are those of the original; StoreError names the first that is not."""
     one, other = load(store.location), load(copy.location)
     if len(one) != len(other):
-        raise StoreError(f"{store.url}: {len(one)} runs, but {len(other)} in the copy with stand-ins")
+        raise StoreError(
+            f"{store.url}: {len(one)} runs, but {len(other)} in the copy with stand-ins"
+        )
     for column in ("status", *(m for m in METRICS if m in one or m in other)):
         original, copied = (frame.get(column) for frame in (one, other))
         if original is None or copied is None or not original.equals(copied):

@@ -58,7 +58,9 @@ def _members(folder: Path, reports: Iterable[Path]) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() and name.startswith("raw/"):
-            raise StoreError(f"{path} is a link to elsewhere, which cannot be sent; put a copy in its place")
+            raise StoreError(
+                f"{path} is a link to elsewhere, which cannot be sent; put a copy in its place"
+            )
         included = path in chosen if name.startswith("reports/") else _MEMBER.fullmatch(name)
         if included and path.is_file() and not path.is_symlink():
             yield path
@@ -104,8 +106,17 @@ def _unpacked(path: Path, size: int, _changed: int) -> Path:
         try:
             with _Careful(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
                 name = _extract(archive, unpacked, max(_SMALL, _RATIO * size))
-        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, FileExistsError) as error:
-            raise StoreError(f"{path}: not the archive of an experiment, or damaged ({error})") from None
+        except (
+            tarfile.TarError,
+            EOFError,
+            gzip.BadGzipFile,
+            zlib.error,
+            ValueError,
+            FileExistsError,
+        ) as error:
+            raise StoreError(
+                f"{path}: not the archive of an experiment, or damaged ({error})"
+            ) from None
         if not (unpacked / name / "experiment.yaml").is_file():
             raise StoreError(f"{path}: no experiment in it (no experiment.yaml)")
         shutil.rmtree(parent, ignore_errors=True)

@@ -55,9 +55,17 @@ class SocketSample:
 
 
 def _socket(line: str, words: list[str]) -> dict[str, float]:
-    figures = {name: float(value) for m in _FIELDS.finditer(line) for name, value in [(m[1] or m[3], m[2] or m[4])]}
+    figures = {
+        name: float(value)
+        for m in _FIELDS.finditer(line)
+        for name, value in [(m[1] or m[3], m[2] or m[4])]
+    }
     figures |= {name: int(value) / 1e3 for name, value in _TIMES.findall(line)}
-    figures |= {"unread": float(words[0]), "app": float(" app_limited" in line), "bbr": float(" bbr " in line)}
+    figures |= {
+        "unread": float(words[0]),
+        "app": float(" app_limited" in line),
+        "bbr": float(" bbr " in line),
+    }
     for name, pattern in (("buffer", _MEMORY), ("again", _SENT_AGAIN), ("bbr_bps", _BBR)):
         if m := pattern.search(line):
             figures[name] = float(m[1])
@@ -81,7 +89,9 @@ def read_samples(text: str) -> list[SocketSample]:
             elif words[0].startswith("cpu"):
                 samples[-1].cores[words[0]] = [int(word) for word in words[1:9]]
             elif line.startswith('"backlog":'):
-                samples[-1].queue_bytes = max(samples[-1].queue_bytes or 0.0, float(line.partition(":")[2]))
+                samples[-1].queue_bytes = max(
+                    samples[-1].queue_bytes or 0.0, float(line.partition(":")[2])
+                )
             elif words[0].isdecimal():
                 samples[-1].sockets[words[2], words[3]] = _socket(line, words)
         except (ValueError, IndexError):
@@ -102,7 +112,9 @@ def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
     return [series for series in flows.values() if len(series) >= 3]
 
 
-def _processor(samples: Sequence[SocketSample], since: float, until: float) -> tuple[float, float] | None:
+def _processor(
+    samples: Sequence[SocketSample], since: float, until: float
+) -> tuple[float, float] | None:
     """Shares of the time on a processor, and waiting for one, of the fullest thread: of the median interval.
 
     Of the mean, the interval in which the transfer ended would hide a processor at its limit.
@@ -118,7 +130,9 @@ def _processor(samples: Sequence[SocketSample], since: float, until: float) -> t
     return max(medians, key=sum) if medians else None
 
 
-def _core(samples: Sequence[SocketSample], since: float, until: float) -> tuple[float, float] | None:
+def _core(
+    samples: Sequence[SocketSample], since: float, until: float
+) -> tuple[float, float] | None:
     """Busy share of the fullest core, and the share of its time in soft interrupts."""
     rows = [s for s in samples if s.cores and since <= s.at_s <= until]
     shares = []
@@ -129,7 +143,9 @@ def _core(samples: Sequence[SocketSample], since: float, until: float) -> tuple[
     return max(shares) if shares else None
 
 
-def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: float = 0.0) -> dict[str, Any]:
+def evidence(
+    sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: float = 0.0
+) -> dict[str, Any]:
     """Return the columns of evidence (see `netperf_lib.metrics.EVIDENCE`) of one run.
 
     Parameters
@@ -145,7 +161,10 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
         What is known: empty without samples of a data connection at the sender.
     """
     samples = {"sender": read_samples(sender), "receiver": read_samples(receiver)}
-    sent, received = _flows(samples["sender"], "bytes_acked"), _flows(samples["receiver"], "bytes_received")
+    sent, received = (
+        _flows(samples["sender"], "bytes_acked"),
+        _flows(samples["receiver"], "bytes_received"),
+    )
     if not sent:
         return {}
     since = min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
@@ -178,19 +197,28 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
         "limit_bbr_bps": median(column("bbr_bps")) * n if column("bbr_bps") else None,
     }
     if column("rtt") and column("minrtt"):
-        columns |= {"limit_rtt_us": 1e3 * median(column("rtt")), "limit_rtt_min_us": 1e3 * min(column("minrtt"))}
+        columns |= {
+            "limit_rtt_us": 1e3 * median(column("rtt")),
+            "limit_rtt_min_us": 1e3 * min(column("minrtt")),
+        }
     if column("snd_wnd"):
         columns["limit_window_bytes"] = max(column("snd_wnd"))
     during = [s for s in samples["sender"] if since <= s.at_s <= until]
     if queues := [s.queue_bytes for s in during if s.queue_bytes is not None]:
         columns["limit_queue_bytes"] = median(queues)
     if theirs := [f for series in received for t, f in series if t >= since]:
-        columns["limit_receive_buffer_bytes"] = max((f["buffer"] for f in theirs if "buffer" in f), default=None)
+        columns["limit_receive_buffer_bytes"] = max(
+            (f["buffer"] for f in theirs if "buffer" in f), default=None
+        )
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
-    return columns | {k: v for side, some in samples.items() for k, v in _shares(side, some, since, until).items()}
+    return columns | {
+        k: v for side, some in samples.items() for k, v in _shares(side, some, since, until).items()
+    }
 
 
-def _shares(side: str, samples: Sequence[SocketSample], since: float, until: float) -> dict[str, Any]:
+def _shares(
+    side: str, samples: Sequence[SocketSample], since: float, until: float
+) -> dict[str, Any]:
     on, waiting = _processor(samples, since, until) or (None, None)
     core, softirq = _core(samples, since, until) or (None, None)
     shares = {"on": on, "waiting": waiting, "core": core, "softirq": softirq}
@@ -204,7 +232,11 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     """
     trial = record["trial"]
     options = {**trial, **(trial.get("options") or {})}
-    backwards = "-R" in record["commands"][LOAD] if record.get("sampled") == LOAD else options.get("reverse")
+    backwards = (
+        "-R" in record["commands"][LOAD]
+        if record.get("sampled") == LOAD
+        else options.get("reverse")
+    )
     hosts = ("server", "client") if backwards else ("client", "server")
     texts = {}
     for host in hosts:

@@ -108,7 +108,12 @@ def is_alive(pid: int) -> bool:
 def status_of(pid: int, field: int) -> str | None:
     """A field of ``/proc/PID/stat`` of a process of this machine, counted from the one after its name."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[field]
+        return (
+            Path(f"/proc/{pid}/stat")
+            .read_text("ascii", "replace")
+            .rpartition(")")[2]
+            .split()[field]
+        )
     except (OSError, IndexError):
         return None
 
@@ -122,7 +127,9 @@ def plain_file(folder_path: Path, name: str) -> Path:
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not a plain file name")
     if folder_path.is_symlink() or path.is_symlink():
-        raise ValueError(f"{name if path.is_symlink() else folder_path.name} is a link to elsewhere")
+        raise ValueError(
+            f"{name if path.is_symlink() else folder_path.name} is a link to elsewhere"
+        )
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{name} is not a file")
     return path
@@ -264,7 +271,9 @@ class Folder:
 
     def find(self) -> list[str]:
         """Return the names of all files below this folder."""
-        return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+        return sorted(
+            p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file()
+        )
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
@@ -299,7 +308,9 @@ class RemoteFolder:
         self.fs: Any = filesystem
         """Its fsspec file system."""
         self._base: str = base.rstrip("/")
-        logging.getLogger("azure").addHandler(logging.NullHandler())  # it prints a page for each attempt
+        logging.getLogger("azure").addHandler(
+            logging.NullHandler()
+        )  # it prints a page for each attempt
         credential = getattr(self.fs, "credential", None)
         for name in ("get_token", "get_token_info"):
             if inspect.iscoroutinefunction(request := getattr(credential, name, None)):
@@ -342,10 +353,14 @@ class RemoteFolder:
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
         if complete_with is not None:
             return sorted(
-                f.split("/")[0] for f in self.find(name) if f.count("/") == 1 and f.endswith(f"/{complete_with}")
+                f.split("/")[0]
+                for f in self.find(name)
+                if f.count("/") == 1 and f.endswith(f"/{complete_with}")
             )
         try:
-            names = [path.rstrip("/").rpartition("/")[2] for path in self._call("ls", name, detail=False)]
+            names = [
+                path.rstrip("/").rpartition("/")[2] for path in self._call("ls", name, detail=False)
+            ]
         except FileNotFoundError:
             return []
         return sorted(n for n in names if n and not n.startswith("."))
@@ -395,13 +410,16 @@ def _logged_in(url: str, request: Callable[..., Any]) -> Callable[..., Any]:
             return await request(*scopes, **options)
         except Exception as error:  # noqa: BLE001 - whatever keeps one from a login
             reason = str(error).splitlines()[0]
-            raise StoreError(f"{url}: nobody is logged in ({reason}); use `az login` or AZURE_STORAGE_*") from None
+            raise StoreError(
+                f"{url}: nobody is logged in ({reason}); use `az login` or AZURE_STORAGE_*"
+            ) from None
 
     return once
 
 
 _SECRETS = re.compile(
-    r"(AccountKey|SharedAccessSignature|sig|EncryptionKey|client_secret|Authorization)(\s*[=:]\s*)[^;&\s]+", re.I
+    r"(AccountKey|SharedAccessSignature|sig|EncryptionKey|client_secret|Authorization)(\s*[=:]\s*)[^;&\s]+",
+    re.I,
 )
 
 
@@ -423,7 +441,11 @@ def store_errors(url: str) -> Iterator[None]:
             raise
         text = _SECRETS.sub(r"\1\2…", str(error) or type(error).__name__).strip().splitlines()[0]
         for name, value in os.environ.items():
-            if value and name.startswith(("AZURE_", "AWS_", "GOOGLE_")) and re.search("KEY|SECRET|TOKEN|STRING", name):
+            if (
+                value
+                and name.startswith(("AZURE_", "AWS_", "GOOGLE_"))
+                and re.search("KEY|SECRET|TOKEN|STRING", name)
+            ):
                 text = text.replace(value, "…")
         if isinstance(error, PermissionError) or getattr(error, "status_code", None) in (401, 403):
             raise PermissionError(errno.EACCES, f"access denied: {text}", url) from None

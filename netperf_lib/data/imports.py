@@ -26,7 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, of_cell, pip_install, visible
+from ..errors import (
+    CONTROL,
+    NetperfError,
+    ParseError,
+    StoreError,
+    UsageError,
+    as_cell,
+    of_cell,
+    pip_install,
+    visible,
+)
 from ..experiment.attached import attach
 from ..experiment.factors import FACTORS, FLAGS, is_reserved
 from ..experiment.model import Contrast, Experiment
@@ -46,9 +56,13 @@ if TYPE_CHECKING:
 
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
-LOCAL_TIME = "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
+LOCAL_TIME = (
+    "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
+)
 
-TIME_OF_NAME = "the start is taken from the name of the log, as UTC; the label started_utc corrects it"
+TIME_OF_NAME = (
+    "the start is taken from the name of the log, as UTC; the label started_utc corrects it"
+)
 
 COLUMNS: dict[str, str] = {
     **{name: "bytes" if f.unit == "bytes" else f.kind for name, f in FACTORS.items()},
@@ -59,7 +73,11 @@ COLUMNS: dict[str, str] = {
 }
 """Columns of a labels table with a meaning of their own, and the kind of their values; any other column is a user's
 factor."""
-_WRITTEN = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
+_WRITTEN = {
+    "integer": "a whole number",
+    "flag": "on or off",
+    "time": "a time such as 2026-11-03T14:05:00Z",
+}
 """How a value of a kind is written; a number otherwise."""
 _REPETITIONS = {"run", "rep", "repeat", "repetition", "iter", "iteration"}
 """What people call a number of a repetition: a round, or nothing that runs have in common."""
@@ -105,7 +123,11 @@ class LoggedRun:
 
 LabelRows = list[tuple[str, dict[str, Any]]]
 """Rows of a table of labels, each with where it stands."""
-_AS_TEXT: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN", "#N/A"]}
+_AS_TEXT: dict[str, Any] = {
+    "dtype": str,
+    "keep_default_na": False,
+    "na_values": ["", "nan", "NaN", "#N/A"],
+}
 """Cells as they are written: pandas would also take ``None`` and ``NA`` for empty."""
 
 
@@ -125,7 +147,9 @@ def _read_labels(labels: pd.DataFrame | Location) -> tuple[str, LabelRows]:
         table = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT)
         return source, _label_rows(table, source)
     except ImportError:
-        raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV") from None
+        raise UsageError(
+            f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV"
+        ) from None
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise UsageError(f"{source}: cannot be read as a table of labels ({error})") from None
 
@@ -133,9 +157,13 @@ def _read_labels(labels: pd.DataFrame | Location) -> tuple[str, LabelRows]:
 def _label_rows(table: pd.DataFrame, source: str) -> LabelRows:
     """Rows of a table; UsageError if a column is missing, misspelled or given twice."""
     names = [_column(str(c)) for c in table.columns]
-    problems = [f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1]
+    problems = [
+        f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1
+    ]
     if FILE not in names:
-        problems.append(f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*")
+        problems.append(
+            f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*"
+        )
     for i, name in enumerate(names):
         if name in (*COLUMNS, FILE, RUN) or not table.iloc[:, i].notna().any():
             continue
@@ -146,18 +174,32 @@ def _label_rows(table: pd.DataFrame, source: str) -> LabelRows:
             what = "call it round if the runs of one number were measured together, and leave it out if they were not"
             problems.append(f"{source}: column {name!r}: {what}")
         elif is_reserved(name):
-            problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
+            problems.append(
+                f"{source}: column {name!r} is a name that the library uses itself; rename the label"
+            )
         elif near:
             problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
     _refuse(problems)
     cells = table.astype(object).where(table.notna(), None).to_dict("records")
     if "started_utc" not in names:
-        clock = next((n for n in names if n not in COLUMNS and _are_times(table.iloc[:, names.index(n)])), None)
+        clock = next(
+            (n for n in names if n not in COLUMNS and _are_times(table.iloc[:, names.index(n)])),
+            None,
+        )
         names = ["started_utc" if n == clock else n for n in names]
     rows: LabelRows = []
     for number, cell in enumerate(cells, 2):  # the header is line 1
-        row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
-        rows.append((f"{source}:{number}", {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()}))
+        row = {
+            n: c
+            for n, c in zip(names, cell.values(), strict=True)
+            if c is not None and str(c).strip() != ""
+        }
+        rows.append(
+            (
+                f"{source}:{number}",
+                {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()},
+            )
+        )
     return rows
 
 
@@ -180,7 +222,11 @@ def _are_times(cells: pd.Series) -> bool:
 def _column(heading: str) -> str:
     """Name of a column from its heading: ``TCP buffer bytes`` is ``tcp_buffer_bytes``; an own heading is kept."""
     plain_name = _plain(heading)
-    return plain_name if plain_name in (*COLUMNS, FILE, RUN) else _LABELS.get(plain_name, heading.strip())
+    return (
+        plain_name
+        if plain_name in (*COLUMNS, FILE, RUN)
+        else _LABELS.get(plain_name, heading.strip())
+    )
 
 
 def _plain(heading: str) -> str:
@@ -224,7 +270,12 @@ def understand(
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     by_name = {Path(f) for f in _several(files)}
-    logged, unread, matched, used = list[LoggedRun](), list[tuple[str, str, bool]](), set[str](), set[str]()
+    logged, unread, matched, used = (
+        list[LoggedRun](),
+        list[tuple[str, str, bool]](),
+        set[str](),
+        set[str](),
+    )
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
@@ -238,7 +289,9 @@ def understand(
             unread.append((name, str(error), bool(rows) or path in by_name))
             continue
         if table is not None and not rows:
-            problems.append(f"{name}: no row of {source} matches this log; add one (its cells may be empty)")
+            problems.append(
+                f"{name}: no row of {source} matches this log; add one (its cells may be empty)"
+            )
         used |= {where for where, row in rows if any(_is_about(row, i) for i in range(len(parsed)))}
         logged += _runs_of(path, name, parsed, pattern, rows, problems)
     problems += [message for _, message, is_named in unread if is_named or not logged]
@@ -262,7 +315,12 @@ def _no_logs(files: Location | Iterable[Location]) -> str:
 
 
 def _runs_of(
-    path: Path, name: str, parsed: Sequence[ParsedRun], pattern: str | None, rows: LabelRows, problems: list[str]
+    path: Path,
+    name: str,
+    parsed: Sequence[ParsedRun],
+    pattern: str | None,
+    rows: LabelRows,
+    problems: list[str],
 ) -> Iterator[LoggedRun]:
     """Join the runs of a log and their labels: those of a row go before those of the path."""
     of_path: dict[str, Any] = {}
@@ -272,14 +330,23 @@ def _runs_of(
             of_path = matched.groupdict()
         else:
             what = "import only the logs that match, such as 'logs/*/*.json'"
-            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}; {what}")
+            problems.append(
+                f"{name}: the end of the path does not match the pattern {pattern!r}; {what}"
+            )
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     for index, run in enumerate(parsed):
         matching = [(w, r) for w, r in rows if _is_about(r, index)]
         if len(matching) > 1:
-            problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
+            problems.append(
+                f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one"
+            )
         cells = {k: ("the path", v) for k, v in of_path.items()}
-        cells |= {k: (where, v) for where, row in matching[:1] for k, v in row.items() if k not in (FILE, RUN)}
+        cells |= {
+            k: (where, v)
+            for where, row in matching[:1]
+            for k, v in row.items()
+            if k not in (FILE, RUN)
+        }
         labels, (stated, warnings) = _typed(cells, problems), _stated(run)
         addresses: dict[str, str] = {
             side: str(stated.pop(side))
@@ -289,10 +356,14 @@ def _runs_of(
         for column in labels.keys() & stated.keys():
             if not _agree(column, labels[column], stated[column]):
                 where, value = cells[column]
-                problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}")
+                problems.append(
+                    f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}"
+                )
         if labels.get("started_utc") and "started_utc" not in run.parameters:
             stated.pop("started_utc", None)  # the log's clock has no zone: the label knows better
-        if not (index or stated.get("started_utc") or labels.get("started_utc")) and (at := _time_in(name)):
+        if not (index or stated.get("started_utc") or labels.get("started_utc")) and (
+            at := _time_in(name)
+        ):
             stated["started_utc"] = at
             warnings.append(TIME_OF_NAME)
         digest = content.copy()
@@ -343,15 +414,23 @@ def _time_in(name: str) -> str | None:
 def _warn_of_addresses(runs: Sequence[LoggedRun]) -> None:
     """Add a warning to runs of a host that has several addresses, or shares its address with another name."""
     names, addresses = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    hosts = [(run, side, address, run.labels[side]) for run in runs for side, address in run.addresses.items()]
+    hosts = [
+        (run, side, address, run.labels[side])
+        for run in runs
+        for side, address in run.addresses.items()
+    ]
     for _, _, address, name in hosts:
         names[address].add(name)
         addresses[name].add(address)
     for run, side, address, name in hosts:
         if len(addresses[name]) > 1:
-            run.warnings.append(f"{side} {name!r} has several addresses: {', '.join(sorted(addresses[name]))}")
+            run.warnings.append(
+                f"{side} {name!r} has several addresses: {', '.join(sorted(addresses[name]))}"
+            )
         if len(names[address]) > 1:
-            run.warnings.append(f"the address {address} has several names: {', '.join(sorted(names[address]))}")
+            run.warnings.append(
+                f"the address {address} has several names: {', '.join(sorted(names[address]))}"
+            )
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -400,7 +479,11 @@ def _rows_of(table: LabelRows, name: str, path: Path) -> LabelRows:
     """Rows about a log: those that name it, else those whose pattern matches it."""
     spellings = (name, PurePosixPath(name).name, path.as_posix())
     exact = [(w, r) for w, r in table if str(r.get(FILE)) in spellings]
-    return exact or [(w, r) for w, r in table if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
+    return exact or [
+        (w, r)
+        for w, r in table
+        if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -418,7 +501,12 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
                 "together, and * if they were not"
             )
     own = [name for name in names if is_reserved(name) and name not in COLUMNS]
-    _refuse([f"{name!r} in the pattern is a name that the library uses itself; rename the label" for name in own])
+    _refuse(
+        [
+            f"{name!r} in the pattern is a name that the library uses itself; rename the label"
+            for name in own
+        ]
+    )
     expression = ""
     seen: set[str] = set()
     for part in re.split(r"(\{\w+\}|\*)", pattern):
@@ -478,7 +566,11 @@ def _value(kind: str, value: Any) -> Any:
     if kind in ("integer", "number", "bytes"):
         # a decimal comma; 12,500 may be twelve or twelve thousand, and is refused
         text = re.sub(r"^(0|\d+(?!,\d{3}\b)),(?=\d+\s*[A-Za-z]*$)", r"\1.", text)
-        factor = re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE) if kind == "bytes" else None
+        factor = (
+            re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE)
+            if kind == "bytes"
+            else None
+        )
         number = to_bytes(float(factor[1]), factor[2] or "") if factor else float(text)
         if not 0 <= number < _LARGEST or (kind == "integer" and number != int(number)):
             raise ValueError(text)
@@ -490,12 +582,18 @@ def _value(kind: str, value: Any) -> Any:
 
 def _stated(run: ParsedRun) -> tuple[dict[str, Any], list[str]]:
     """Values of columns in a log, and warnings about those of another kind than their column's."""
-    stated = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
+    stated = {
+        "tool": run.tool,
+        "test": run.test,
+        "started_utc": run.parameters.get("started_local"),
+    }
     stated |= dict(run.parameters)
     if not getattr(READERS.get(run.tool), "STATES_CONDITIONS", False):
         # a tool's log contains much that is not a condition: ports, window sizes, units
         stated = {k: v for k, v in stated.items() if k in COLUMNS}
-    stated = {k: visible(v) if isinstance(v, str) else v for k, v in stated.items() if v is not None}
+    stated = {
+        k: visible(v) if isinstance(v, str) else v for k, v in stated.items() if v is not None
+    }
     warnings = []
     for column in sorted(stated.keys() & COLUMNS.keys()):
         kind = COLUMNS[column]
@@ -509,7 +607,10 @@ def _stated(run: ParsedRun) -> tuple[dict[str, Any], list[str]]:
 
 def _agree(column: str, label: Any, stated: Any) -> bool:
     if column == "tool":
-        return str(label).lower() in (str(stated).lower(), "iperf" if stated == "iperf2" else stated)
+        return str(label).lower() in (
+            str(stated).lower(),
+            "iperf" if stated == "iperf2" else stated,
+        )
     if column == "started_utc":  # a clock without a zone is off by hours, never by days
         a, b = (datetime.fromisoformat(str(v)).replace(tzinfo=None) for v in (label, stated))
         return abs((a - b).total_seconds()) < _DAY_S
@@ -534,7 +635,10 @@ def _both_ends(runs: Sequence[LoggedRun]) -> list[str]:
 
     The server may have another address than the one connected to: the client's address and both ports tell.
     """
-    here, there = defaultdict[tuple[bytes, ...], list[LoggedRun]](list), dict[tuple[bytes, ...], LoggedRun]()
+    here, there = (
+        defaultdict[tuple[bytes, ...], list[LoggedRun]](list),
+        dict[tuple[bytes, ...], LoggedRun](),
+    )
     for run in {run.path: run for run in runs}.values():
         with run.path.open("rb") as log:
             found = _CONNECTION.findall(log.read(_HEAD))
@@ -559,9 +663,17 @@ def _first(names: Sequence[str]) -> str:
 
 def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
     """What must accompany imported logs: which files of their folders hold no run, and what is there twice."""
-    notice = f"{NOTICE} Left out, as no log or the same log again: {_first(left_out)}." if left_out else NOTICE
+    notice = (
+        f"{NOTICE} Left out, as no log or the same log again: {_first(left_out)}."
+        if left_out
+        else NOTICE
+    )
     pairs = _both_ends(runs)
-    return f"{notice} One test counts as two runs: {_first(pairs)}; import one end." if pairs else notice
+    return (
+        f"{notice} One test counts as two runs: {_first(pairs)}; import one end."
+        if pairs
+        else notice
+    )
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
@@ -574,10 +686,14 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
         values = {c: run.get(c) for c in [*COLUMNS, *own]}
         missing = [c for c in ("placement", "round", "started_utc") if values[c] is None]
         rows.append(
-            {FILE: run.name, RUN: run.index + 1} | values | {"status": run.parsed.status, "missing": ", ".join(missing)}
+            {FILE: run.name, RUN: run.index + 1}
+            | values
+            | {"status": run.parsed.status, "missing": ", ".join(missing)}
         )
     table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole if some are missing
-    keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
+    keep = [
+        c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()
+    ]
     return table[keep]
 
 
@@ -592,7 +708,11 @@ def usable(runs: pd.DataFrame) -> str:
     frequent = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
     rarer = len(reasons) - len(frequent)
     return "; ".join(
-        [f"{words}, {len(runs) - len(bad)} usable", *frequent, *([f"{rarer} more reasons"] if rarer > 0 else [])]
+        [
+            f"{words}, {len(runs) - len(bad)} usable",
+            *frequent,
+            *([f"{rarer} more reasons"] if rarer > 0 else []),
+        ]
     )
 
 
@@ -603,7 +723,17 @@ def labels_template(files: Location | Iterable[Location]) -> str:
     """
     import pandas as pd
 
-    columns = [FILE, RUN, "placement", "client", "server", "accelerated", "streams", "tcp_buffer_bytes", "round"]
+    columns = [
+        FILE,
+        RUN,
+        "placement",
+        "client",
+        "server",
+        "accelerated",
+        "streams",
+        "tcp_buffer_bytes",
+        "round",
+    ]
     columns += ["deployment", "started_utc"]
     named = _named(files, [])
     _refuse([] if named else [_no_logs(files)])
@@ -614,7 +744,9 @@ def labels_template(files: Location | Iterable[Location]) -> str:
             for number, run in enumerate(parsed, 1):
                 row = _stated(run)[0] | {FILE: name, RUN: number if len(parsed) > 1 else None}
                 rows.append({c: as_cell(v) if isinstance(v, str) else v for c, v in row.items()})
-    return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
+    return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(
+        index=False, lineterminator="\n"
+    )
 
 
 # -- into a data root --------------------------------------------------------------------------------------------------
@@ -674,7 +806,9 @@ def import_logs(
     new = _new(store, logged, left_out)
     store.declare(declared)
     if store.read_plan() is None:
-        store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
+        store.write_plan(
+            {"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")}
+        )
     with store.lock():
         _store(store, new, _notice(left_out, logged))
     return Results(store)
@@ -685,7 +819,9 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
     if not new:
         return
     frozen, order = store.freeze(), len(store.run_ids())
-    digest = hashlib.blake2s("".join(run_id for run_id, _ in new).encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2s(
+        "".join(run_id for run_id, _ in new).encode(), digest_size=6
+    ).hexdigest()
     with store.new_run(f"{IMPORT}{digest}") as folder:
         digests = {path: sha256_of(path) for path in {run.path for _, run in new}}
         names = {path: f"client-{digest[:16]}.out" for path, digest in digests.items()}
@@ -694,7 +830,11 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
                 shutil.copyfile(path, folder / log)
         records = (
             _record(store.experiment, run_id, run, position, notice)
-            | {"schema": RECORD_SCHEMA, "declaration": frozen, "files": {names[run.path]: digests[run.path]}}
+            | {
+                "schema": RECORD_SCHEMA,
+                "declaration": frozen,
+                "files": {names[run.path]: digests[run.path]},
+            }
             for position, (run_id, run) in enumerate(new, order)
         )
         (folder / RECORDS).write_bytes(packed_records(records))
@@ -732,14 +872,21 @@ def read_contrasts(path: Location) -> list[dict[str, Any]]:
         raise UsageError(f"{os.fspath(path)}: cannot be read as YAML ({error})") from None
     contrasts = document.get("contrasts") if isinstance(document, dict) else document
     if not isinstance(contrasts, list) or not all(isinstance(c, dict) for c in contrasts):
-        raise UsageError(f"{os.fspath(path)}: write a list of contrasts, each with metric, a, b and margin")
+        raise UsageError(
+            f"{os.fspath(path)}: write a list of contrasts, each with metric, a, b and margin"
+        )
     return contrasts
 
 
 def _declaration(
     name: str, title: str, contrasts: Sequence[Mapping[str, Any]] | None, runs: Sequence[LoggedRun]
 ) -> Experiment:
-    document = {"name": name, "title": title, "hosts": {"source": "imported"}, "contrasts": list(contrasts or ())}
+    document = {
+        "name": name,
+        "title": title,
+        "hosts": {"source": "imported"},
+        "contrasts": list(contrasts or ()),
+    }
     try:
         declared = Experiment.model_validate(document)
     except ValidationError as error:
@@ -761,18 +908,26 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
             levels = {r.get(factor) for r in runs}
             if level not in levels:
                 labelled = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
-                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {labelled})")
+                problems.append(
+                    f"contrasts: no log has {factor} = {level!r} (the logs have {labelled})"
+                )
     return problems
 
 
-def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[tuple[str, LoggedRun]]:
+def _new(
+    store: Store, runs: Sequence[LoggedRun], left_out: list[str]
+) -> list[tuple[str, LoggedRun]]:
     """Runs that have not been imported yet, in order of time, each with its id.
 
     Short logs of two rounds can be identical to the byte: they are two runs if their labels differ. Without labels
     they count as one, and the other one is left out.
     """
     there = set(store.run_ids())
-    names = {(str(i["file"]), i["log"]): run_id for run_id, r in store.runs() if "log" in (i := r["imported"])}
+    names = {
+        (str(i["file"]), i["log"]): run_id
+        for run_id, r in store.runs()
+        if "log" in (i := r["imported"])
+    }
     new: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:
@@ -785,7 +940,9 @@ def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[t
             left_out.append(f"{run.name} (the same log as {new[run_id].name})")
             continue
         elif run_id in new:
-            problems.append(f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds")
+            problems.append(
+                f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds"
+            )
         new[run_id] = run
     _refuse(problems)
     first = datetime.min.replace(tzinfo=UTC)
@@ -805,7 +962,9 @@ _ALWAYS = (
 ).split()
 
 
-def _record(experiment: str, run_id: str, run: LoggedRun, order: int, notice: str) -> dict[str, Any]:
+def _record(
+    experiment: str, run_id: str, run: LoggedRun, order: int, notice: str
+) -> dict[str, Any]:
     hosts = {
         side: {"name": run.get(side), "data_address": run.addresses.get(side)}
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}

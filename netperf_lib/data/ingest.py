@@ -53,12 +53,16 @@ def reader_version() -> str:
     """
     sources = [PACKAGE_FOLDER / "errors.py", PACKAGE_FOLDER / "metrics.py"]
     sources += [
-        path for part in ("data", "experiment", "tools") for path in sorted((PACKAGE_FOLDER / part).rglob("*.py"))
+        path
+        for part in ("data", "experiment", "tools")
+        for path in sorted((PACKAGE_FOLDER / part).rglob("*.py"))
     ]
     for reader in READERS.values():  # those of other packages
         module = sys.modules[getattr(reader, "__name__", type(reader).__module__)]
         sources += [Path(module.__file__)] if module.__file__ else []
-    digests = "".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in sources)
+    digests = "".join(
+        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in sources
+    )
     return hashlib.sha256(digests.encode()).hexdigest()[:12]
 
 
@@ -96,7 +100,9 @@ class Part:
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """Return these columns, or all; StoreError if the part is damaged."""
         try:
-            return pq.read_table(self.path, columns=columns, filesystem=self.system, page_checksum_verification=True)
+            return pq.read_table(
+                self.path, columns=columns, filesystem=self.system, page_checksum_verification=True
+            )
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, PermissionError | FileNotFoundError):
                 raise
@@ -125,7 +131,10 @@ class Tables:
         """Parts of a table by the name of their block."""
         files = self.at.files
         names = [n for n in files.names(f"tables/{table}") if n.endswith(_SUFFIX)]
-        parts = {n.removesuffix(_SUFFIX): Part(files.at(f"tables/{table}/{n}"), files.system) for n in names}
+        parts = {
+            n.removesuffix(_SUFFIX): Part(files.at(f"tables/{table}/{n}"), files.system)
+            for n in names
+        }
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
         list(files.each(lambda part: part.schema, parts.values()))  # read and kept
@@ -139,14 +148,22 @@ class Tables:
         if not self.blocks:
             return self  # tables without raw runs are read as they are
         runs = self.parts("runs")
-        self.outdated = sum(part.footer.get("reader", reader_version()) != reader_version() for part in runs.values())
+        self.outdated = sum(
+            part.footer.get("reader", reader_version()) != reader_version()
+            for part in runs.values()
+        )
         digests = self.store.digests()
         others = {table: self.parts(table) for table in details}
         for block, folders in self.blocks.items():
             footer = runs[block].footer if block in runs else {}
             # digest of all that the parts of the block are made from
-            source = [(run_id, folder, sorted(digests.get(folder, ()))) for run_id, folder in sorted(folders.items())]
-            content = orjson.dumps([reader_version(), SCHEMA_VERSION, self.store.experiment, source])
+            source = [
+                (run_id, folder, sorted(digests.get(folder, ())))
+                for run_id, folder in sorted(folders.items())
+            ]
+            content = orjson.dumps(
+                [reader_version(), SCHEMA_VERSION, self.store.experiment, source]
+            )
             generation = hashlib.sha256(content).hexdigest()[:16]
             fresh = footer.get("generation") == generation
             for run_id, digest in footer.get("refused", {}).items() if fresh else ():
@@ -234,11 +251,15 @@ def ingest(
     with explained(where):
         several = [Tables(store, store).look(DETAIL) for store in chosen]
         if outdated := sum(tables.outdated for tables in several):
-            say(f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs")
+            say(
+                f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs"
+            )
         return _ingest(several, progress, workers)
 
 
-def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1) -> int:
+def _ingest(
+    several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1
+) -> int:
     tasks = [
         (tables.store, tables.at, block, tables.blocks[block], generation)
         for tables in several
@@ -249,7 +270,9 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
         files = tables.at.files
         for table in SCHEMAS if tables.blocks else ():
             files.tidy(f"tables/{table}")
-            for name in files.names(f"tables/{table}"):  # parts without raw runs, such as those of version 0.1
+            for name in files.names(
+                f"tables/{table}"
+            ):  # parts without raw runs, such as those of version 0.1
                 if name.removesuffix(_SUFFIX) not in tables.blocks:
                     files.remove(f"tables/{table}/{name}")
     for (_, _, _, folders, _), _ in run_all(make_part, tasks, workers):
@@ -261,7 +284,9 @@ def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, worke
     return done
 
 
-def make_part(store: Store, into: Store, block: str, folders: Mapping[str, str], generation: str) -> None:
+def make_part(
+    store: Store, into: Store, block: str, folders: Mapping[str, str], generation: str
+) -> None:
     """Read the runs of a block, given with their folders, and write its part of every table.
 
     Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
@@ -273,14 +298,20 @@ def make_part(store: Store, into: Store, block: str, folders: Mapping[str, str],
     content: dict[str, Any] = {"generation": generation}
     with ExitStack() as stack:
         writers = {
-            table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
+            table: stack.enter_context(
+                PartWriter(table, partial(files.new_file, f"tables/{table}/{name}"))
+            )
             for table in DETAIL
         }
         for raw, run_ids in store.raw_folders(folders):
             data = b""
             with suppress(FileNotFoundError, ValueError):
                 data = raw.data
-            same = {"experiment": store.experiment, "reader_version": reader_version(), "raw_path": f"raw/{raw.name}"}
+            same = {
+                "experiment": store.experiment,
+                "reader_version": reader_version(),
+                "raw_path": f"raw/{raw.name}",
+            }
             same["raw_sha256"] = hashlib.sha256(data).hexdigest()
             for run_id in run_ids:
                 row, parsed = _read_run(raw, run_id)
@@ -326,7 +357,11 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
             raise
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         # the facts in its name
-        patterns = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
+        patterns = {
+            "deployment": r"^d(\d+)-",
+            "round": r"^[^-]*-r(\d+)(?:-|$)",
+            "attempt": r"-a(\d+)$",
+        }
         matches = {name: re.search(pattern, run_id) for name, pattern in patterns.items()}
         numbers = {name: int(match[1]) if match else None for name, match in matches.items()}
         text = f"raw/{raw.name}: the record or a log is damaged ({why})"

@@ -192,7 +192,11 @@ class Store:
     """
 
     def __init__(self, root: Location, experiment: str) -> None:
-        url = f"{str(root).rstrip('/')}/{experiment}" if is_url(root) else str(Path(root) / experiment)
+        url = (
+            f"{str(root).rstrip('/')}/{experiment}"
+            if is_url(root)
+            else str(Path(root) / experiment)
+        )
         self.files = folder(url)
         """The files of the experiment, by their names relative to its folder."""
         self.url = self.files.url
@@ -212,7 +216,13 @@ class Store:
             inside = [split(e)[1] for e in experiments(path)]
             parent, name = split(path)
             meant = did_you_mean(name, (split(e)[1] for e in experiments(parent))).rstrip()
-            hint = f"; it holds the experiments {', '.join(inside)}" if inside else f"; {meant}" if meant else ""
+            hint = (
+                f"; it holds the experiments {', '.join(inside)}"
+                if inside
+                else f"; {meant}"
+                if meant
+                else ""
+            )
             if not hint and os.path.exists(path):  # noqa: PTH110 - a URL, too
                 hint = "; raw logs become one by npl import LOGS --into results/NAME"
             raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
@@ -232,7 +242,9 @@ class Store:
     @property
     def _disk(self) -> Folder:
         if isinstance(self.files, RemoteFolder):
-            raise StoreError(f"{self.url}: runs are measured into a folder on this machine; then `npl push FOLDER URL`")
+            raise StoreError(
+                f"{self.url}: runs are measured into a folder on this machine; then `npl push FOLDER URL`"
+            )
         return self.files
 
     # -- folders -------------------------------------------------------------------------------------------------
@@ -282,10 +294,14 @@ class Store:
             )
         plan = self.read_plan() or {}
         plan.setdefault("frozen", _freeze(declaration.experiment, declaration.frozen_utc))
-        seen = [_same(c) for c in declaration.experiment.contrasts] + [_same(c) for _, c in declaration.added]
+        seen = [_same(c) for c in declaration.experiment.contrasts] + [
+            _same(c) for _, c in declaration.added
+        ]
         added = list(plan.get("added", []))
         now = _now()
-        added += [{"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen]
+        added += [
+            {"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen
+        ]
         declared = experiment.model_copy(update={"contrasts": declaration.experiment.contrasts})
         if declared.model_dump() != declaration.experiment.model_dump():
             self._write_declared(declared)
@@ -293,7 +309,10 @@ class Store:
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
-        self.files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+        self.files.write(
+            "experiment.yaml",
+            yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode(),
+        )
 
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
@@ -308,13 +327,27 @@ class Store:
         plan = _Plan.model_validate(document)
         added = [(a.utc, a.contrast) for a in plan.added]
         if (frozen := plan.frozen) is None:
-            return Declaration(experiment=written, written=written, frozen_utc=None, digest=None, added=tuple(added))
+            return Declaration(
+                experiment=written,
+                written=written,
+                frozen_utc=None,
+                digest=None,
+                added=tuple(added),
+            )
         keys = [_same(c) for c in frozen.contrasts] + [_same(c) for _, c in added]
-        added += [(None, c) for c in written.contrasts if _same(c) not in keys]  # written into experiment.yaml by hand
-        experiment = written.model_copy(update={"contrasts": frozen.contrasts, "alpha": frozen.alpha})
+        added += [
+            (None, c) for c in written.contrasts if _same(c) not in keys
+        ]  # written into experiment.yaml by hand
+        experiment = written.model_copy(
+            update={"contrasts": frozen.contrasts, "alpha": frozen.alpha}
+        )
         digest = digest_of(document["frozen"])
         return Declaration(
-            experiment=experiment, written=written, frozen_utc=frozen.utc, digest=digest, added=tuple(added)
+            experiment=experiment,
+            written=written,
+            frozen_utc=frozen.utc,
+            digest=digest,
+            added=tuple(added),
         )
 
     def freeze(self, utc: str | None = None) -> dict[str, Any] | None:
@@ -369,13 +402,19 @@ class Store:
         """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
         parent = folder(split(self.url)[0])
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
-        names = [n for n in parent.names() if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")]
+        names = [
+            n
+            for n in parent.names()
+            if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")
+        ]
         return f"{parent.url}/{max(names)}" if names else None
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
         before = self.read_plan() or {}
-        self._write_json("plan.json", {**plan, **{k: before[k] for k in ("frozen", "added") if k in before}})
+        self._write_json(
+            "plan.json", {**plan, **{k: before[k] for k in ("frozen", "added") if k in before}}
+        )
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -392,7 +431,9 @@ class Store:
         """Return every stored deployment by its number, in order."""
         deployments = {}
         for name in filter(_DEPLOYMENT.fullmatch, self.files.names("hosts")):
-            deployments[int(_DEPLOYMENT.sub(r"\1", name))] = document = self._read_json(f"hosts/{name}") or {}
+            deployments[int(_DEPLOYMENT.sub(r"\1", name))] = document = (
+                self._read_json(f"hosts/{name}") or {}
+            )
             with explained(f"{self.url}/hosts/{name}"):
                 _DEPLOYMENTS.validate_python(document)
         return deployments
@@ -400,7 +441,13 @@ class Store:
     def claims(self) -> list[dict[str, Any]]:
         """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
         return [
-            {"evidence": None, "factor": False, **proof, "host": host, "deployment": deployment.get("deployment_id")}
+            {
+                "evidence": None,
+                "factor": False,
+                **proof,
+                "host": host,
+                "deployment": deployment.get("deployment_id"),
+            }
             for deployment in self.deployments().values()
             for host, proofs in [
                 (None, deployment.get("proofs")),
@@ -435,16 +482,24 @@ class Store:
         """
         digests = self.digests()
         blocks = {f"digests/{n}": n for n in self.files.names("digests")}
-        blocks |= {f"hosts/{n}": f"d{m[1]}" for n in self.files.names("hosts") if (m := _DEPLOYMENT.fullmatch(n))}
+        blocks |= {
+            f"hosts/{n}": f"d{m[1]}"
+            for n in self.files.names("hosts")
+            if (m := _DEPLOYMENT.fullmatch(n))
+        }
         names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
         names += sorted(blocks, key=lambda name: blocks[name])
-        names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]  # as version 0.1 kept them
+        names += [
+            f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests
+        ]  # as version 0.1 kept them
         names += [n for n in ("exclusions.json",) if self.files.exists(n)]
         names += [f"excluded/{n}" for n in self.files.names("excluded")]
         links: dict[str, str] = {}
         link = ""
         for name, content in zip(names, self.files.each(self.files.read, names), strict=True):
-            link = hashlib.sha256(f"{link}{hashlib.sha256(content).hexdigest()}  {name}\n".encode()).hexdigest()
+            link = hashlib.sha256(
+                f"{link}{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
+            ).hexdigest()
             links[name] = link
         return links
 
@@ -466,7 +521,9 @@ class Store:
             yield
             return
         holder = {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now()}
-        claim = orjson.dumps(holder | {"started": status_of(os.getpid(), _START), "id": uuid4().hex})
+        claim = orjson.dumps(
+            holder | {"started": status_of(os.getpid(), _START), "id": uuid4().hex}
+        )
         for _ in range(3):
             try:
                 self._disk.create(_CLAIM, claim)
@@ -474,7 +531,9 @@ class Store:
             except FileExistsError:
                 self._replace_dead_claim()
         else:
-            raise StoreError(f"{self.url}: other collectors are starting here at the same time; run the command again")
+            raise StoreError(
+                f"{self.url}: other collectors are starting here at the same time; run the command again"
+            )
         self._claim = claim
         try:
             for name in ("raw", "."):
@@ -499,7 +558,8 @@ class Store:
                 f"{self.url}/{_CLAIM}: damaged; if no other collector is at work here, remove it"
             ) from None
         dead = host == socket.gethostname() and (
-            not is_alive(pid) or (started is not None and status_of(pid, _START) not in (None, started))
+            not is_alive(pid)
+            or (started is not None and status_of(pid, _START) not in (None, started))
         )
         if not dead:
             raise StoreError(
@@ -529,7 +589,9 @@ class Store:
         """
         name = f"raw/{run_id}"
         if self.files.exists(f"{name}/{RECORD}"):
-            raise StoreError(f"{self.url}/{name}: this run exists already; raw runs are never overwritten")
+            raise StoreError(
+                f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
+            )
         self.freeze()
         with self._disk.new_folder(name, RECORD, durable=durable) as staged:
             yield staged
@@ -537,7 +599,9 @@ class Store:
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
             self._check_claim()
-            self._disk.append(f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable)
+            self._disk.append(
+                f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable
+            )
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -591,7 +655,9 @@ class Store:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
         folders: dict[str, str] = {}
         for name in self.folders(warn=warn):
-            folders |= dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
+            folders |= (
+                dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
+            )
         return dict(sorted(folders.items()))
 
     def run_ids(self) -> list[str]:
@@ -603,12 +669,16 @@ class Store:
         file = f"raw/{name}/{RECORDS if name.startswith(IMPORT) else RECORD}"
         try:
             data = self.files.read(file)
-            records = imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
+            records = (
+                imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
+            )
             for record in records.values():
                 _ = int(record["attempt"]), record["status"]
         except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise StoreError(f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy") from None
+            raise StoreError(
+                f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy"
+            ) from None
         return records
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -627,7 +697,9 @@ class Store:
         causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
         for name in self.files.names("excluded"):
             if name.endswith(".json"):
-                causes[name.removesuffix(".json")] = str((self._read_json(f"excluded/{name}") or {}).get("cause"))
+                causes[name.removesuffix(".json")] = str(
+                    (self._read_json(f"excluded/{name}") or {}).get("cause")
+                )
         return causes
 
 
@@ -657,7 +729,8 @@ def _fixed(experiment: Experiment, measured: bool) -> dict[str, Any]:
         options = fixed["hosts"]["options"] if measured else {}
         machines = {name: machine or {} for name, machine in (options.get("hosts") or {}).items()}
         hosts = {
-            name: {"data_address": machine.get("address", name)} | {k: v for k, v in machine.items() if k not in REACH}
+            name: {"data_address": machine.get("address", name)}
+            | {k: v for k, v in machine.items() if k not in REACH}
             for name, machine in machines.items()
         }
         fixed["hosts"] = {k: v for k, v in options.items() if k not in REACH} | {"hosts": hosts}
@@ -675,7 +748,11 @@ def _same(contrast: Contrast) -> str:
 
 
 def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
-    frozen = {"utc": utc, "alpha": experiment.alpha, "contrasts": [_dump(c) for c in experiment.contrasts]}
+    frozen = {
+        "utc": utc,
+        "alpha": experiment.alpha,
+        "contrasts": [_dump(c) for c in experiment.contrasts],
+    }
     return frozen | {"sha256": digest_of(frozen)}
 
 
@@ -689,8 +766,17 @@ def new_record(**facts: Any) -> dict[str, Any]:
     """Return a run.json with these facts of a run; the rest is null or empty."""
     unknown = dict.fromkeys(("deployment_id", "error", "started_utc", "ended_utc", "tool_version"))
     empty: dict[str, Any] = {name: {"client": {}, "server": {}} for name in ("facts", "counters")}
-    empty |= {"commands": {"client": [], "server": []}, "exit": {"client": None, "server": None}, "warnings": []}
-    return {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}} | unknown | empty | facts
+    empty |= {
+        "commands": {"client": [], "server": []},
+        "exit": {"client": None, "server": None},
+        "warnings": [],
+    }
+    return (
+        {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}}
+        | unknown
+        | empty
+        | facts
+    )
 
 
 def read_record(data: bytes) -> dict[str, Any]:
@@ -737,7 +823,11 @@ def experiments(root: Location) -> list[str]:
         files = folder(opened(root))
         names = files.names()
         complete = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
-        return [f"{files.url}/{n}" for n, is_complete in zip(names, complete, strict=True) if is_complete]
+        return [
+            f"{files.url}/{n}"
+            for n, is_complete in zip(names, complete, strict=True)
+            if is_complete
+        ]
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:

@@ -107,12 +107,16 @@ class Results:
             raise AttributeError(name)
         if near := get_close_matches(name, dir(type(self)), n=1, cutoff=0.8):
             raise AttributeError(f"an experiment has no {name!r}; did you mean {near[0]}?")
-        raise AttributeError(f"an experiment has no {name!r}; functions take it, as npl.levels(exp, …); see dir(npl)")
+        raise AttributeError(
+            f"an experiment has no {name!r}; functions take it, as npl.levels(exp, …); see dir(npl)"
+        )
 
     def __getitem__(self, name: Any) -> NoReturn:
         if name in dir(type(self)):
             raise UsageError(f"an experiment is no mapping: write exp.{name}")
-        raise UsageError(f"an experiment is no table: exp.runs has a row for each run, and columns such as {name!r}")
+        raise UsageError(
+            f"an experiment is no table: exp.runs has a row for each run, and columns such as {name!r}"
+        )
 
     @property
     def notice(self) -> str | None:
@@ -143,7 +147,9 @@ class Results:
             "notice": self.notice,
             "path": self.path,
         }
-        cells = (f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items() if v)
+        cells = (
+            f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items() if v
+        )
         return f"<table><caption>{html.escape(self.name)}</caption>{''.join(cells)}</table>"
 
 
@@ -182,7 +188,9 @@ class Fleet:
         return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>" + "".join(e._repr_html_() for e in self.experiments[:20])
+        return f"<p>{html.escape(repr(self))}</p>" + "".join(
+            e._repr_html_() for e in self.experiments[:20]
+        )
 
 
 def read(location: Location) -> Results | Fleet:
@@ -262,7 +270,9 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
         schema = unified((part.schema for part in parts), table)
         # what a part lacks is null
         rows = store.files.each(Part.read, parts)
-        data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(schema.names)
+        data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(
+            schema.names
+        )
         if table == "runs":
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
@@ -286,7 +296,9 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
     for i, column in enumerate(table.schema):  # labels of others may hold control characters
-        if pa.types.is_string(column.type) and any(visible(v) != v for v in table[i].unique().drop_null().to_pylist()):
+        if pa.types.is_string(column.type) and any(
+            visible(v) != v for v in table[i].unique().drop_null().to_pylist()
+        ):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -311,7 +323,11 @@ def _parts(store: Store, table: TableName, *, may_be_empty: bool = False) -> lis
     runs = tables.parts("runs")
     if not runs and not may_be_empty:
         raise NotMeasured(f"{store.url}: nothing was measured here yet; run `npl collect` first")
-    return list(runs.values()) if table == "runs" else [p for block, p in tables.parts(table).items() if block in runs]
+    return (
+        list(runs.values())
+        if table == "runs"
+        else [p for block, p in tables.parts(table).items() if block in runs]
+    )
 
 
 def scan(path: Locations, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
@@ -352,7 +368,9 @@ def scan(path: Locations, table: TableName = "runs", *, excluded: bool = False) 
         with explained(store.url):
             rows = ds.field("experiment") == store.experiment
             for part in _parts(store, table, may_be_empty=len(chosen) > 1):
-                fragments.append(layout.make_fragment(part.path, part.system, partition_expression=rows))
+                fragments.append(
+                    layout.make_fragment(part.path, part.system, partition_expression=rows)
+                )
                 schemas.append(part.schema)
             if not excluded and (causes := store.exclusions()):
                 these = rows & ds.field("run_id").isin(list(causes))

@@ -60,23 +60,37 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
         # not `Path.open`: thousands of small files, and every microsecond counts
-        with open(name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)) as f:
+        with open(
+            name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)
+        ) as f:
             status = os.fstat(f.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ParseError("not a regular file; to read a pipe, pass it as standard input", file=name)
+                raise ParseError(
+                    "not a regular file; to read a pipe, pass it as standard input", file=name
+                )
             if status.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
-        return tools.parse(held.pop(), file=name, tool=tool)  # no other reference is left once it is decoded
+        return tools.parse(
+            held.pop(), file=name, tool=tool
+        )  # no other reference is left once it is decoded
     except FileNotFoundError:
-        raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
+        raise ParseError(
+            "no such file; pass the path of a log, or its text to parse_text", file=name
+        ) from None
     except IsADirectoryError:
         one = "a folder: parse reads one log, npl.import_logs(folder) and npl.compare(folder) read all in it"
-        raise ParseError(one if any(Path(name).iterdir()) else "a folder without files", file=name) from None
+        raise ParseError(
+            one if any(Path(name).iterdir()) else "a folder without files", file=name
+        ) from None
     except MemoryError:
-        raise ParseError("too large for the memory; split it, or read it on a larger machine", file=name) from None
+        raise ParseError(
+            "too large for the memory; split it, or read it on a larger machine", file=name
+        ) from None
     except OSError as e:
-        raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
+        raise ParseError(
+            f"cannot be read ({e.strerror}); pass a readable file", file=name
+        ) from None
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
@@ -108,9 +122,17 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """Flag that opens a file without waiting for the other end of a pipe."""
-_TOO_LARGE = f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
+_TOO_LARGE = (
+    f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
+)
 _GZIP = b"\x1f\x8b"
-_PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+_PACKED = {
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
+    b"(\xb5/\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf": "7z",
+}
 
 
 def _unpacked(file: BinaryIO, name: str | None) -> bytes:
@@ -136,7 +158,9 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
                 unpacked.seek(0)
                 data = unpacked.read()
         except (OSError, EOFError, zlib.error) as e:
-            raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
+            raise ParseError(
+                f"packed by gzip and damaged ({e}); copy it again", file=name
+            ) from None
     if data[257:262] == b"ustar":
         raise ParseError("packed by tar; unpack it first", file=name)
     return data
@@ -149,7 +173,9 @@ _RECEIVED = (
 ).split()
 
 
-def parse_ends(client: Path, server: Path | None = None, *, tool: str | None = None) -> list[ParsedRun]:
+def parse_ends(
+    client: Path, server: Path | None = None, *, tool: str | None = None
+) -> list[ParsedRun]:
     """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
@@ -159,7 +185,9 @@ def parse_ends(client: Path, server: Path | None = None, *, tool: str | None = N
     lacking = [
         i
         for i, run in enumerate(runs)
-        if run.status == "ok" and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
+        if run.status == "ok"
+        and run.tool in _RECEIVERS
+        and run.parameters.get("direction") != "reverse"
         if "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
     ]
     if len(lacking) == 1 and server is not None:
@@ -178,7 +206,10 @@ def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedR
     else:
         problems += (f"{server.name}: {w}" for r in heard for w in r.warnings)
         one = heard[0]
-        a, b = ({"protocol": None, "direction": None, **r.parameters, "tool": r.tool} for r in (run, one))
+        a, b = (
+            {"protocol": None, "direction": None, **r.parameters, "tool": r.tool}
+            for r in (run, one)
+        )
         same = all(None in (a[k], b[k]) or a[k] == b[k] for k in ("tool", "protocol", "direction"))
         if len(heard) > 1 or (one.status == "ok" and not same):
             problems.append(f"{unknown}: it holds another test than the client's, or several")
@@ -244,7 +275,9 @@ def parse_files(
         if progress is not None:
             progress(sum(map(len, results)), len(names))
     ordered = [results[task] for task in tasks]
-    return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
+    return [run for runs, _ in ordered for run in runs], [
+        error for _, errors in ordered for error in errors
+    ]
 
 
 def expand(name: str) -> list[str]:
@@ -255,7 +288,12 @@ def expand(name: str) -> list[str]:
     if os.path.isdir(name):  # noqa: PTH112
         unreadable: list[str] = []  # folders, which are also reported as errors
         walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
-        inside = [Path(folder, name) for folder, _, names in walk for name in names if not name.startswith(".")]
+        inside = [
+            Path(folder, name)
+            for folder, _, names in walk
+            for name in names
+            if not name.startswith(".")
+        ]
         files = (*filter(_is_file, inside), *map(Path, unreadable))
     elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110 - shells of Windows leave patterns to us
         files = filter(_is_file, map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207 - a pattern may begin at the root

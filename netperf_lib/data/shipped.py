@@ -21,7 +21,9 @@ def shipped(*parts: str) -> Path:
     A checkout has it next to the package; a wheel contains a copy.
     """
     in_checkout = PACKAGE_FOLDER.parent.joinpath(*parts)
-    return in_checkout if in_checkout.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
+    return (
+        in_checkout if in_checkout.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
+    )
 
 
 def recorded() -> Path:
@@ -51,10 +53,15 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     for folder in (working, *working.parents):
         if (folder / text / "experiment.yaml").is_file():
             return (path if folder == working else folder / text), None
-    if Path(text).parts[:2] == ("data", "recorded") and (packaged := shipped(*Path(text).parts)).exists():
+    if (
+        Path(text).parts[:2] == ("data", "recorded")
+        and (packaged := shipped(*Path(text).parts)).exists()
+    ):
         return packaged, None  # a notebook of a wheel, which has no checkout around it
     kernel = sys.modules.get("ipykernel.kernelapp")
-    if Path(text) != DEFAULT or kernel is None or not kernel.IPKernelApp.initialized():  # not in a notebook
+    if (
+        Path(text) != DEFAULT or kernel is None or not kernel.IPKernelApp.initialized()
+    ):  # not in a notebook
         return path, None
     if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
         return PACKAGE_FOLDER.parent / DEFAULT, None
@@ -79,7 +86,11 @@ def report_folder(location: str, name: str) -> Path:
     from .files import is_url  # only here: a plan is shown without pyarrow
 
     data = Path(location)
-    if not is_url(location) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
+    if (
+        not is_url(location)
+        and not data.resolve().is_relative_to(PACKAGE_FOLDER)
+        and os.access(data, os.W_OK)
+    ):
         (data / "reports").mkdir(exist_ok=True)
         return data / "reports"
     here = Path("reports", name).resolve()

@@ -46,7 +46,10 @@ SCHEMAS: dict[TableName, pa.Schema] = {
     "intervals": pa.schema(
         [("run_id", pa.string()), ("stream", pa.int32()), ("direction", pa.string())]
         + [("start_s", pa.float64()), ("end_s", pa.float64()), ("omitted", pa.bool_())]
-        + [(c, pa.float64()) for c in "throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()]
+        + [
+            (c, pa.float64())
+            for c in "throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
+        ]
         + [("experiment", pa.string())]
     ),
     "percentiles": pa.schema(
@@ -55,7 +58,12 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         + [("beyond", pa.int64()), ("experiment", pa.string())]
     ),
     "samples": pa.schema(
-        [("run_id", pa.string()), ("t_s", pa.float64()), ("latency_us", pa.float32()), ("experiment", pa.string())]
+        [
+            ("run_id", pa.string()),
+            ("t_s", pa.float64()),
+            ("latency_us", pa.float32()),
+            ("experiment", pa.string()),
+        ]
     ),
 }
 
@@ -77,7 +85,9 @@ class PartWriter(ExitStack):
     `new_file` provides the local path or file to write to, and makes the file appear when it ends successfully.
     """
 
-    def __init__(self, table: TableName, new_file: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
+    def __init__(
+        self, table: TableName, new_file: Callable[[], AbstractContextManager[Path | BinaryIO]]
+    ) -> None:
         super().__init__()
         self._table, self._new_file = table, new_file
         self._writer: pq.ParquetWriter | None = None
@@ -98,10 +108,14 @@ class PartWriter(ExitStack):
     def _flush(self, rows: int) -> None:
         if self._rows:
             arrays, several = [], self._rows
-            runs = pa.array(np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several]))
+            runs = pa.array(
+                np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
+            )
             for f in SCHEMAS[self._table]:
                 if f.name in ("run_id", "experiment"):  # held once for each run
-                    names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
+                    names = pa.array(
+                        [getattr(rows, f.name) for rows in several]
+                    ).dictionary_encode()
                     arrays.append(names.take(runs))
                     continue
                 parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
@@ -114,7 +128,11 @@ class PartWriter(ExitStack):
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
             unsought = (*_UNSOUGHT, *METRICS, *EVIDENCE) if self._table == "runs" else ()
-            text = [f.name for f in waiting.schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
+            text = [
+                f.name
+                for f in waiting.schema
+                if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)
+            ]
             self._writer = self.enter_context(
                 pq.ParquetWriter(
                     self.enter_context(self._new_file()),
@@ -131,7 +149,9 @@ class PartWriter(ExitStack):
                     store_schema=False,
                 )
             )
-        self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
+        self._writer.write_table(
+            waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS
+        )
         remaining = waiting.slice(rows)
         self._waiting, self._count = [remaining], remaining.num_rows
 
@@ -141,7 +161,10 @@ class PartWriter(ExitStack):
             self._flush(self._count)
         if self._writer is None:
             return False
-        content = {"netperf_schema": str(SCHEMA_VERSION), "netperf_part": orjson.dumps(footer).decode()}
+        content = {
+            "netperf_schema": str(SCHEMA_VERSION),
+            "netperf_part": orjson.dumps(footer).decode(),
+        }
         self._writer.add_key_value_metadata(content)
         self.close()
         return True
@@ -159,23 +182,36 @@ class RunRows:
         return len(next(iter(self.columns.values())))
 
 
-def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, RunRows]]:
+def detail(
+    experiment: str, run_id: str, parsed: Sequence[ParsedRun]
+) -> Iterator[tuple[TableName, RunRows]]:
     """Rows of a run for every table but ``runs``, a batch at a time."""
     for run in parsed:
         if run.percentiles:
             points = run.percentiles
-            columns: dict[str, Any] = {f.name: [getattr(p, f.name) for p in points] for f in fields(Percentile)}
-            yield "percentiles", RunRows(experiment, run_id, columns | {"basis": [run.percentile_basis] * len(points)})
+            columns: dict[str, Any] = {
+                f.name: [getattr(p, f.name) for p in points] for f in fields(Percentile)
+            }
+            yield (
+                "percentiles",
+                RunRows(
+                    experiment, run_id, columns | {"basis": [run.percentile_basis] * len(points)}
+                ),
+            )
         if run.intervals:
             yield "intervals", RunRows(experiment, run_id, run.intervals)
         if run.samples_count:
             for batch in run.samples():
                 for start in range(0, len(batch["t_s"]), GROUP_ROWS):
-                    t, latency = (batch[name][start : start + GROUP_ROWS] for name in ("t_s", "latency_us"))
+                    t, latency = (
+                        batch[name][start : start + GROUP_ROWS] for name in ("t_s", "latency_us")
+                    )
                     bits = np.asarray(latency, np.float32).view(np.uint32)
                     half = np.uint32(1 << (_LATENCY_BITS - 1))
                     rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-                    rounded = np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)
+                    rounded = np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(
+                        np.float32
+                    )
                     at = np.round(np.asarray(t, np.float64) * _T_GRID) / _T_GRID
                     columns = {"t_s": at, "latency_us": rounded}
                     yield "samples", RunRows(experiment, run_id, columns)
@@ -202,7 +238,9 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
         for f in schema
         if f.name != "warnings"
     }
-    arrays["warnings"] = _array("warnings", schema.field("warnings").type, rows)  # those of the others are among them
+    arrays["warnings"] = _array(
+        "warnings", schema.field("warnings").type, rows
+    )  # those of the others are among them
     return pa.table({name: arrays[name] for name in [*schema.names, *labels]})
 
 
@@ -217,7 +255,10 @@ def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.A
                 fitting += pa.array([value], kind).to_pylist()
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 fitting.append(None)
-                row["warnings"] = [*(row.get("warnings") or ()), f"{name}: {value!r} does not fit {kind}; left out"]
+                row["warnings"] = [
+                    *(row.get("warnings") or ()),
+                    f"{name}: {value!r} does not fit {kind}; left out",
+                ]
         return pa.array(fitting, kind)
 
 
@@ -227,23 +268,35 @@ def moment(text: str | None) -> datetime | None:
     return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
 
 
-def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
+def run_row(
+    record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None
+) -> dict[str, Any]:
     """One row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
     main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
-    row: dict[str, Any] = {name: factor(name).cast(level) for name, level in factors_of(record).items()}
-    row |= {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
+    row: dict[str, Any] = {
+        name: factor(name).cast(level) for name, level in factors_of(record).items()
+    }
+    row |= {
+        name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")
+    }
     row |= {name: record.get(name) for name in ("attempt", "notice")}
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
-    row |= {name: facts[name] for name, f in FACTORS.items() if f.role == "observed" and name in facts}
-    row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
+    row |= {
+        name: facts[name] for name, f in FACTORS.items() if f.role == "observed" and name in facts
+    }
+    row["congestion_control"] = row.get("congestion") or row.get(
+        "congestion_control"
+    )  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
-    row["tool_version"] = (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
+    row["tool_version"] = (
+        (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
+    )
     for name in ("protocol", "direction"):
         if main and main.parameters.get(name) is not None:
             row[name] = main.parameters[name]
@@ -258,10 +311,16 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
         limit = 1.5 * ((planned or 0) + (trial.get("omit_s") or 0)) + 5
         if length and planned and "imported" not in record and length > limit:
             row["status"] = "partial"
-            row["error"] = f"the tool counted {length:g} s, and {planned:g} s were asked for: its clock was stepped"
+            row["error"] = (
+                f"the tool counted {length:g} s, and {planned:g} s were asked for: its clock was stepped"
+            )
     if row["status"] == "ok":
         for run in (*reversed(parsed), main):  # the test's own tool has the last word
-            row |= {name: value for name, value in run.metrics.items() if name in METRICS} if run else {}
+            row |= (
+                {name: value for name, value in run.metrics.items() if name in METRICS}
+                if run
+                else {}
+            )
     return row
 
 
@@ -271,6 +330,9 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     if record["trial"].get("reverse"):
         limits = ("server", "tcp_wmem"), ("client", "tcp_rmem")
     facts = record.get("facts") or {}
-    triples = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in limits]
+    triples = [
+        str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split()
+        for h, n in limits
+    ]
     sizes = [int(f[2]) for f in triples if len(f) == 3 and f[2].isdecimal()]
     return min(sizes) if len(sizes) == 2 else None

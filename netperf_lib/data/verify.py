@@ -65,14 +65,23 @@ def verify(
     []
     """
     if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
-        raise UsageError(f"root {root!r}: write the 64 digits that a report prints, or at least the first 8")
-    return [wrong for store in stores(path) for wrong in (*_root(store, root), *_verify(store, progress, workers))]
+        raise UsageError(
+            f"root {root!r}: write the 64 digits that a report prints, or at least the first 8"
+        )
+    return [
+        wrong
+        for store in stores(path)
+        for wrong in (*_root(store, root), *_verify(store, progress, workers))
+    ]
 
 
 def _root(store: Store, root: str | None) -> Iterator[str]:
     chain = store.chain()
     names, actual = list(chain), list(chain.values())[-1]
-    if store.files.exists(ROOT) and (inside := store.files.read(ROOT).decode("ascii", "replace").strip()) != actual:
+    if (
+        store.files.exists(ROOT)
+        and (inside := store.files.read(ROOT).decode("ascii", "replace").strip()) != actual
+    ):
         yield f"{store.url}: the root digest is {actual}, but the archive was made with {inside[:64]}"
     if root is None or actual.startswith(root):
         return
@@ -90,13 +99,21 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     problems: list[str] = []
     content: dict[str, Any] = {}
     parts: dict[str, Callable[[], Any]] = {"hosts": store.deployments, "raw": store.run_folders}
-    for part, read in {**parts, "digests": store.digests, "exclusions.json": store.exclusions}.items():
+    for part, read in {
+        **parts,
+        "digests": store.digests,
+        "exclusions.json": store.exclusions,
+    }.items():
         with _collecting(problems), explained(f"{store.url}/{part}"):
             content[part] = read()
     plan, frozen = _documents(store, problems)
     if "raw" not in content:  # the records of an import
         return problems
-    folders, digests, deployments = content["raw"], content.get("digests", {}), content.get("hosts", {})
+    folders, digests, deployments = (
+        content["raw"],
+        content.get("digests", {}),
+        content.get("hosts", {}),
+    )
     problems += _folders(store, set(folders.values()), digests)
     damaged = set()
     for name in sorted({name for name in folders.values() if name.startswith(IMPORT)}):
@@ -109,7 +126,9 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     tables = Tables(store, store)
     with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
-    trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
+    trials = {
+        t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t
+    }
     tasks = []
     for block, runs in tables.blocks.items():
         rows = {trial: trials[trial] for trial in map(trial_of, runs) if trial in trials}
@@ -181,9 +200,13 @@ def _declared(store: Store, plan: Mapping[str, Any], declared: Declaration) -> I
     except (KeyError, ValueError):  # logs that were imported; the plan of an older version
         return
     fields = set(Experiment.model_fields) - {"contrasts"}
-    if differ := sorted(name for name in fields if getattr(planned, name) != getattr(declared.written, name)):
+    if differ := sorted(
+        name for name in fields if getattr(planned, name) != getattr(declared.written, name)
+    ):
         yield f"{store.url}: experiment.yaml and plan.json differ in {', '.join(differ)}"
-    if plan.get("rule") == RULE:  # the rule by which older versions drew the order is not known here
+    if (
+        plan.get("rule") == RULE
+    ):  # the rule by which older versions drew the order is not known here
         yield from _order(f"{store.url}/plan.json", planned, plan)
 
 
@@ -191,15 +214,21 @@ def _order(where: str, planned: Experiment, plan: Mapping[str, Any]) -> Iterator
     """Draw the order of all rounds again from the seed in the plan, and compare."""
     rounds: dict[tuple[int, int], list[str]] = {}
     for trial in sorted(plan["trials"], key=lambda t: int(t["order"])):
-        rounds.setdefault((int(trial["deployment"]), int(trial["round"])), []).append(trial["run_id"])
+        rounds.setdefault((int(trial["deployment"]), int(trial["round"])), []).append(
+            trial["run_id"]
+        )
     most = max((number for _, number in rounds), default=planned.rounds)
     drawn: dict[tuple[int, int], list[str]] = {}
-    for t in schedule(planned.model_copy(update={"rounds": max(most, planned.rounds)}), seed=int(plan["seed"])).trials:
+    for t in schedule(
+        planned.model_copy(update={"rounds": max(most, planned.rounds)}), seed=int(plan["seed"])
+    ).trials:
         drawn.setdefault((t.deployment, t.round), []).append(t.run_id)
     other = []
     for at in drawn | rounds:
         expected, actual = drawn.get(at, []), rounds.get(at, [])
-        if at[1] > planned.rounds:  # a round no longer asked for, of which what was measured is left
+        if (
+            at[1] > planned.rounds
+        ):  # a round no longer asked for, of which what was measured is left
             expected = [run_id for run_id in expected if run_id in actual]
         if actual != expected:
             other.append(at[1])
@@ -219,7 +248,11 @@ def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator
         measured = {trial_of(i) for i in store.run_ids()}
         last = max((t.get("round", 0) for i, t in trials.items() if i in measured), default=0)
         open_rounds = plan.get("looked")  # the data decided when to stop
-        missing = [i for i, t in trials.items() if i not in measured and not (open_rounds and t.get("round", 0) > last)]
+        missing = [
+            i
+            for i, t in trials.items()
+            if i not in measured and not (open_rounds and t.get("round", 0) > last)
+        ]
         if measured and missing:
             yield (
                 f"{where}: {len(missing)} of {len(trials)} planned trials have no run ({', '.join(missing[:3])}); "
@@ -246,7 +279,14 @@ def _verify_block(
         wrong = [] if raw.name.startswith(IMPORT) else [*_raw(raw)]
         for run_id in run_ids:
             with _collecting([] if wrong else wrong, RECORD):
-                wrong += _record(run_id, raw.records[run_id], frozen, trials.get(trial_of(run_id)), deployments, seed)
+                wrong += _record(
+                    run_id,
+                    raw.records[run_id],
+                    frozen,
+                    trials.get(trial_of(run_id)),
+                    deployments,
+                    seed,
+                )
             problems += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
             wrong = []
     return problems + ([] if problems or not ingested else _tables(store, block, runs))
@@ -299,7 +339,9 @@ def _record(
         yield f"{RECORD}: trial or hosts are damaged"
         return
     facts = {**record["trial"], **{k: record[k] for k in ("deployment", "round", "order")}}
-    if differ := sorted(k for k in facts.keys() & (trial or {}).keys() if facts[k] != (trial or {})[k]):
+    if differ := sorted(
+        k for k in facts.keys() & (trial or {}).keys() if facts[k] != (trial or {})[k]
+    ):
         yield f"{RECORD} and plan.json differ in {', '.join(differ)}"
     if None not in (seed, record.get("seed")) and record["seed"] != seed:
         yield f"{RECORD} and plan.json differ in the seed"
@@ -324,7 +366,10 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
         if block in runs:
             with suppress(StoreError):
                 rows = runs[block].read(["run_id", "raw_sha256"]).to_pylist()
-        sources, refused = tables.blocks[block], runs[block].footer.get("refused", ()) if rows else ()
+        sources, refused = (
+            tables.blocks[block],
+            runs[block].footer.get("refused", ()) if rows else (),
+        )
         other = [
             row
             for row in rows
@@ -356,7 +401,13 @@ SHARES = 8
 def _unequal(part: Part | None, fresh: Part | None) -> str | None:
     """How a part differs from a freshly built one; compared some columns at a time to save memory."""
     if part is None or fresh is None:
-        return "rows are missing" if fresh is not None else "has rows that are in no log" if part is not None else None
+        return (
+            "rows are missing"
+            if fresh is not None
+            else "has rows that are in no log"
+            if part is not None
+            else None
+        )
     names = fresh.schema.names
     if part.schema.names != names:
         return f"the columns {', '.join(sorted(set(part.schema.names) ^ set(names)))} differ"

@@ -9,7 +9,13 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    ProcessPoolExecutor,
+    as_completed,
+)
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from typing import Any, TypeAlias, TypeVar
@@ -48,9 +54,16 @@ def run_all(
             try:
                 result = future.result()
             except Exception as error:
-                ended = "the scheduler ended" if isinstance(error, CancelledError) else "a worker died (out of memory?)"
+                ended = (
+                    "the scheduler ended"
+                    if isinstance(error, CancelledError)
+                    else "a worker died (out of memory?)"
+                )
                 # the last is Dask's, which is imported only where it is used
-                if not isinstance(error, BrokenExecutor | CancelledError) and type(error).__name__ != "KilledWorker":
+                if (
+                    not isinstance(error, BrokenExecutor | CancelledError)
+                    and type(error).__name__ != "KilledWorker"
+                ):
                     raise
                 raise StoreError(
                     f"{ended}; what was committed is kept: run the command again, with fewer or larger workers"
@@ -70,7 +83,9 @@ def _executor(workers: Workers) -> Iterator[Executor]:
         except ImportError:
             raise UsageError(f"Dask is not installed; `{pip_install('distributed')}`") from None
         except (OSError, ValueError) as error:
-            raise UsageError(f"no Dask scheduler answers at {workers} ({error}); give its tcp://host:port") from None
+            raise UsageError(
+                f"no Dask scheduler answers at {workers} ({error}); give its tcp://host:port"
+            ) from None
         with client, client.get_executor(pure=False) as executor:
             yield executor
     elif workers < 1:

@@ -76,5 +76,9 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     if len(frames) > 1:
         paths, looked = [a.path for a in of_each], any(a.looked for a in of_each)
         notice = " ".join(dict.fromkeys(a.notice for a in of_each if a.notice)) or None
-        every.attrs = {_KEY: replace(of_each[0], path=paths if all(paths) else "", looked=looked, notice=notice)}
+        every.attrs = {
+            _KEY: replace(
+                of_each[0], path=paths if all(paths) else "", looked=looked, notice=notice
+            )
+        }
     return every

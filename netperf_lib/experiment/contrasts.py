@@ -18,7 +18,9 @@ ConditionLevels: TypeAlias = Mapping[str, Level]
 
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
-_MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {"advertised_bps"}
+_MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {
+    "advertised_bps"
+}
 """Factors whose levels are known only once the hosts are placed or the log is read."""
 
 
@@ -40,7 +42,10 @@ def gives(trial: Trial, metric: str) -> bool:
 
 def name(contrast: Contrast) -> str:
     """Return the name of a contrast: its question, or its metric and sides."""
-    sides = [", ".join(factor(f).level_words(v) for f, v in side.items()) for side in (contrast.a, contrast.b or {})]
+    sides = [
+        ", ".join(factor(f).level_words(v) for f, v in side.items())
+        for side in (contrast.a, contrast.b or {})
+    ]
     return contrast.question or f"{contrast.metric}: " + " / ".join(s for s in sides if s)
 
 
@@ -61,7 +66,12 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
         try:
             read.append(_with_bandwidth(contrast, rows))
         except ValueError as error:
-            wrong.append((("contrasts", number, "below" if contrast.below is not None else "at_least"), str(error)))
+            wrong.append(
+                (
+                    ("contrasts", number, "below" if contrast.below is not None else "at_least"),
+                    str(error),
+                )
+            )
             read.append(contrast)
     done = experiment.model_copy(update={"contrasts": tuple(read), "compare": ()})
     done.__pydantic_fields_set__.discard("compare")
@@ -73,7 +83,9 @@ def _family(
 ) -> list[Contrast]:
     """The contrasts of a family; what is wrong is added to `errors`."""
     chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
-    errors += ((("where", *loc), message) for loc, message in _side([r for _, r in rows], compare.where))
+    errors += (
+        (("where", *loc), message) for loc, message in _side([r for _, r in rows], compare.where)
+    )
     factors = dict.fromkeys(f for _, r in rows for f in r)
     if compare.factor not in factors:
         errors.append((("factor",), _unknown(compare.factor, factors)))
@@ -89,7 +101,9 @@ def _family(
             errors.append((("metrics", number), f"no test here measures {metric}"))
         elif len(levels) < 2:
             level = ", ".join(map(_as_yaml, levels))
-            errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {level}"))
+            errors.append(
+                (("factor",), f"{compare.factor} has one level where {metric} is measured: {level}")
+            )
         else:
             contrasts += _against(compare, metric, measuring, levels, errors)
     return contrasts
@@ -98,7 +112,9 @@ def _family(
 def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[str]:
     """Headline metrics that are measured at several levels of a factor; all measured ones if there are none."""
     measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
-    return [m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1] or measured
+    return [
+        m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1
+    ] or measured
 
 
 def _against(
@@ -110,18 +126,28 @@ def _against(
 ) -> list[Contrast]:
     """The contrasts of a family for one metric: every level against the baseline."""
     compared, before = factor(compare.factor), len(errors)
-    baseline = compared.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
-    others = [compared.cast(v) for v in compare.levels] if compare.levels else [v for v in levels if v != baseline]
+    baseline = (
+        compared.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
+    )
+    others = (
+        [compared.cast(v) for v in compare.levels]
+        if compare.levels
+        else [v for v in levels if v != baseline]
+    )
     if baseline not in levels:
         errors.append((("baseline",), _not_measured(baseline, levels)))
     elif strange := [v for v in others if v not in levels or v == baseline]:
-        errors.append((("levels",), _not_measured(strange[0], [v for v in levels if v != baseline])))
+        errors.append(
+            (("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))
+        )
     if errors[before:]:
         return []
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
     others_varying = [f for f in columns if f != compare.factor and f not in _LENGTHS]
     if compare.factor == "placement":  # properties of the pairs vary with the placement
-        others_varying = [f for f in others_varying if f in FACTORS and f not in _HOSTS | {"gateway_sku"}]
+        others_varying = [
+            f for f in others_varying if f in FACTORS and f not in _HOSTS | {"gateway_sku"}
+        ]
     elif compare.factor in _HOSTS:
         others_varying = [f for f in others_varying if f != "placement"]
     else:
@@ -129,7 +155,9 @@ def _against(
     others_varying = [f for f in others_varying if len({r.get(f) for r in rows}) > 1]
     strata: dict[tuple[Level, ...], set[Level]] = {}
     for row in rows:
-        strata.setdefault(tuple(row.get(f) for f in others_varying), set()).add(row.get(compare.factor))
+        strata.setdefault(tuple(row.get(f) for f in others_varying), set()).add(
+            row.get(compare.factor)
+        )
     contrasts: list[Contrast] = []
     for level in others:
         both = [s for s, measured in strata.items() if {level, baseline} <= measured]
@@ -164,12 +192,20 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
     if contrast.b is not None or not unit:
         return contrast
     if share and base is None and unit != "ratio":
-        raise ValueError(f"{text!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'")
+        raise ValueError(
+            f"{text!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'"
+        )
     if base == "bandwidth":
-        speeds = {t.advertised_bps for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)}
+        speeds = {
+            t.advertised_bps
+            for t, r in rows
+            if gives(t, contrast.metric) and _matches(r, contrast.a)
+        }
         if len(speeds) != 1 or None in speeds:
             what = "several bandwidths are" if len(speeds - {None}) > 1 else "no bandwidth_mbps is"
-            raise ValueError(f"{what} declared for these runs; write for example '90 % of 10 Gbit/s'")
+            raise ValueError(
+                f"{what} declared for these runs; write for example '90 % of 10 Gbit/s'"
+            )
         base = format_value(next(s for s in speeds if s is not None), "bps", 6)
     key = "below" if contrast.below is not None else "at_least"
     done = contrast.model_copy(update={key: share, "of": base}) if base else contrast
@@ -191,7 +227,9 @@ def threshold(contrast: Contrast) -> float:
             return value
     except ValueError as error:
         raise StatsError(f"not a threshold for {contrast.metric}: {error}") from None
-    raise StatsError(f"a threshold must be above zero; got {_limit(contrast)[0]} for {contrast.metric}")
+    raise StatsError(
+        f"a threshold must be above zero; got {_limit(contrast)[0]} for {contrast.metric}"
+    )
 
 
 # -- contrasts no run answers ------------------------------------------------------------------------------------------
@@ -214,16 +252,23 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
         errors, matched = [], []
         for side, levels in (("a", contrast.a), ("b", contrast.b)):
             if levels is not None:
-                wrong = [((*loc, side, *inner), message) for inner, message in _side([r for _, r in rows], levels)]
+                wrong = [
+                    ((*loc, side, *inner), message)
+                    for inner, message in _side([r for _, r in rows], levels)
+                ]
                 matched.append([i for i, r in enumerate(measuring) if _matches(r, levels)])
                 if not wrong and not matched[-1]:
-                    message = f"no run that measures {contrast.metric} has all of these levels together"
+                    message = (
+                        f"no run that measures {contrast.metric} has all of these levels together"
+                    )
                     wrong = [((*loc, side), message)]
                 errors += wrong
         yield from errors
         if errors or contrast.b is None:
             continue
-        if any(contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}):
+        if any(
+            contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}
+        ):
             continue  # these are known only later, and may distinguish the sides
         if matched[0] == matched[1]:
             yield (*loc, "b"), "is the same as a: both sides have the same runs"
@@ -237,7 +282,9 @@ def _matches(row: ConditionLevels, levels: Mapping[str, Level]) -> bool:
     return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
 
 
-def _side(rows: Sequence[ConditionLevels], levels: Mapping[str, Level]) -> Iterator[tuple[Loc, str]]:
+def _side(
+    rows: Sequence[ConditionLevels], levels: Mapping[str, Level]
+) -> Iterator[tuple[Loc, str]]:
     factors = dict.fromkeys(f for r in rows for f in r)
     for name_, level in levels.items():
         if name_ in factors:
@@ -254,7 +301,9 @@ def _not_measured(level: Level, measured: Sequence[Level]) -> str:
 
 
 def _as_yaml(level: Level) -> str:
-    return "null" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
+    return (
+        "null" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
+    )
 
 
 def _unknown(name_: str, factors: Iterable[str]) -> str:
@@ -279,7 +328,8 @@ def undeclared(experiment: Experiment) -> list[str]:
         varying = [
             f
             for f in dimensions(dict.fromkeys(f for r in measuring for f in r))
-            if f not in _LENGTHS | _HOSTS | {"tool", "test"} and len({r.get(f) for r in measuring}) > 1
+            if f not in _LENGTHS | _HOSTS | {"tool", "test"}
+            and len({r.get(f) for r in measuring}) > 1
         ]
         if names := [f for f in varying if (metric, f) not in declared]:
             messages.append(

@@ -48,7 +48,9 @@ def duration_s(plan: Plan) -> float:
 
 def sending_bps(trial: Trial) -> float:
     """Bits per second that a trial puts on the network, its load included; 0 for a latency test on an idle path."""
-    rate = sum(tool(t.test.tool).rate_bps(t.request) for t in (trial, load_trial(trial)) if t is not None)
+    rate = sum(
+        tool(t.test.tool).rate_bps(t.request) for t in (trial, load_trial(trial)) if t is not None
+    )
     cap = trial.advertised_bps
     if cap is None:
         return ASSUMED_BPS if math.isinf(rate) else rate
@@ -65,10 +67,15 @@ def traffic(plan: Plan) -> dict[tuple[str, str], Sent]:
     total: dict[tuple[str, str], Sent] = {}
     for trial in plan.trials:
         if rate := sending_bps(trial):
-            pair, seconds = (trial.pair.client, trial.pair.server), trial.test.duration_s + trial.test.omit_s
+            pair, seconds = (
+                (trial.pair.client, trial.pair.server),
+                trial.test.duration_s + trial.test.omit_s,
+            )
             before, likely = total.get(pair, Sent(0.0, 0.0, 0.0)), rate
             if is_far(trial.pair.placement) and "udp" not in trial.test.test:
-                likely = min(rate, trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
+                likely = min(
+                    rate, trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S
+                )
             more = Sent(rate * seconds / 8, seconds, likely * seconds / 8)
             total[pair] = Sent(*(a + b for a, b in zip(before, more, strict=True)))
     return total
@@ -85,11 +92,15 @@ def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
         measured = [p for p in test.placements or placements if p in placements]
         far, near = tuple(filter(is_far, measured)), tuple(p for p in measured if not is_far(p))
 
-        def instead(test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any) -> Experiment:
+        def instead(
+            test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any
+        ) -> Experiment:
             """The experiment with another test between regions."""
             tests = [test.model_copy(update={"placements": near})] if near else []
             tests.append(test.model_copy(update=change))
-            return experiment.model_copy(update={"tests": (*experiment.tests[:i], *tests, *experiment.tests[i + 1 :])})
+            return experiment.model_copy(
+                update={"tests": (*experiment.tests[:i], *tests, *experiment.tests[i + 1 :])}
+            )
 
         where = f"of {test.tool} {test.test} on {', '.join(far)}"
         if far and test.duration_s + test.omit_s > SHORT_S:
@@ -142,7 +153,10 @@ class Preview:
             "savings": list(self.savings),
             "notes": self.notes(),
         }
-        return self.plan.to_dict() | {"estimates": estimates, "outlook": [asdict(o) for o in self.outlook]}
+        return self.plan.to_dict() | {
+            "estimates": estimates,
+            "outlook": [asdict(o) for o in self.outlook],
+        }
 
     def notes(self) -> list[str]:
         """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
@@ -173,11 +187,16 @@ class Preview:
             first = plan.trials[: plan.conditions]
             assumed = any(sending_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
-            lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}")
+            lines.append(
+                f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}"
+            )
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
         lines += [f"cut first: {saving}" for saving in self.savings]
-        lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
+        lines += [
+            f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}"
+            for o in self.outlook
+        ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
 
     __repr__ = __str__  # what a notebook shows
@@ -188,11 +207,19 @@ def _ssh_configs(options: Any) -> list[str]:
     if not isinstance(options, dict):
         return []
     own = [str(options["ssh_config"])] if options.get("ssh_config") else []
-    return list(dict.fromkeys([*own, *(file for part in options.values() for file in _ssh_configs(part))]))
+    return list(
+        dict.fromkeys([*own, *(file for part in options.values() for file in _ssh_configs(part))])
+    )
 
 
 def clock(seconds: float) -> str:
     """A duration in words: ``9 min 04 s``."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+    return (
+        f"{hours} h {minutes:02d} min"
+        if hours
+        else f"{minutes} min {seconds:02d} s"
+        if minutes
+        else f"{seconds} s"
+    )

@@ -27,7 +27,16 @@ from .placements import PLACEMENTS
 
 Level: TypeAlias = str | int | float | bool | None
 
-FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+FLAGS = {
+    "on": True,
+    "true": True,
+    "yes": True,
+    "1": True,
+    "off": False,
+    "false": False,
+    "no": False,
+    "0": False,
+}
 """How people write a flag."""
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
@@ -138,7 +147,12 @@ class Factor:
             return (0,)
         if self.order:
             listed = level in self.order
-            return (1, 0 if listed else 1, self.order.index(level) if listed else 0, _natural(level))
+            return (
+                1,
+                0 if listed else 1,
+                self.order.index(level) if listed else 0,
+                _natural(level),
+            )
         if self.unit == "bps" and isinstance(level, str) and (rate := read_rate(level)) is not None:
             return (1, 0, rate)
         return (1, *_natural(level))
@@ -148,7 +162,11 @@ def _natural(level: Level) -> tuple[Any, ...]:
     """Numbers before text; the numbers in a text count as numbers: vm2 before vm10."""
     if isinstance(level, bool | int | float):
         return 0, float(level)
-    return 1, tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d{1,15})", str(level)) if p)
+    return 1, tuple(
+        (0, int(p), "") if p.isdecimal() else (1, 0, p)
+        for p in re.split(r"(\d{1,15})", str(level))
+        if p
+    )
 
 
 def read_rate(text: Any) -> float | None:
@@ -164,7 +182,9 @@ def _bitrate(level: Any) -> str:
     return f"bitrate {format_value(rate, 'bps')}" if rate else "unlimited bitrate"
 
 
-_DIRECTIONS = {name: name for name in ("forward", "reverse", "bidir")} | {None: "direction not known"}
+_DIRECTIONS = {name: name for name in ("forward", "reverse", "bidir")} | {
+    None: "direction not known"
+}
 
 
 def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
@@ -232,7 +252,14 @@ _CONDITIONS = (
     Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
     Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
     Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
-    Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),
+    Factor(
+        name="omit_s",
+        label="omitted start",
+        kind="number",
+        unit="s",
+        ordinary=0,
+        splits="in a round",
+    ),
     Factor(name="gateway_sku", label="gateway", words=str),
 )
 # the hosts come last: they name a condition only where nothing else does
@@ -250,7 +277,12 @@ _HOSTS = (
         role="host",
         splits="in a round",
     ),
-    Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
+    Factor(
+        name="congestion_control",
+        label="congestion control",
+        role="observed",
+        follows=("congestion",),
+    ),
     Factor(
         name="tcp_buffer_default_bytes",
         label="default TCP buffer",
@@ -263,12 +295,27 @@ _HOSTS = (
     Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
     Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
     Factor(name="server_backend", label="backend that answered", role="observed"),
-    Factor(name="vf_up", label="virtual function up", kind="flag", role="observed", follows=("accelerated",)),
+    Factor(
+        name="vf_up",
+        label="virtual function up",
+        kind="flag",
+        role="observed",
+        follows=("accelerated",),
+    ),
     *_pair("zone_physical", "physical zone", "observed"),
 )
-_KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {bool: "flag", int: "integer", float: "number"}
+_KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {
+    bool: "flag",
+    int: "integer",
+    float: "number",
+}
 _OPTIONS = [
-    Factor(name=option.name, kind=_KINDS.get(option.type, "text"), null="default", ordinary=option.default)
+    Factor(
+        name=option.name,
+        kind=_KINDS.get(option.type, "text"),
+        null="default",
+        ordinary=option.default,
+    )
     for tool in TOOLS.values()
     for option in tool.OPTIONS
     if all(option.name != listed.name for listed in _CONDITIONS)
@@ -325,7 +372,9 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
 
     Those of role ``"condition"`` make up a condition.
     """
-    chosen = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
+    chosen = [
+        c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles
+    ]
     position = {name: i for i, name in enumerate(FACTORS)}
     own = position["client"] - 0.5  # labels come before the hosts, which name a condition last
     return sorted(dict.fromkeys(chosen), key=lambda c: position.get(c, own))
@@ -341,11 +390,19 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     levels = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
     for side in ("client", "server"):
         host = record.get("hosts", {}).get(side) or {}
-        levels |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+        levels |= {
+            f"{side}_{name}": host.get(name)
+            for name in ("vm_size", "region", "zone", "zone_physical")
+        }
         levels |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
-    accelerated = [(record.get("hosts", {}).get(side) or {}).get("accelerated") for side in ("client", "server")]
+    accelerated = [
+        (record.get("hosts", {}).get(side) or {}).get("accelerated")
+        for side in ("client", "server")
+    ]
     if levels.get("accelerated") is not None and None not in accelerated:
-        levels["accelerated"] = all(accelerated)  # as the guests prove it, which may differ from what was declared
+        levels["accelerated"] = all(
+            accelerated
+        )  # as the guests prove it, which may differ from what was declared
     return {name: plain(level) for name, level in levels.items()}
 
 

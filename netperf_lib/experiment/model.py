@@ -47,7 +47,9 @@ def check_address(text: str) -> str:
             f"{text!r} is not a host name or address: it must not start with '-' or contain spaces, quotes "
             "or any of $\\;&<>|(){}"
         )
-    if remedy := next((words for pattern, words in _NOT_ADDRESSES if re.fullmatch(pattern, text)), None):
+    if remedy := next(
+        (words for pattern, words in _NOT_ADDRESSES if re.fullmatch(pattern, text)), None
+    ):
         raise ValueError(f"{text!r} is not a host name or address: {remedy}")
     return text
 
@@ -57,14 +59,21 @@ _NOT_ADDRESSES = (
     (r".+@.*", "give the user as `user`"),
     (r"\[.*", "give it without brackets, and a port as `port`"),
     (r"[^:]+:[0-9]*", "give the port as `port`"),
-    (rf"(?!{_BYTE}(\.{_BYTE}){{3}}$)[0-9]+(\.[0-9]+){{3}}", "each number of an IPv4 address is at most 255"),
+    (
+        rf"(?!{_BYTE}(\.{_BYTE}){{3}}$)[0-9]+(\.[0-9]+){{3}}",
+        "each number of an IPv4 address is at most 255",
+    ),
 )
 """What people write for an address, and what to write instead."""
 
 
 def check_user(text: str) -> str:
     """Return a user name, checked as ssh checks it."""
-    if not text or text.startswith("-") or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text):
+    if (
+        not text
+        or text.startswith("-")
+        or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text)
+    ):
         raise ValueError(
             f"{text!r} is not a user name: it must not start with '-' or contain quotes or any of ;&<>|(){{}}"
         )
@@ -84,7 +93,10 @@ Labels = dict[Name, Annotated[str, BeforeValidator(_text)]]
 """Labels that the user adds to a pair or host: each is a factor of its own, and its levels are text."""
 
 Factors = Annotated[
-    dict[str, Level], AfterValidator(lambda levels: {name: factor(name).cast(level) for name, level in levels.items()})
+    dict[str, Level],
+    AfterValidator(
+        lambda levels: {name: factor(name).cast(level) for name, level in levels.items()}
+    ),
 ]
 """Factors with their levels."""
 
@@ -116,13 +128,17 @@ class _Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         schema = handler(core)
         fields = handler.resolve_ref_schema(schema)["properties"]
         (definition,) = ast.parse(inspect.getsource(cls)).body
         for name, text in pairwise(ast.iter_child_nodes(definition)):
             if isinstance(name, ast.AnnAssign) and isinstance(text, ast.Expr):
-                fields[ast.unparse(name.target)]["description"] = inspect.cleandoc(ast.literal_eval(text.value))
+                fields[ast.unparse(name.target)]["description"] = inspect.cleandoc(
+                    ast.literal_eval(text.value)
+                )
         return schema
 
 
@@ -192,14 +208,20 @@ class TestSpec(_Declared):
     """Seconds at the start that the tool itself omits (iperf3 `-O`)."""
     streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
     """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
-    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(default=(None,), min_length=1)
+    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(
+        default=(None,), min_length=1
+    )
     """TCP buffers to test, in bytes; null: those of the hosts. They are set as kernel limits on hosts that this project
     creates, and on the tool's own sockets on all others."""
-    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(default=(None,), min_length=1)
+    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(
+        default=(None,), min_length=1
+    )
     """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
-    options: dict[str, OptionValue | Annotated[tuple[OptionValue | None, ...], Field(min_length=1)]] = {}
+    options: dict[
+        str, OptionValue | Annotated[tuple[OptionValue | None, ...], Field(min_length=1)]
+    ] = {}
     """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default).
 
     An option can also stand beside `tool` and `test`: `bitrate: [1G, 5G]`."""
@@ -215,7 +237,8 @@ class TestSpec(_Declared):
         if twice := sorted(own.keys() & values.get("options", {}).keys()):
             raise ValueError(f"{twice[0]} stands in options and beside them; keep one of them")
         options = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in {**values.get("options", {}), **own}.items()
+            name: tuple(v) if isinstance(v, list) else v
+            for name, v in {**values.get("options", {}), **own}.items()
         }
         others = {name: value for name, value in values.items() if name not in own}
         return {**others, "options": options} if options else others
@@ -311,7 +334,9 @@ class HostsSpec(_Declared):
 class Experiment(_Declared):
     """A declared experiment: hosts, pairs, tests, rounds, contrasts."""
 
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"]))
+    model_config = ConfigDict(
+        json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"])
+    )
 
     name: Name
     """Name of the experiment, and of its folder under the data root."""
@@ -331,7 +356,9 @@ class Experiment(_Declared):
     """Seed of the random order; null: drawn at random and stored with the plan."""
     contrasts: tuple[Contrast, ...] = ()
     """Comparisons declared before the data; the first run freezes them."""
-    compare: Annotated[tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)] = ()
+    compare: Annotated[
+        tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
+    ] = ()
     """Families of contrasts, one or a list; expanded into `contrasts` when the file is read."""
     report: Report | None = None
     """The contents of the report; null: all notebooks that fit."""
@@ -357,7 +384,11 @@ class Experiment(_Declared):
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         sizes = self.hosts.options.get("bandwidth_mbps")
         if declared is None and isinstance(sizes, Mapping):
-            speeds = [n for host in (pair.client, pair.server) if (n := sizes.get(str(self._vm_size(host))))]
+            speeds = [
+                n
+                for host in (pair.client, pair.server)
+                if (n := sizes.get(str(self._vm_size(host))))
+            ]
             if len(speeds) == 2 and all(isinstance(n, int | float) and n > 0 for n in speeds):
                 declared = float(min(speeds))
         return None if declared is None else declared * 1e6
@@ -366,7 +397,11 @@ class Experiment(_Declared):
         options = self.hosts.options
         for key in ("vms", "hosts"):
             own = options.get(key)
-            if isinstance(own, Mapping) and isinstance(own.get(host), Mapping) and own[host].get("vm_size"):
+            if (
+                isinstance(own, Mapping)
+                and isinstance(own.get(host), Mapping)
+                and own[host].get("vm_size")
+            ):
                 return own[host]["vm_size"]
         return options.get("vm_size")
 
@@ -488,14 +523,14 @@ class Trial:
     def run_id(self) -> str:
         """Name of the run folder: stable for a place in the schedule, readable, and unique in an experiment."""
         digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
-        return (
-            f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
-        )
+        return f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
 
     @property
     def requested_buffer_bytes(self) -> int | None:
         """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
-        return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
+        return (
+            None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
+        )
 
     @property
     def request(self) -> Request:

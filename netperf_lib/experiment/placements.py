@@ -74,11 +74,17 @@ _REMOTE = Placement(
 )
 
 PLACEMENTS: Mapping[str, Placement] = {
-    "ppg": Placement(meaning="same zone and proximity placement group", is_place=True, usual=3, grouped=True),
+    "ppg": Placement(
+        meaning="same zone and proximity placement group", is_place=True, usual=3, grouped=True
+    ),
     "same-zone": Placement(meaning="same zone, same subnet", is_place=True, usual=0, grouped=False),
-    "other-subnet": Placement(meaning="same zone, another subnet of the same virtual network", subnet="hosts2"),
+    "other-subnet": Placement(
+        meaning="same zone, another subnet of the same virtual network", subnet="hosts2"
+    ),
     # traffic between zones is free since 2024, although meters are still listed
-    "cross-zone": Placement(meaning="another zone, same virtual network", is_place=True, usual=4, other_zone=True),
+    "cross-zone": Placement(
+        meaning="another zone, same virtual network", is_place=True, usual=4, other_zone=True
+    ),
     "direct": Placement(usual=2),
     "same-vnet": Placement(usual=1),
     "vnet-peering": Placement(
@@ -135,7 +141,9 @@ PLACEMENTS: Mapping[str, Placement] = {
         next_hops=("VirtualNetworkGateway",),
         meters=None,  # a circuit is paid by its own plan
     ),
-    "basic-lb": Placement(retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb"),
+    "basic-lb": Placement(
+        retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb"
+    ),
 }
 """By name, the nearest first; any other name is a path of the user's own."""
 PLACED = {name: p for name, p in PLACEMENTS.items() if p.meaning}
@@ -146,5 +154,10 @@ FAR_PLACES = tuple(name for name in PLACES if PLACEMENTS[name].far)
 """Direct ways to another region, which the other ways there are compared with."""
 GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)
 """Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
-USUAL = tuple(sorted((n for n, p in PLACEMENTS.items() if p.usual is not None), key=lambda n: PLACEMENTS[n].usual or 0))
+USUAL = tuple(
+    sorted(
+        (n for n, p in PLACEMENTS.items() if p.usual is not None),
+        key=lambda n: PLACEMENTS[n].usual or 0,
+    )
+)
 """Placements that the others are compared with, the likeliest first."""

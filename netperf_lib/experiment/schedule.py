@@ -52,8 +52,13 @@ class Plan:
         """
         orders = {row["run_id"]: int(row["order"]) for row in rows}
         free = count(max(orders.values(), default=-1) + 1)
-        trials = [replace(t, order=orders[t.run_id] if t.run_id in orders else next(free)) for t in self.trials]
-        return replace(self, trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order))))
+        trials = [
+            replace(t, order=orders[t.run_id] if t.run_id in orders else next(free))
+            for t in self.trials
+        ]
+        return replace(
+            self, trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order)))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document."""
@@ -62,7 +67,8 @@ class Plan:
             "seed": self.seed,
             "rule": RULE,
             "trials": [
-                {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | trial_levels(t)
+                {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order}
+                | trial_levels(t)
                 for t in self.trials
             ],
         }
@@ -102,7 +108,9 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
         seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed}: must be from 0 to 2**63 - 1")
-    if (n := conditions_count(experiment) * experiment.rounds * experiment.deployments) > MOST_TRIALS:
+    if (
+        n := conditions_count(experiment) * experiment.rounds * experiment.deployments
+    ) > MOST_TRIALS:
         raise UsageError(
             f"{experiment.name}: {n:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
         )
@@ -111,7 +119,9 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     for deployment in range(1, experiment.deployments + 1):
         for number, order in enumerate(_rounds(each, experiment.rounds, f"{seed}/{deployment}"), 1):
             for trial in order:
-                trials.append(replace(trial, deployment=deployment, round=number, order=len(trials)))
+                trials.append(
+                    replace(trial, deployment=deployment, round=number, order=len(trials))
+                )
     return Plan(experiment=experiment, seed=seed, trials=tuple(trials))
 
 
@@ -129,10 +139,18 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         drawn = []
         for attempt in range(CANDIDATES):
             # pseudorandom numbers, a function of the seed and the names alone
-            keys = [hashlib.blake2s(f"{key}/{number}/{attempt}/{n}".encode(), digest_size=16).digest() for n in names]
+            keys = [
+                hashlib.blake2s(f"{key}/{number}/{attempt}/{n}".encode(), digest_size=16).digest()
+                for n in names
+            ]
             order = sorted(range(len(each)), key=keys.__getitem__)
             drawn.append([*last, *(i for i in order if i not in last)])
-        best = min(drawn, key=lambda o: sum(before[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o)))
+        best = min(
+            drawn,
+            key=lambda o: (
+                sum(before[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o))
+            ),
+        )
         before.update(pairwise(best))
         positions.update(enumerate(best))
         last = best[-1:]
@@ -143,7 +161,9 @@ def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
     """Levels that a test is crossed with: streams and TCP buffers, if they apply to it, message sizes, options."""
     return [
         spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,),
-        spec.tcp_buffer_bytes if factor("tcp_buffer_bytes").applies(spec.tool, spec.test) else (None,),
+        spec.tcp_buffer_bytes
+        if factor("tcp_buffer_bytes").applies(spec.tool, spec.test)
+        else (None,),
         spec.message_bytes,
         *(value if isinstance(value, tuple) else (value,) for value in spec.options.values()),
     ]
@@ -152,7 +172,8 @@ def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
 def conditions_count(experiment: Experiment) -> int:
     """How many conditions a round measures, without building them."""
     return sum(
-        (spec.placements is None or pair.placement in spec.placements) * math.prod(map(len, _crossed(spec)))
+        (spec.placements is None or pair.placement in spec.placements)
+        * math.prod(map(len, _crossed(spec)))
         for spec, pair in product(experiment.tests, experiment.pairs)
     )
 
@@ -172,7 +193,9 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
                 streams=number,
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
-                options={name: v for name, v in zip(spec.options, values, strict=True) if v is not None},
+                options={
+                    name: v for name, v in zip(spec.options, values, strict=True) if v is not None
+                },
                 advertised_bps=experiment.advertised_bps(pair),
             )
 
@@ -183,7 +206,12 @@ def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
         return None
     spec = TestSpec(tool=load.tool, test=load.test, duration_s=duration_s or trial.test.duration_s)
     return replace(
-        trial, test=spec, streams=load.streams, options=load.options, tcp_buffer_bytes=None, message_bytes=None
+        trial,
+        test=spec,
+        streams=load.streams,
+        options=load.options,
+        tcp_buffer_bytes=None,
+        message_bytes=None,
     )
 
 

@@ -22,7 +22,10 @@ from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 
 def load_experiment(
-    path: str | os.PathLike[str], *, rounds: str | int | None = None, duration_s: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    rounds: str | int | None = None,
+    duration_s: float | None = None,
 ) -> Experiment:
     """Read an experiment from its YAML file.
 
@@ -47,7 +50,9 @@ def load_experiment(
     if duration_s is not None:
         if not 0 < duration_s <= 3600:
             raise ExperimentError(f"duration {duration_s} s: must be above 0 and at most 3600")
-        changed["tests"] = tuple(t.model_copy(update={"duration_s": duration_s}) for t in experiment.tests)
+        changed["tests"] = tuple(
+            t.model_copy(update={"duration_s": duration_s}) for t in experiment.tests
+        )
     experiment = experiment.model_copy(update=changed)
     if changed and (errors := dict.fromkeys(message for _, message in _disagreements(experiment))):
         raise ExperimentError(f"{path}: with these rounds and durations: {'; '.join(errors)}")
@@ -57,20 +62,32 @@ def load_experiment(
 def _text(path: Path) -> str:
     try:
         if not path.is_file():
-            what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "No such file"
-            raise ExperimentError(f"{path}: cannot be read ({what}); give the experiment's yaml file")
+            what = (
+                "a folder"
+                if path.is_dir()
+                else "not a regular file"
+                if path.exists()
+                else "No such file"
+            )
+            raise ExperimentError(
+                f"{path}: cannot be read ({what}); give the experiment's yaml file"
+            )
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         return data.decode("utf-8")
     except OSError as error:
-        raise ExperimentError(f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file") from None
+        raise ExperimentError(
+            f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file"
+        ) from None
     except UnicodeDecodeError:
         raise ExperimentError(f"{path}: is not UTF-8 text; save the experiment as UTF-8") from None
 
 
 def _rounds(text: str, declared: int) -> int:
     if not re.fullmatch(r"\+?[0-9]{1,5}", text):
-        raise ExperimentError(f"rounds {text!r}: must be a number such as 12, or +6 for six more than declared")
+        raise ExperimentError(
+            f"rounds {text!r}: must be a number such as 12, or +6 for six more than declared"
+        )
     number = declared + int(text) if text.startswith("+") else int(text)
     if not 1 <= number <= 10_000:
         raise ExperimentError(f"rounds {number}: must be from 1 to 10000")
@@ -100,7 +117,9 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
     ordered = sorted(errors, key=lambda error: (error[0], str(error)))
     lines = []
     for line, loc, message in ordered:
-        dotted = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+        dotted = "".join(
+            f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc
+        ).lstrip(".")
         lines.append(f"{file}:{line}: {dotted}{': ' if dotted else ''}{message}")
     lines = list(dict.fromkeys(lines))
     more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
@@ -119,16 +138,24 @@ _SCALARS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     """Parse the document and its nodes, after refusing anything that would take long or does not belong."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred lines")
+        raise ExperimentError(
+            f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred lines"
+        )
     try:
         depth = 0
         for event in yaml.parse(text, Loader=_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+                event, yaml.CollectionEndEvent
+            )
             where = f"{file}:{event.start_mark.line + 1}" if event.start_mark else file
             if depth > MOST_DEPTH:
-                raise ExperimentError(f"{where}: nested more than {MOST_DEPTH} deep; an experiment needs five")
+                raise ExperimentError(
+                    f"{where}: nested more than {MOST_DEPTH} deep; an experiment needs five"
+                )
             if tag := getattr(event, "tag", None):
-                raise ExperimentError(f"{where}: the tag {tag[:60]} does not belong in an experiment; remove it")
+                raise ExperimentError(
+                    f"{where}: the tag {tag[:60]} does not belong in an experiment; remove it"
+                )
         loader = _LOADER(text)
         try:
             node = loader.get_single_node()
@@ -140,9 +167,13 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}" if mark else file
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ExperimentError(f"{where}: this is not yaml ({problem}); check indents, quotes and brackets") from None
+        raise ExperimentError(
+            f"{where}: this is not yaml ({problem}); check indents, quotes and brackets"
+        ) from None
     except (ValueError, OverflowError) as error:  # for example an impossible date
-        raise ExperimentError(f"{file}: {str(error)[:200]}; quote the value if it is meant as text") from None
+        raise ExperimentError(
+            f"{file}: {str(error)[:200]}; quote the value if it is meant as text"
+        ) from None
     if not isinstance(node, yaml.MappingNode) or not isinstance(document, dict):
         keys = ", ".join(Experiment.model_fields)
         raise ExperimentError(f"{file}:1: an experiment is a mapping with the keys {keys}")
@@ -177,14 +208,18 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
                     raise ExperimentError(f"{where}: a key must be a word, not a list or mapping")
                 if key.value in names:  # of which YAML would silently take the last
                     line = key.start_mark.line + 1
-                    raise ExperimentError(f"{file}:{line}: {key.value[:60]} occurs twice; keep one of them")
+                    raise ExperimentError(
+                        f"{file}:{line}: {key.value[:60]} occurs twice; keep one of them"
+                    )
                 names.add(key.value)
                 parts += [key, value]
         else:
             parts = node.value
         total = 1 + sum(size(part) for part in parts)
         if total > MOST_NODES:
-            raise ExperimentError(f"{where}: more than {MOST_NODES:,} values with its anchors expanded; list fewer")
+            raise ExperimentError(
+                f"{where}: more than {MOST_NODES:,} values with its anchors expanded; list fewer"
+            )
         sizes[id(node)] = total
         return total
 
@@ -204,7 +239,9 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
             for key, value in node.value:
                 if key.value == str(part):
                     line, child = key.start_mark.line, value
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        elif (
+            isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value)
+        ):
             child = node.value[part]
             line = child.start_mark.line
         if child is None:
@@ -240,7 +277,13 @@ _SENTENCES = {
 def sentence(error: Any, model: type[BaseModel]) -> str:
     """Turn an error of pydantic about a model into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
-    quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _QUOTED.repr(value)
+    quoted = (
+        str(value).lower()
+        if isinstance(value, bool)
+        else "null"
+        if value is None
+        else _QUOTED.repr(value)
+    )
     part, examples = _at(model, loc)
     if kind == "extra_forbidden":
         fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
@@ -260,8 +303,12 @@ def _at(model: type[BaseModel], loc: _Loc) -> tuple[type[BaseModel], list[Any]]:
     for name in loc:
         if field := model.model_fields.get(str(name)):
             types = list(_types(field.annotation))
-            examples = next((t.examples for t in (field, *types) if isinstance(t, FieldInfo) and t.examples), [])
-            model = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), model)
+            examples = next(
+                (t.examples for t in (field, *types) if isinstance(t, FieldInfo) and t.examples), []
+            )
+            model = next(
+                (t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), model
+            )
     return model, examples
 
 
@@ -277,7 +324,10 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
     for number, pair in enumerate(experiment.pairs):
         if pair.client == pair.server:
-            yield ("pairs", number, "server"), f"{pair.server!r} is also the client; a pair needs two different hosts"
+            yield (
+                ("pairs", number, "server"),
+                f"{pair.server!r} is also the client; a pair needs two different hosts",
+            )
     for number, spec in enumerate(experiment.tests):
         for index, placement in enumerate(spec.placements or ()):
             if placement not in placements:
@@ -288,17 +338,25 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     for number, pair in enumerate(experiment.pairs):
         for label in pair.labels:
             if is_reserved(label) or (label in FACTORS and label != "gateway_sku"):
-                yield ("pairs", number, "labels", label), "is a name that the library uses itself; rename the label"
+                yield (
+                    ("pairs", number, "labels", label),
+                    "is a name that the library uses itself; rename the label",
+                )
     total = conditions_count(experiment) * experiment.rounds * experiment.deployments
     if total > MOST_TRIALS:
-        yield ("rounds",), f"{total:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
+        yield (
+            ("rounds",),
+            f"{total:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels",
+        )
         return
     seen: set[tuple[Any, ...]] = set()
     number_of = {id(spec): number for number, spec in enumerate(experiment.tests)}
     for trial in conditions(experiment):
         pair, spec, condition = trial.pair, trial.test, trial.condition
         loc: _Loc = ("tests", number_of[id(spec)])
-        for one in filter(None, (trial, load_trial(trial))):  # errors that the tools themselves find
+        for one in filter(
+            None, (trial, load_trial(trial))
+        ):  # errors that the tools themselves find
             module = tools.tool(one.test.tool)
             if one.test.test not in module.TESTS:
                 legal = ", ".join(module.TESTS)
@@ -318,5 +376,9 @@ def _address(experiment: Experiment, host: str) -> str:
     """Return the address that tests with a host use, if it is declared; else one for documentation (RFC 5737)."""
     declared = experiment.hosts.options.get("hosts")
     options = declared.get(host) if isinstance(declared, Mapping) else None
-    address = (options.get("data_address") or options.get("address")) if isinstance(options, Mapping) else None
+    address = (
+        (options.get("data_address") or options.get("address"))
+        if isinstance(options, Mapping)
+        else None
+    )
     return str(address or "192.0.2.1")

@@ -23,7 +23,11 @@ from .source import read_options
 if TYPE_CHECKING:
     from . import azure, inventory, lab
 
-    _typed: tuple[Source, ...] = (azure, inventory, lab)  # the type checker compares each with the protocol
+    _typed: tuple[Source, ...] = (
+        azure,
+        inventory,
+        lab,
+    )  # the type checker compares each with the protocol
 
 __all__ = [
     "SOURCES",
@@ -154,7 +158,9 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
     spent = source(experiment.hosts.source).spent(state=state, done=done)
     if spent is None or spent < experiment.budget:
         return None
-    return f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends here"
+    return (
+        f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends here"
+    )
 
 
 def release(experiment: Experiment, *, state: Path, number: int | None = None) -> None:

@@ -45,7 +45,9 @@ for package in ethtool PACKAGES; do
 done
 [ -r /usr/local/share/npl-built ] && sed 's/^/package=/' /usr/local/share/npl-built
 true
-""".replace("PROGRAMS", " ".join(PROGRAMS)).replace("PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values()))
+""".replace("PROGRAMS", " ".join(PROGRAMS)).replace(
+    "PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values())
+)
 PATH = r"""
 exec python3 - "$1" <<'END'
 import socket, subprocess, sys, time
@@ -97,7 +99,9 @@ VF_DRIVERS = {
 """Drivers of the SR-IOV virtual functions that Azure gives to guests, and what they drive."""
 
 
-def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
+def guests(
+    hosts: tuple[Host, ...], *, marker: str, wait_s: float
+) -> dict[str, Mapping[str, Any] | str]:
     """Ask all guests for their facts at once: host name to facts, or to the reason why there are none.
 
     SSH may take up to `wait_s` to answer, and the first start then as long again to complete.
@@ -110,7 +114,9 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
             while True:
                 try:
                     await remote.connect()
-                    output = await remote.script(GUEST, f"{max(1, wait_s):.0f}", limit_s=wait_s + 30)
+                    output = await remote.script(
+                        GUEST, f"{max(1, wait_s):.0f}", limit_s=wait_s + 30
+                    )
                     return _facts(output.out)
                 except SSHError as error:
                     if time.monotonic() > end:
@@ -184,19 +190,29 @@ def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
     return any(driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"])
 
 
-def one_machine(pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]) -> tuple[Proof, ...]:
+def one_machine(
+    pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]
+) -> tuple[Proof, ...]:
     """Disprove that the hosts of a pair are two machines, where both names lead to one: its loopback is no network."""
     out = []
     for client, server in dict.fromkeys(pairs):
         a, b = facts[client], facts[server]
-        if not isinstance(a, str) and not isinstance(b, str) and a.get("machine", 0) == b.get("machine"):
+        if (
+            not isinstance(a, str)
+            and not isinstance(b, str)
+            and a.get("machine", 0) == b.get("machine")
+        ):
             evidence = f"both names lead to {a.get('guest', 'one machine')}: correct the address or port of one of them"
-            out.append(Proof(f"{client} and {server} are two machines", False, evidence, factor=True))
+            out.append(
+                Proof(f"{client} and {server} are two machines", False, evidence, factor=True)
+            )
     return tuple(out)
 
 
 def guest_proofs(
-    requested: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
+    requested: bool | None,
+    guest: Mapping[str, Any] | str,
+    versions: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Proof]:
     """Proofs from one guest's facts: accelerated networking as `requested`, `versions` exact or with a final ``*``."""
     if isinstance(guest, str):
@@ -207,7 +223,14 @@ def guest_proofs(
     if requested is True:
         kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
         claim = "virtual function present and up in the guest"
-        out.append(Proof(claim, accelerated(guest), f"{interfaces} ({kinds})" if kinds else interfaces, factor=True))
+        out.append(
+            Proof(
+                claim,
+                accelerated(guest),
+                f"{interfaces} ({kinds})" if kinds else interfaces,
+                factor=True,
+            )
+        )
     elif requested is False:
         holds = not functions if guest["nic"] else None
         out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
@@ -221,10 +244,20 @@ def guest_proofs(
     installed += f"; missing {', '.join(missing)}" if missing else ""
     out.append(Proof("measuring tools installed", not missing, installed))
     if packages:  # for the record, so that the same can be requested again
-        out.append(Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items())))
+        out.append(
+            Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items()))
+        )
     for package, version in versions.items():
         holds = fnmatchcase(packages[package], version) if package in packages else None
-        out.append(Proof(f"{package} {version}", holds, packages.get(package) or "not told by the package manager"))
+        out.append(
+            Proof(
+                f"{package} {version}",
+                holds,
+                packages.get(package) or "not told by the package manager",
+            )
+        )
     if "cloud-init" in guest:
-        out.append(Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"]))
+        out.append(
+            Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"])
+        )
     return out

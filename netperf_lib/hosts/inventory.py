@@ -12,7 +12,15 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests, one_machine
 from .host_keys import pinned
-from .source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts, unknown_host
+from .source import (
+    NOTHING_KNOWN,
+    Price,
+    Workload,
+    read_options,
+    say_aloud,
+    say_doubts,
+    unknown_host,
+)
 from .source import spent as spent
 
 EPHEMERAL = False
@@ -83,18 +91,24 @@ class Options(_Declared):
         if not self.hosts and not self.resource_group:
             raise ValueError("give hosts, or a resource_group to read them from")
         if self.tag and not self.resource_group:
-            raise ValueError("tag selects from a resource_group, which is not given; add it, or remove tag")
+            raise ValueError(
+                "tag selects from a resource_group, which is not given; add it, or remove tag"
+            )
         return self
 
     @model_validator(mode="after")
     def _pairs_listed(self, info: ValidationInfo) -> Self:
         """Refuse pairs of the experiment (the context) that name hosts not listed here."""
-        if not self.resource_group and (unknown := unknown_host(info.context or (), self.hosts, "inventory")):
+        if not self.resource_group and (
+            unknown := unknown_host(info.context or (), self.hosts, "inventory")
+        ):
             raise ValueError(unknown)
         return self
 
 
-def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
+def up(
+    experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN
+) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
     options = read_options(experiment, Options)
     listed: dict[str, tuple[Host, tuple[Proof, ...]]] = {
@@ -146,17 +160,29 @@ def _host(name: str, machine: Machine, options: Options) -> Host:
         value = fields.get(shared) or getattr(options, shared)
         if value is not None:
             fields[shared] = str(Path(value).expanduser()) if shared != "user" else value
-    return Host(name=name, address=address, data_address=fields.pop("data_address", address), owned=False, **fields)
+    return Host(
+        name=name,
+        address=address,
+        data_address=fields.pop("data_address", address),
+        owned=False,
+        **fields,
+    )
 
 
 def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
     from . import azure
 
     out = {}
-    for vm in azure.existing(options.resource_group or "", tag=options.tag, subscription=options.subscription):
+    for vm in azure.existing(
+        options.resource_group or "", tag=options.tag, subscription=options.subscription
+    ):
         reach = (vm.public if options.management == "public" else None) or vm.private
         described = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
-        own = options.hosts[vm.name].model_dump(exclude_unset=True) if vm.name in options.hosts else {}
+        own = (
+            options.hosts[vm.name].model_dump(exclude_unset=True)
+            if vm.name in options.hosts
+            else {}
+        )
         machine = Machine.model_validate({**described, **own})
         out[vm.name] = _host(vm.name, machine, options), tuple(azure.cloud_proofs(None, vm))
     return out

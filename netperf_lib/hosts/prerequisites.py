@@ -56,7 +56,9 @@ def doctor() -> list[Prerequisite]:
     True
     """
     return [
-        Prerequisite("Python", "everything", True, platform.python_version(), ""),  # pip installs into no older one
+        Prerequisite(
+            "Python", "everything", True, platform.python_version(), ""
+        ),  # pip installs into no older one
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
         *(_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()),

@@ -65,7 +65,9 @@ class Source(Protocol):
     def HOLDS(self) -> bool:  # noqa: N802 - a constant
         """True if hosts outlive the process that created them: ``npl up`` may leave them running."""
 
-    def up(self, experiment: Experiment, *, number: int, state: Path, workload: Workload = ...) -> Deployment:
+    def up(
+        self, experiment: Experiment, *, number: int, state: Path, workload: Workload = ...
+    ) -> Deployment:
         """Place the hosts of deployment `number` (from 1); `state` is the source's own folder. Safe to repeat."""
 
     def down(self, experiment: Experiment, *, state: Path, number: int | None = None) -> None:
@@ -103,7 +105,9 @@ def say_doubts(deployment: Deployment, say: Say) -> None:
     for doubt in deployment.doubts():
         say(doubt)
     claims = deployment.claims()
-    say(f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} claims are proven")
+    say(
+        f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} claims are proven"
+    )
 
 
 def spent(*, state: Path, done: float) -> float | None:
@@ -113,4 +117,7 @@ def spent(*, state: Path, done: float) -> float | None:
 def unknown_host(pairs: Iterable[Pair], names: Collection[str], source: str) -> str | None:
     """Return a message about a host of a pair that the source does not have; None if it has them all."""
     gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in names), None)
-    return gone and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(names)})"
+    return (
+        gone
+        and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(names)})"
+    )

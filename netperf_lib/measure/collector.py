@@ -56,7 +56,11 @@ class Tally:
         parts += [f"{self.before} measured before"] if self.before else []
         parts += [f"{self.failed} failed in every attempt"] if self.failed else []
         parts += [f"{self.attempts_failed} failed runs are kept"] if self.attempts_failed else []
-        parts += [f"stopped after round {self.stopped_after_round}: {self.stopped}"] if self.stopped else []
+        parts += (
+            [f"stopped after round {self.stopped_after_round}: {self.stopped}"]
+            if self.stopped
+            else []
+        )
         return ", ".join(parts)
 
 
@@ -106,7 +110,9 @@ def collect(
     """
     with report_disk_full(store), store.lock(), _log_file(store) as log:
         display = progress or make_progress()
-        collector = _Collector(plan, deployment, store, number, display, install, log, enough, spent, patience_s)
+        collector = _Collector(
+            plan, deployment, store, number, display, install, log, enough, spent, patience_s
+        )
         try:
             message = "terminated by a signal; run the same command again to resume"
             return finish(collector.collect(), stopped=CollectError(message))
@@ -197,7 +203,11 @@ def failures(plan: Plan, store: Store) -> str | None:
         return None
     whys, attempts = [p.why for p in left], plan.experiment.attempts
     used = any(p.used >= attempts for p in left)
-    again = f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again" if used else ""
+    again = (
+        f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again"
+        if used
+        else ""
+    )
     alike = [re.sub(r"[0-9]+", "#", why) for why in whys]
     most, times = Counter(alike).most_common(1)[0]
     return (
@@ -230,9 +240,13 @@ class _Collector:
                 for name in self._names(trial):
                     needed.setdefault(name, []).extend(tools)
             except KeyError as error:
-                raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
+                raise HostError(
+                    f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`"
+                ) from None
         self.sessions = {
-            name: HostSession(self.deployment.host(name), marker, tools, install=self.install, log=self.log)
+            name: HostSession(
+                self.deployment.host(name), marker, tools, install=self.install, log=self.log
+            )
             for name, tools in needed.items()
         }
         self.past = _past(self.trials, self.store)
@@ -246,20 +260,28 @@ class _Collector:
         self.tally.before = sum(p.done for p in self.past.values())
         self.tally.failed = len(self.trials) - self.tally.before - len(todo)
         self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
-        self.log.info("begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed)
+        self.log.info(
+            "begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed
+        )
         self.progress.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
         try:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
                 # a round that has begun is completed: verdicts need both sides of it
-                if self.enough and any(p.attempts for p in self.past.values()) and (why := self.enough()):
+                if (
+                    self.enough
+                    and any(p.attempts for p in self.past.values())
+                    and (why := self.enough())
+                ):
                     self.tally.stopped_after_round, self.tally.stopped = number - 1, why
                 if not self.tally.stopped:
                     await self._round(number, list(trials))
                 if self.tally.stopped:
                     break
         finally:
-            await asyncio.gather(*(s.leave() for s in self.sessions.values()), return_exceptions=True)
+            await asyncio.gather(
+                *(s.leave() for s in self.sessions.values()), return_exceptions=True
+            )
             self.log.info("end: %s", self.tally)
         return self.tally
 
@@ -299,7 +321,10 @@ class _Collector:
                 tries[trial.run_id] += 1
                 if past.done:
                     self.tally.ok += 1
-                elif record["reached"] and max(tries[trial.run_id], past.used) < self.experiment.attempts:
+                elif (
+                    record["reached"]
+                    and max(tries[trial.run_id], past.used) < self.experiment.attempts
+                ):
                     again.append(trial)
                 else:
                     self.tally.failed += 1
@@ -327,7 +352,9 @@ class _Collector:
                 waiting.sort(key=self._away)
                 for trial in list(waiting):
                     busy = {s for other in running.values() for s in self._of(other)}
-                    if running and not (self.experiment.concurrent and busy.isdisjoint(self._of(trial))):
+                    if running and not (
+                        self.experiment.concurrent and busy.isdisjoint(self._of(trial))
+                    ):
                         continue
                     waiting.remove(trial)
                     patient = all(map(self._away, (*waiting, *running.values())))
@@ -355,7 +382,9 @@ class _Collector:
     async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
         """Measure a trial, and return the record; None if it should wait for an unreachable host."""
         self.progress.started(trial)
-        waits = (s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial))
+        waits = (
+            s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial)
+        )
         failed = next(filter(None, await asyncio.gather(*waits, return_exceptions=True)), None)
         if failed is not None and not isinstance(failed, NetperfError):
             raise failed
@@ -410,7 +439,11 @@ class _Collector:
             hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
             notice=self.deployment.notice,
             # hops, MTU and route: claims about the path name both ends
-            path=[asdict(p) for p in self.deployment.proofs if {*hosts.values()} <= set(p.claim.split())],
+            path=[
+                asdict(p)
+                for p in self.deployment.proofs
+                if {*hosts.values()} <= set(p.claim.split())
+            ],
         )
 
 

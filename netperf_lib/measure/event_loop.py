@@ -39,8 +39,12 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) ->
         interrupted = True
         task.cancel()
 
-    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}
-    numbers = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]  # ignored: nohup does that
+    before = {
+        n: signal.getsignal(n) for n in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    }
+    numbers = [
+        n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)
+    ]  # ignored: nohup does that
     for number in numbers:
         loop.add_signal_handler(number, stop)
     try:

@@ -117,9 +117,14 @@ def read_facts(text: str) -> dict[str, Any]:
 
     cpu, driver, sysctl = parts.get("cpu", []), pairs("driver", ":"), pairs("sysctl", " ")
     link = parts.get("link", [])
-    functions = [dict(zip(("name", "driver", "state"), f.split(), strict=False)) for f in parts.get("functions", ())]
+    functions = [
+        dict(zip(("name", "driver", "state"), f.split(), strict=False))
+        for f in parts.get("functions", ())
+    ]
     virtual = driver.get("driver") == "hv_netvsc"
-    tools = {k.removeprefix("tool ").split()[0]: v for k, v in parts.items() if k.startswith("tool ")}
+    tools = {
+        k.removeprefix("tool ").split()[0]: v for k, v in parts.items() if k.startswith("tool ")
+    }
     return {
         "kernel": first("kernel"),
         "machine": first("machine"),
@@ -141,7 +146,9 @@ def read_facts(text: str) -> dict[str, Any]:
         "functions": functions,
         "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
         "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
-        "sysctl": {name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()},
+        "sysctl": {
+            name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()
+        },
         # the first line is the path of the program, the second names the version; credits and options may follow
         "tools": {name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines},
     }
@@ -168,12 +175,19 @@ def read_counters(text: str) -> dict[str, Any]:
     if len(ticks) == 8 and None not in ticks:
         user, nice, system, idle, wait, irq, soft, steal = (int(t or 0) for t in ticks)
         busy = user + system + irq + soft + steal  # not `nice`: such work gives way to the test
-        counters |= {"cpu.busy": busy, "cpu.steal": steal, "cpu.softirq": soft, "cpu.total": busy + nice + idle + wait}
+        counters |= {
+            "cpu.busy": busy,
+            "cpu.steal": steal,
+            "cpu.softirq": soft,
+            "cpu.total": busy + nice + idle + wait,
+        }
     lines = parts.get("tcp", [])
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         group, *keys = names.split()
         pairs = zip(keys, map(_number, values.split()[1:]), strict=False)
-        counters |= {f"{group.rstrip(':')}.{key}": int(value) for key, value in pairs if value is not None}
+        counters |= {
+            f"{group.rstrip(':')}.{key}": int(value) for key, value in pairs if value is not None
+        }
     for part, separator in (("nic", " "), ("ethtool", ":")):
         for line in parts.get(part, ()):
             key, _, value = line.rpartition(separator)
@@ -204,11 +218,18 @@ def warnings(
     total = moved.get("cpu.total", 0)
     if total > 20:  # clock ticks of 10 ms: less says nothing
         if (busy := moved.get("cpu.busy", 0) / total) > CPU_BUSY:
-            notes.append(f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's")
+            notes.append(
+                f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's"
+            )
         if (steal := moved.get("cpu.steal", 0) / total) > CPU_STOLEN:
-            notes.append(f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware")
+            notes.append(
+                f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware"
+            )
     for way, word in (("tx", "sent"), ("rx", "received")):
-        packets, through = moved.get(f"nic.{way}_packets", 0), moved.get(vf := f"ethtool.vf_{way}_packets", 0)
+        packets, through = (
+            moved.get(f"nic.{way}_packets", 0),
+            moved.get(vf := f"ethtool.vf_{way}_packets", 0),
+        )
         if accelerated and vf in after and packets > 100 and through < BYPASSING * packets:
             notes.append(
                 f"{host}: {through} of {packets} packets {word} took the virtual function: accelerated networking was "
@@ -218,5 +239,7 @@ def warnings(
     if again > 100 and again > RETRANSMITTED * sent:
         notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted")
     if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
-        notes.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step")
+        notes.append(
+            f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step"
+        )
     return notes

@@ -30,7 +30,14 @@ class Progress:
     def started(self, trial: Trial) -> None:
         """A trial begins."""
 
-    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+    def ended(
+        self,
+        trial: Trial,
+        run_id: str,
+        error: str | None,
+        parsed: ParsedRun | None,
+        remaining_s: float,
+    ) -> None:
         """A run has ended: why it failed, or None; its parsed log; the time that the rest takes."""
 
     def say(self, text: str) -> None:
@@ -57,13 +64,22 @@ class LineProgress(Progress):
         before = f", {done} measured before" if done else ""
         self.say(f"{trials} trials{before}; about {clock(seconds)}")
 
-    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+    def ended(
+        self,
+        trial: Trial,
+        run_id: str,
+        error: str | None,
+        parsed: ParsedRun | None,
+        remaining_s: float,
+    ) -> None:
         """Print failures, and the progress now and then."""
         if error is None:
             self.done += 1
         else:
             self.say(f"{run_id} failed: {error}")
-        line = f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
+        line = (
+            f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
+        )
         if self.in_notebook:
             self.console.file.write("\r" + line.ljust(self._width))
             self.console.file.flush()
@@ -99,7 +115,9 @@ class LiveProgress(Progress):
         self.values: dict[str, tuple[str, list[float]]] = {}
         """Condition to the metric shown for it and its values so far."""
         self.failed: dict[str, int] = {}
-        self.live = rich.live.Live(get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True)
+        self.live = rich.live.Live(
+            get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True
+        )
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
         """Draw the display."""
@@ -108,9 +126,18 @@ class LiveProgress(Progress):
 
     def started(self, trial: Trial) -> None:
         """Show which trial is running."""
-        self.progress.update(self.task, description=escape(f"round {trial.round}: {condition(trial)}"))
+        self.progress.update(
+            self.task, description=escape(f"round {trial.round}: {condition(trial)}")
+        )
 
-    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+    def ended(
+        self,
+        trial: Trial,
+        run_id: str,
+        error: str | None,
+        parsed: ParsedRun | None,
+        remaining_s: float,
+    ) -> None:
         """Advance, and show the value measured."""
         name = condition(trial)
         if error is not None:
@@ -132,7 +159,15 @@ class LiveProgress(Progress):
         self.live.stop()
 
     def _drawn(self) -> Group:
-        table = Table("condition", "last", "median (range) so far", "runs", "failed", box=None, header_style="bold")
+        table = Table(
+            "condition",
+            "last",
+            "median (range) so far",
+            "runs",
+            "failed",
+            box=None,
+            header_style="bold",
+        )
         for name in sorted({*self.values, *self.failed}):
             metric, values = self.values.get(name, ("", []))
             failed = str(self.failed.get(name, "")) or ""
@@ -146,7 +181,13 @@ class LiveProgress(Progress):
         return Group(table, self.progress)
 
 
-_HEADLINES = ("latency_oneway_p50_us", "latency_oneway_us", "rtt_p50_us", "rtt_us", "throughput_bps")
+_HEADLINES = (
+    "latency_oneway_p50_us",
+    "latency_oneway_us",
+    "rtt_p50_us",
+    "rtt_us",
+    "throughput_bps",
+)
 """Metrics of which the first that a run has represents it best."""
 
 

@@ -119,7 +119,9 @@ class HostSession:
     @property
     def missing(self) -> list[str]:
         """Tools that the host needs and does not have."""
-        return [t for t in self.needed if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})]
+        return [
+            t for t in self.needed if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})
+        ]
 
     async def meet(self) -> None:
         """Connect if there is no connection; on a new one, clean up what a killed collector left.
@@ -177,14 +179,20 @@ class HostSession:
             )
         self._buffers = _UNKNOWN
         if self.host.owned and await self._put_back():
-            self.log.warning("%s: put back the TCP buffers that a killed collector had changed", self)
+            self.log.warning(
+                "%s: put back the TCP buffers that a killed collector had changed", self
+            )
         if not self.facts:
             await self._read_facts()
-            for tool in self.missing if self.install else ():  # one that is unavailable must not prevent the others
+            for tool in (
+                self.missing if self.install else ()
+            ):  # one that is unavailable must not prevent the others
                 package = tools.tool(tool).PACKAGE
                 self.log.info("%s: installing %s", self, package)
                 try:
-                    await self._root(INSTALL, f"{package} cannot be installed", package, limit_s=600)
+                    await self._root(
+                        INSTALL, f"{package} cannot be installed", package, limit_s=600
+                    )
                 except CollectError as error:
                     self.log.error("%s", error)  # noqa: TRY400 (users get sentences)
                     self.refused[tool] = str(error)
@@ -199,7 +207,9 @@ class HostSession:
         self.facts = facts.read_facts(done.out)
         self.log.info("%s: %s", self, self.facts.get("kernel"))
 
-    async def _root(self, script: str, failure: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
+    async def _root(
+        self, script: str, failure: str, *arguments: str, remedy: str = "", limit_s: float = 20
+    ) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
             lines = (done.err or done.out).strip().splitlines()
@@ -210,7 +220,9 @@ class HostSession:
 
     async def counters(self) -> dict[str, Any]:
         """Read the counters of the kernel and the network interface."""
-        return facts.read_counters((await self.remote.script(facts.COUNTERS, self.facts.get("nic") or "")).out)
+        return facts.read_counters(
+            (await self.remote.script(facts.COUNTERS, self.facts.get("nic") or "")).out
+        )
 
     async def tcp_buffers(self, limit: int | None) -> None:
         """Let TCP buffers grow to `limit` bytes; None restores the original values.
@@ -220,13 +232,19 @@ class HostSession:
         if limit == self._buffers:
             return
         if not self.host.owned:
-            raise UsageError(f"{self}: its settings are not changed, since it was not created by this project")
-        self._buffers = _UNKNOWN  # one of the two settings may be changed even if the other cannot be
+            raise UsageError(
+                f"{self}: its settings are not changed, since it was not created by this project"
+            )
+        self._buffers = (
+            _UNKNOWN  # one of the two settings may be changed even if the other cannot be
+        )
         if limit is None:
             await self._put_back()
         else:
             remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
-            await self._root(SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
+            await self._root(
+                SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy
+            )
             self._buffers = limit
 
     async def _put_back(self) -> bool:

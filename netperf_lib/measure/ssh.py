@@ -107,7 +107,10 @@ class Output:
 def patience_s(host: Host) -> float:
     """Return how long to wait for a host to answer."""
     with contextlib.suppress(OSError):
-        if host.ssh_config and "proxy" in Path(host.ssh_config).read_text("utf-8", "replace").lower():
+        if (
+            host.ssh_config
+            and "proxy" in Path(host.ssh_config).read_text("utf-8", "replace").lower()
+        ):
             return PROXY_S
     return CONNECT_S
 
@@ -145,13 +148,17 @@ class Remote:
             waits_s = patience_s(self.host)
             try:
                 async with asyncio.timeout(2 * waits_s):
-                    self._connection = await asyncssh.connect(self.host.address, **self._options(waits_s))
+                    self._connection = await asyncssh.connect(
+                        self.host.address, **self._options(waits_s)
+                    )
             except (OSError, asyncssh.Error, ValueError) as error:
                 # whether a later connection would fail in the same way
                 lasting = isinstance(error, _LASTING)
                 if isinstance(error, socket.gaierror):
                     lasting = error.errno != socket.EAI_AGAIN
-                raise UnreachableError(f"{self}: {_reason(error, self.host, waits_s)}", lasting=lasting) from None
+                raise UnreachableError(
+                    f"{self}: {_reason(error, self.host, waits_s)}", lasting=lasting
+                ) from None
             self._idle = []
             return True
 
@@ -178,7 +185,9 @@ class Remote:
         if host.known_hosts:
             options["known_hosts"] = host.known_hosts
         if host.owned and host.identity:
-            options["agent_path"] = None  # our own key: an agent full of others would use up the server's patience
+            options["agent_path"] = (
+                None  # our own key: an agent full of others would use up the server's patience
+            )
         return options
 
     async def close(self) -> None:
@@ -195,7 +204,9 @@ class Remote:
             self._connection.abort()
             self._connection = None
 
-    async def script(self, text: str, *arguments: str, limit_s: float = 20, root: bool = False) -> Output:
+    async def script(
+        self, text: str, *arguments: str, limit_s: float = 20, root: bool = False
+    ) -> Output:
         """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
 
         With `root` it runs as the superuser, by passwordless sudo for any other user, except on the lab's hosts, where
@@ -209,7 +220,9 @@ class Remote:
         process = await self.start(command, out=out, err=err, limit_s=limit_s)
         code = await process.wait()
         if code == HUNG:
-            raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
+            raise SSHError(
+                f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?"
+            )
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
 
     async def end_leftovers(self) -> int:
@@ -241,7 +254,9 @@ class Remote:
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
         async with self._within(CONNECT_S + GRACE_S, "it starts no command"):
             worker = self._idle.pop() if self._idle else await self._worker()
-            worker.process.stdin.write(f"{limit_s:g}\n{sockets}\n{shlex.join(command)}\n{worker.word}\n".encode())
+            worker.process.stdin.write(
+                f"{limit_s:g}\n{sockets}\n{shlex.join(command)}\n{worker.word}\n".encode()
+            )
         return Process(self, worker, command, out, err, limit_s)
 
     async def _worker(self) -> _Worker:
@@ -249,7 +264,9 @@ class Remote:
         line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
         worker = _Worker(await self._connected().create_process(line, encoding=None), word)
         both = worker.process.stdout, worker.process.stderr
-        await asyncio.gather(*(_pump(s, io.BytesIO(), word, lambda line: line == "ready") for s in both))
+        await asyncio.gather(
+            *(_pump(s, io.BytesIO(), word, lambda line: line == "ready") for s in both)
+        )
         return worker
 
     def _connected(self) -> asyncssh.SSHClientConnection:
@@ -265,11 +282,15 @@ class Remote:
                 yield
         except TimeoutError:
             self.abort()
-            raise UnreachableError(f"{self} hangs: {otherwise} within {seconds:g} s; look at its console") from None
+            raise UnreachableError(
+                f"{self} hangs: {otherwise} within {seconds:g} s; look at its console"
+            ) from None
         except (asyncssh.Error, ConnectionError, EOFError) as error:
             why = f" ({error})" if str(error) else ""
             self.abort()
-            raise UnreachableError(f"{self}: the connection broke{why}; is the machine still running?") from None
+            raise UnreachableError(
+                f"{self}: the connection broke{why}; is the machine still running?"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +342,9 @@ class Process:
             _pump(worker.process.stderr, err, worker.word, self._heard),
         )
         self._done.add_done_callback(
-            lambda done: None if done.cancelled() or done.exception() else remote._idle.append(worker)
+            lambda done: (
+                None if done.cancelled() or done.exception() else remote._idle.append(worker)
+            )
         )
 
     def _heard(self, line: str) -> bool:
@@ -380,7 +403,9 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
         case asyncssh.HostKeyNotVerifiable():
             return _unverified(host)
         case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
-            return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
+            return (
+                f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
+            )
         case TimeoutError():
             return (
                 f"no answer within {waits_s:g} s; is the machine running, and does a firewall or security group let "

@@ -108,12 +108,16 @@ class TrialRun:
             if load:
                 record["exit"]["client-load"] = await load.wait()
             if MISSING in (code, record["exit"].get("client-load")):
-                record["started_utc"] = None  # nothing ran: the trial keeps its attempts until the tool is installed
+                record["started_utc"] = (
+                    None  # nothing ran: the trial keeps its attempts until the tool is installed
+                )
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
             stopped, _ = await asyncio.gather(
-                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values())),
+                asyncio.gather(
+                    *(p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values())
+                ),
                 asyncio.gather(*(p.stop() for p in self.samplers)),
             )
             record["exit"] |= dict(zip(self.processes, stopped, strict=True))
@@ -127,15 +131,21 @@ class TrialRun:
                 "delta": facts.difference(old, new),
                 "state": new.get("state", {}),
             }
-            record["warnings"] += facts.warnings(old, new, session.host.name, session.host.accelerated)
+            record["warnings"] += facts.warnings(
+                old, new, session.host.name, session.host.accelerated
+            )
         if died:
-            record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
+            record["warnings"].append(
+                f"{server.host.name}: the server of {trial.test.tool} ended during the run"
+            )
         if code:
             raise CollectError(self._why(commands, code, client, server, died))
         if unloaded:
             raise CollectError(self._why_unloaded(client, server))
 
-    def _answered(self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> HostSession:
+    def _answered(
+        self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
+    ) -> HostSession:
         """Find out which server a load balancer chose; its host, facts and files become those of the run's server.
 
         All of them serve, and one has the traffic, as the packets that each received show.
@@ -143,7 +153,10 @@ class TrialRun:
         if len(self.servers) == 1:
             return self.server
         names = [s.host.name for s in self.servers]
-        moved = [facts.difference(old, new).get("Ip.InReceives", 0) for old, new in zip(before, after, strict=True)]
+        moved = [
+            facts.difference(old, new).get("Ip.InReceives", 0)
+            for old, new in zip(before, after, strict=True)
+        ]
         received = dict(sorted(zip(names, moved, strict=True), key=lambda item: -item[1]))
         first, second, *_ = received
         if received[second] > SHARED * received[first] + IDLE or not received[first]:
@@ -155,7 +168,9 @@ class TrialRun:
         self.server = self.servers[names.index(first)]
         self.record["backends"] = received
         host = self.server.host
-        self.record["hosts"]["server"] = asdict(replace(host, labels={**host.labels, "backend": first}))
+        self.record["hosts"]["server"] = asdict(
+            replace(host, labels={**host.labels, "backend": first})
+        )
         self.record["facts"]["server"] = self.server.facts
         for served in [side for side in self.processes if side.endswith(f"@{first}")]:
             side = served.partition("@")[0]
@@ -183,23 +198,34 @@ class TrialRun:
     async def _serve(self, trial: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
         """Start the server side on all hosts that may answer; use another port if one is taken."""
         record, words = self.record, tools.tool(trial.test.tool).commands
-        sides = [f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers]
+        sides = [
+            f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers
+        ]
         for number in range(5):
             slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
             commands: tools.Commands = words(trial.request, self.server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)
-            served = [words(trial.request, s.host.own_address or s.host.data_address, port) for s in self.servers]
+            served = [
+                words(trial.request, s.host.own_address or s.host.data_address, port)
+                for s in self.servers
+            ]
             record["commands"][f"server{side}"] = list(served[0].server or ())
             if commands.server is None:
                 return commands, []
-            started = [await self._start(*each) for each in zip(served, self.servers, sides, strict=True)]
+            started = [
+                await self._start(*each) for each in zip(served, self.servers, sides, strict=True)
+            ]
             if not commands.listens or all(await asyncio.gather(*(p.listening() for p in started))):
                 return commands, started
             codes = await asyncio.gather(*(p.stop() for p in started))
             record["exit"] |= dict(zip(sides, codes, strict=True))
-            code = next((c for c in codes if c not in (BUSY, STOPPED)), BUSY if BUSY in codes else STOPPED)
-            server, name = next((s, n) for s, n, c in zip(self.servers, sides, codes, strict=True) if c == code)
+            code = next(
+                (c for c in codes if c not in (BUSY, STOPPED)), BUSY if BUSY in codes else STOPPED
+            )
+            server, name = next(
+                (s, n) for s, n, c in zip(self.servers, sides, codes, strict=True) if c == code
+            )
             if code == MISSING:
                 raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
@@ -208,12 +234,16 @@ class TrialRun:
                     f"{commands.server[0]} on {server} does not listen ({cause}){_full(cause, trial.test.tool, server)}"
                 )
         last = FIRST_PORT + PORTS - 1
-        raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
+        raise CollectError(
+            f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}"
+        )
 
     async def _load(self) -> tuple[Process | None, Sampled | None]:
         """Start the load under which the test is measured; return its process, and what it runs."""
         spec = self.trial.test
-        load = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
+        load = load_trial(
+            self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S))
+        )
         if load is None:
             return None, None
         commands, _ = await self._serve(load, "-load")
@@ -236,13 +266,19 @@ class TrialRun:
             return
         port = commands.listens[0][1]
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
-        every_s = min(1.0, max(0.25, self.trial.test.duration_s / 8))  # five or more, but not more than four a second
+        every_s = min(
+            1.0, max(0.25, self.trial.test.duration_s / 8)
+        )  # five or more, but not more than four a second
         hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
         command = ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every_s:g}"]
         for host, session in hosts.items():
-            file: Any = self.files.enter_context(gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0))
+            file: Any = self.files.enter_context(
+                gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)
+            )
             limit_s = commands.timeout_s + 20
-            self.samplers.append(await session.remote.start(command, out=file, err=io.BytesIO(), limit_s=limit_s))
+            self.samplers.append(
+                await session.remote.start(command, out=file, err=io.BytesIO(), limit_s=limit_s)
+            )
 
     async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
         serves = side.startswith("server")
@@ -257,7 +293,14 @@ class TrialRun:
         self.processes[side] = process
         return process
 
-    def _why(self, commands: tools.Commands, code: int, client: HostSession, server: HostSession, died: bool) -> str:
+    def _why(
+        self,
+        commands: tools.Commands,
+        code: int,
+        client: HostSession,
+        server: HostSession,
+        died: bool,
+    ) -> str:
         """Return why a client failed, and what to do about it."""
         tool = commands.client[0]
         if code == MISSING:
@@ -353,9 +396,15 @@ def _full(message: str, tool: str, session: HostSession) -> str:
     """Return what to do if the message is that of a full disk or of a crash."""
     if _CRASHED.search(message):
         # version 3.18 crashes if the disk is full, but not only then
-        iperf3 = f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
+        iperf3 = (
+            f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
+        )
         return f"; {tool} crashed: {iperf3}install another version of it"
-    return f"; free some disk space on {session} (iperf3 needs some in /tmp)" if _FULL.search(message) else ""
+    return (
+        f"; free some disk space on {session} (iperf3 needs some in /tmp)"
+        if _FULL.search(message)
+        else ""
+    )
 
 
 def _remedy(message: str, tool: str, client: HostSession, server: HostSession) -> str:

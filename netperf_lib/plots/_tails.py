@@ -16,11 +16,17 @@ from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
 from .figure import MUTE, conditions, each, legend, legend_height, listed, round_ticks, table_first
 
-BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
+BASIS = {
+    "latency_oneway": "One-way latency",
+    "rtt": "Round-trip time",
+    "rtt_loaded": "Round-trip time under load",
+}
 
 
 @Draws(tail_metric, drawable=is_details, arrange=table_first)
-def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None, ax: Axes | None = None) -> Axes:
+def ecdf(
+    data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None, ax: Axes | None = None
+) -> Axes:
     """Share of packets that are slower than each latency, on a log axis: 99 %, 99.9 % and 99.99 % are equally spaced.
 
     Parameters
@@ -34,7 +40,11 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     """
     if isinstance(data, Observations) and metric_of(data.metric).unit != "us":
         raise UsageError(f"a distribution has percentiles of latency; {data.metric} is none")
-    percentiles = data if isinstance(data, pd.DataFrame) else details(data, "percentiles" if table is None else table)
+    percentiles = (
+        data
+        if isinstance(data, pd.DataFrame)
+        else details(data, "percentiles" if table is None else table)
+    )
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
@@ -49,7 +59,9 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     )
     distance = (medians["percentile"] - 99).abs()
     near = medians[distance == distance.min()]
-    summary = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
+    summary = listed(
+        dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us"
+    )
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW_BEYOND} packets of a run lie "
@@ -59,13 +71,23 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
         for name, (colour, marker) in painted.items():
             group = below_maximum[below_maximum["condition"].astype(str) == name]
             for _, run in group.sort_values("percentile").groupby("run_id"):
-                axes.plot(run["latency_us"], 1 - run["percentile"] / 100, color=colour, lw=0.5, alpha=0.25)
+                axes.plot(
+                    run["latency_us"], 1 - run["percentile"] / 100, color=colour, lw=0.5, alpha=0.25
+                )
             line = medians[medians["condition"].astype(str) == name].sort_values("percentile")
             beyond = 1 - line["percentile"] / 100
             axes.plot(line["latency_us"], beyond, color=colour, lw=1.8)
             few = (line["beyond"].astype(float) < FEW_BEYOND).to_numpy()
             for mask, fill in ((few, "white"), (~few, colour)):
-                axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
+                axes.plot(
+                    line["latency_us"][mask],
+                    beyond[mask],
+                    marker,
+                    color=colour,
+                    mfc=fill,
+                    ms=5.5,
+                    mew=1.1,
+                )
         _nines(axes, float((1 - below_maximum["percentile"] / 100).min()))
         axes.set_xscale("log")
         round_ticks(axes.xaxis, "us")

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 
 @Draws("throughput_bps", by="streams")
-def streams(obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax: Axes | None = None) -> Axes:
+def streams(
+    obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax: Axes | None = None
+) -> Axes:
     """Throughput against the number of parallel streams, with the band that counts as saturated.
 
     There is a line for each combination of the other factors.
@@ -76,8 +78,14 @@ def streams(obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax:
         name: {int(n): level_of(g, metric) for n, g in rows.groupby(rows["streams"].astype(int))}
         for name, rows in lines.items()
     }
-    points = {name: {n: format_value(v.median, "bps") for n, v in steps.items()} for name, steps in levels.items()}
-    alt = "; ".join(f"{name}: {', '.join(f'{n} {v}' for n, v in steps.items())}" for name, steps in points.items())
+    points = {
+        name: {n: format_value(v.median, "bps") for n, v in steps.items()}
+        for name, steps in levels.items()
+    }
+    alt = "; ".join(
+        f"{name}: {', '.join(f'{n} {v}' for n, v in steps.items())}"
+        for name, steps in points.items()
+    )
     with plot(2.2 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
         for name, look in painted.items():
             for _, one in lines[name].sort_values("streams").groupby(["unit", "round"]):
@@ -94,7 +102,9 @@ def streams(obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax:
     return axes  # type: ignore[no-any-return]
 
 
-def _ladder(axes: Axes, levels: Mapping[int, Any], look: tuple[str, str], fit: Streams | None) -> None:
+def _ladder(
+    axes: Axes, levels: Mapping[int, Any], look: tuple[str, str], fit: Streams | None
+) -> None:
     """The medians by streams, the band that counts as saturated, and the number that reaches it."""
     colour, marker = look
     medians = [v.median for v in levels.values()]
@@ -104,7 +114,15 @@ def _ladder(axes: Axes, levels: Mapping[int, Any], look: tuple[str, str], fit: S
     if fit is not None:
         axes.axhspan(fit.share * max(medians), max(medians), color=colour, alpha=0.12, lw=0)
         if fit.enough is not None and fit.enough in levels:
-            axes.plot([fit.enough], [levels[fit.enough].median], "o", ms=14, mfc="none", mec=colour, mew=1.4)
+            axes.plot(
+                [fit.enough],
+                [levels[fit.enough].median],
+                "o",
+                ms=14,
+                mfc="none",
+                mec=colour,
+                mew=1.4,
+            )
 
 
 WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 256 * 2**20)
@@ -122,14 +140,18 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     """
     runs = obs.runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
     if runs.empty:
-        raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
+        raise NothingToReport(
+            "the tool did not report the round-trip time under load; there is no roof to draw"
+        )
     x = runs["rtt_loaded_us"].astype(float)
     rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]
     y = runs["throughput_bps"].astype(float) / list(map(streams_of, rows))
     painted = colours(conditions(runs))
     groups = pd.DataFrame({"x": x, "y": y}).groupby(runs["condition"].astype(str))
     medians = groups.median().iterrows()
-    summary = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians)
+    summary = "; ".join(
+        f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians
+    )
     caption = (
         "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
@@ -168,11 +190,20 @@ def _roof(axes: Axes, window: int, across: tuple[float, float], up: tuple[float,
 
 def _advertised(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     """A number in the place of the metric is the advertised bandwidth, in Gbit/s."""
-    return (data, None, {"advertised_bps": 1e9 * metric}) if isinstance(metric, int | float) else (data, metric, {})
+    return (
+        (data, None, {"advertised_bps": 1e9 * metric})
+        if isinstance(metric, int | float)
+        else (data, metric, {})
+    )
 
 
 @Draws("throughput_bps", drawable=is_levels, arrange=_advertised)
-def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = None, ax: Axes | None = None) -> Axes:
+def share(
+    data: Observations | pd.DataFrame,
+    *,
+    advertised_bps: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Median throughput of each condition as a share of the advertised bandwidth.
 
     A table of `netperf_lib.levels` can be drawn, too.
@@ -191,23 +222,34 @@ def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = N
     if advertised_bps is None and isinstance(data, Observations):
         advertised_bps = declared_bps(data)
     if not advertised_bps:
-        raise NothingToReport("no advertised bandwidth is known: bandwidth_mbps of an experiment declares it")
+        raise NothingToReport(
+            "no advertised bandwidth is known: bandwidth_mbps of an experiment declares it"
+        )
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
-    summary = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
+    summary = "; ".join(
+        f"{n} {100 * m / advertised_bps:.0f} %"
+        for n, m in zip(names, levels["median"], strict=True)
+    )
     words = interval_words((int(n) for n in levels["n"]), deployments=attached(levels).deployments)
     caption = (
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} per condition."
     )
     with plot(0.9 + 0.34 * len(names), caption, summary + ".", ax=ax) as axes:
-        for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
+        for y, (row, (colour, marker)) in enumerate(
+            zip(rows, colours(names).values(), strict=True)
+        ):
             part = row.median / advertised_bps
             low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
             axes.barh([y], [part], color=colour, alpha=0.28, height=0.6, lw=0)
             interval(axes, y, low, high, colour)
             axes.plot([part], [y], marker, color=colour, **BIG)
-            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
+            beside: dict[str, Any] = {
+                "textcoords": "offset points",
+                "va": "center",
+                "fontsize": 8.5,
+            }
             axes.annotate(f"{100 * part:.0f} %", (part, y), (9, 0), **beside)
         axes.axvline(1, color=INK, lw=0.9)
         rows_of(axes, names)
@@ -237,8 +279,13 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """
     rows = [one for one in held if one.times]
     if not rows:
-        raise NothingToReport("no connection was sampled while it ran: what its sender waited for is not known")
-    alt = "; ".join(f"{h.condition}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in h.times.items()) for h in rows)
+        raise NothingToReport(
+            "no connection was sampled while it ran: what its sender waited for is not known"
+        )
+    alt = "; ".join(
+        f"{h.condition}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in h.times.items())
+        for h in rows
+    )
     caption = (
         "What the sender waited for, according to the kernel's statistics: for the receiver's window, its own send "
         "buffer, or the program; the rest of the time data were on the path, or a link or processor held them. Medians "
@@ -248,7 +295,9 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         for y, one in enumerate(rows):
             left = 0.0
             for name, colour in TIMES.items():
-                axes.barh([y], [one.times[name]], left=left, color=colour, alpha=0.75, height=0.62, lw=0)
+                axes.barh(
+                    [y], [one.times[name]], left=left, color=colour, alpha=0.75, height=0.62, lw=0
+                )
                 left += one.times[name]
         rows_of(axes, [one.condition for one in rows])
         axes.set_xlim(0, 1)
@@ -340,8 +389,20 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
     with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
         for path, (colour, marker) in painted.items():
             rates = lines[path]
-            axes.vlines(rates["asked_bps"], rates["lost_ratio"], rates["lost_most_ratio"], color=colour, lw=2.4)
-            axes.plot(rates["asked_bps"], rates["lost_ratio"], marker, color=colour, **(BIG | {"ls": "-", "ms": 6}))
+            axes.vlines(
+                rates["asked_bps"],
+                rates["lost_ratio"],
+                rates["lost_most_ratio"],
+                color=colour,
+                lw=2.4,
+            )
+            axes.plot(
+                rates["asked_bps"],
+                rates["lost_ratio"],
+                marker,
+                color=colour,
+                **(BIG | {"ls": "-", "ms": 6}),
+            )
         axes.axhline(loss, color=MUTE, lw=0.9, ls="--")
         axes.set_yscale("symlog", linthresh=0.001)
         axes.set_ylim(-0.0001, 1)

@@ -32,7 +32,11 @@ def _first(data: Any) -> str:
 
 def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     """A part of the calendar may stand where else the metric stands."""
-    return (data, metric, {}) if metric is None or str(metric) in METRICS else (data, None, {"part": metric})
+    return (
+        (data, metric, {})
+        if metric is None or str(metric) in METRICS
+        else (data, None, {"part": metric})
+    )
 
 
 @Draws(_first, drawable=_is_history, make=ask_history)
@@ -62,7 +66,15 @@ def over_time(history: History, *, ax: Axes | None = None) -> Axes:
         size = 3.5 if len(runs) < 300 else 1.8
         for name, (colour, marker) in painted.items():
             rows = runs[runs["condition"].astype(str) == name]
-            axes.plot(rows["started_utc"], rows[history.metric], marker, color=colour, ms=size, mew=0, alpha=0.35)
+            axes.plot(
+                rows["started_utc"],
+                rows[history.metric],
+                marker,
+                color=colour,
+                ms=size,
+                mew=0,
+                alpha=0.35,
+            )
             line = history.series[name]
             if len(line) > 1:  # each median at the middle of its period
                 half = line.index.to_series().diff().median() / 2
@@ -71,7 +83,9 @@ def over_time(history: History, *, ax: Axes | None = None) -> Axes:
             for edge in filter(None, (point.at, point.until)):
                 axes.axvline(edge, color=INK, lw=0.9, ls=(0, (4, 2)))
             at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, color=INK, **at)
+            axes.annotate(
+                f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, color=INK, **at
+            )
         axis(axes, history.metric, runs[history.metric].astype(float))
         room(axes, 0.1)
         locator: Any = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
@@ -126,7 +140,9 @@ def by_clock(history: History, *, part: str = "hour", ax: Axes | None = None) ->
             rows: Any = table[table["condition"].astype(str) == name].sort_values("part")
             x = rows["part"] + 0.08 * (i - (len(painted) - 1) / 2)
             axes.vlines(x, rows["low"], rows["high"], color=colour, lw=2, alpha=0.55)
-            axes.plot(x, rows["median"], marker, color=colour, **(DOT | {"ls": "-", "lw": 0.8, "ms": 5}))
+            axes.plot(
+                x, rows["median"], marker, color=colour, **(DOT | {"ls": "-", "lw": 0.8, "ms": 5})
+            )
         axis(axes, history.metric, table["median"].astype(float))
         room(axes, 0.1)
         if part == "hour":

@@ -43,7 +43,9 @@ class Drawing(Protocol):
     """A plot function, as it is called."""
 
     @overload
-    def __call__(self, data: Any, metric: Any = None, *, ax: Axes | None = None, **options: Any) -> Axes: ...
+    def __call__(
+        self, data: Any, metric: Any = None, *, ax: Axes | None = None, **options: Any
+    ) -> Axes: ...
     @overload
     def __call__(self, data: Any, metric: Any = None, *, col: str, **options: Any) -> Panels: ...
 
@@ -94,7 +96,11 @@ class Draws:
     by: str | Callable[[Any, Any], Sequence[str]] = ""
     drawable: Callable[[Any], bool] = lambda _: False
     make: Callable[[Observations], Any] = lambda obs: obs
-    arrange: Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]] = lambda data, metric: (data, metric, {})
+    arrange: Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]] = lambda data, metric: (
+        data,
+        metric,
+        {},
+    )
 
     def look(self, data: Any, metric: Any, by: Any, **options: Any) -> Any:
         """Observe the data, unless they can be drawn as they are."""
@@ -103,7 +109,11 @@ class Draws:
         if not hasattr(data, "metric") and not hasattr(data, "observations"):
             if metric is None:
                 metric = self.metric(_one(data)) if callable(self.metric) else self.metric
-            by = by or ((metric and self.by(_one(data), metric)) if callable(self.by) else self.by) or ()
+            by = (
+                by
+                or ((metric and self.by(_one(data), metric)) if callable(self.by) else self.by)
+                or ()
+            )
         return observe(data, metric, by, **options)
 
     def __call__(self, function: Callable[..., Axes]) -> Drawing:
@@ -139,7 +149,9 @@ class Draws:
                     figure: Any = drawn.figure
                 else:
                     by = (by, col) if isinstance(by, str) else (*by, col)
-                    drawn = _panels(draw, self.look(data, metric, by, where=where, pool=pool), col, options)
+                    drawn = _panels(
+                        draw, self.look(data, metric, by, where=where, pool=pool), col, options
+                    )
                     figure = drawn[0].figure
             except NothingToReport as nothing:
                 return _empty(str(nothing), ax)
@@ -160,7 +172,9 @@ def _one(data: Any) -> Any:
 def _document(draw: Any, function: Callable[..., Axes]) -> None:
     """Give a plot function the parameters that all have, and those of its own."""
     own = [p for p in signature(function).parameters.values() if p.name != "ax"][1:]
-    shared = [p for p in signature(draw, follow_wrapped=False).parameters.values() if p.name != "options"]
+    shared = [
+        p for p in signature(draw, follow_wrapped=False).parameters.values() if p.name != "options"
+    ]
     draw.__signature__ = Signature([*shared, *own], return_annotation="Axes | Panels")
     text, _, example = (function.__doc__ or "").partition("    Examples\n")
     summary, _, parameters = text.partition("    Parameters\n    ----------\n")
@@ -188,13 +202,17 @@ def _empty(reason: str, ax: Axes | None) -> Axes:
         width = int(axes.get_window_extent().width / axes.figure.dpi * CHARACTERS_PER_INCH)
         words = fill(reason, max(width, 16))
         # its size must not take the place of the other panels' axes
-        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes).set_in_layout(False)
+        axes.text(
+            0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes
+        ).set_in_layout(False)
         if isinstance(axes, Chart):
             axes.drawn.empty = reason[:1].upper() + reason[1:].rstrip(".") + "."
     return axes  # type: ignore[no-any-return]
 
 
-def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapping[str, Any]) -> Panels:
+def _panels(
+    draw: Callable[..., Any], obs: Observations, col: str, options: Mapping[str, Any]
+) -> Panels:
     """Draw each level of a factor in a panel of its own, side by side, on a common scale."""
     groups = levels_by(obs, col)
     rows = -(-len(groups) // PANELS_IN_A_ROW)
@@ -211,7 +229,9 @@ def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapp
             legends.append(title_above(axes, words))
         figure.set_figheight(figure.get_figheight() + rows * max(legends))
         _one_scale([axes for axes in panels if axes.axison])
-    figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
+    figure.caption = (
+        f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
+    )
     figure.alt = f"Panels: {', '.join(groups)}."
     return panels.view(Panels)
 
@@ -219,7 +239,9 @@ def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapp
 def _one_scale(panels: Sequence[Axes]) -> None:
     """Give panels the same limits and ticks on an axis that has the same label in all of them."""
     for which in "xy":
-        if len(labels := {getattr(axes, f"get_{which}label")() for axes in panels}) != 1 or labels == {""}:
+        if len(
+            labels := {getattr(axes, f"get_{which}label")() for axes in panels}
+        ) != 1 or labels == {""}:
             continue
         limits = np.array([getattr(axes, f"get_{which}lim")() for axes in panels])
         low, high = limits[:, 0].min(), limits[:, 1].max()
@@ -234,7 +256,9 @@ def _one_scale(panels: Sequence[Axes]) -> None:
 
 
 @contextmanager
-def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any) -> Iterator[Any]:
+def plot(
+    height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any
+) -> Iterator[Any]:
     """Begin a figure of this height in inches, in the common style; yields its axes, or the axes given."""
     with mpl.rc_context(STYLE):
         if ax is not None:

@@ -39,7 +39,12 @@ from ..questions.words import MIME, Words
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
-VERDICTS = {"better": "#00795a", "worse": "#b8420a", "equivalent": "#0072b2", "inconclusive": "#8a5a00"}
+VERDICTS = {
+    "better": "#00795a",
+    "worse": "#b8420a",
+    "equivalent": "#0072b2",
+    "inconclusive": "#8a5a00",
+}
 STYLE: Any = {
     "font.family": ["Source Sans Pro", "DejaVu Sans"],
     "font.size": 9,
@@ -84,7 +89,11 @@ DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“�
 
 def _font_file(weight: str) -> Path | None:
     spec = find_spec("font_source_sans_pro")
-    file = Path(spec.origin or "").parent / "files" / f"SourceSansPro-{WEIGHTS[weight]}.ttf" if spec else None
+    file = (
+        Path(spec.origin or "").parent / "files" / f"SourceSansPro-{WEIGHTS[weight]}.ttf"
+        if spec
+        else None
+    )
     return file if file and file.is_file() else None
 
 
@@ -234,7 +243,13 @@ def scaled_for(metric: str, values: Iterable[float]) -> Iterator[None]:
 
 
 def axis(
-    axes: Axes, metric: str, values: Iterable[float], *, which: str = "y", zero: bool = False, label: bool = True
+    axes: Axes,
+    metric: str,
+    values: Iterable[float],
+    *,
+    which: str = "y",
+    zero: bool = False,
+    label: bool = True,
 ) -> None:
     """Label an axis with the metric and its unit; a wide range gets a log axis."""
     info = metric_of(metric)
@@ -250,7 +265,9 @@ def axis(
         return
     axis.set_major_locator(MaxNLocator(6))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / factor:,.6g}"))
-    getattr(axes, f"set_{which}label")(f"{info.label}{f' ({unit})' if unit else ''}" if label else unit)
+    getattr(axes, f"set_{which}label")(
+        f"{info.label}{f' ({unit})' if unit else ''}" if label else unit
+    )
     if zero:
         getattr(axes, f"set_{which}lim")(0, None)
 
@@ -271,7 +288,9 @@ class RoundTicks(LogLocator):
         """Return the ticks between two values."""
         if self._base == 10:  # type: ignore[attr-defined]
             axes, tall = self.axis.axes, self.axis.axis_name == "y"  # type: ignore[union-attr]
-            inches = (axes.get_window_extent().height if tall else axes.get_window_extent().width) / axes.figure.dpi
+            inches = (
+                axes.get_window_extent().height if tall else axes.get_window_extent().width
+            ) / axes.figure.dpi
             most = inches / (TICK_HEIGHT if tall else TICK_WIDTH) / math.log10(vmax / vmin)
             self.set_params(subs=next((s for s in STEPS if len(s) <= most), (1,)))
         return super().tick_values(vmin, vmax)
@@ -299,7 +318,9 @@ def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
 def _unit(unit: str, x: Any) -> tuple[str, float]:
     """The unit that keeps numbers short, and its size in stored units."""
     top = float(np.median(np.abs(x))) if x.size else 1.0
-    sizes = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(unit, (("", 1.0),))
+    sizes = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(
+        unit, (("", 1.0),)
+    )
     return next(((name, size) for name, size in sizes if top >= size), sizes[-1])
 
 
@@ -312,7 +333,9 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
 
 def clusters(medians: dict[str, float]) -> list[list[str]]:
     """Conditions that can share a linear axis; all in one group if there would be too many groups."""
-    order = sorted((n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True)
+    order = sorted(
+        (n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True
+    )
     groups: list[list[str]] = []
     for name in order:
         if groups and medians[groups[-1][-1]] < 3 * medians[name]:
@@ -361,7 +384,9 @@ def table_first(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     if metric is not None:
         return metric, None, {"table": data}
     if "condition" not in data:
-        raise UsageError("give the runs of these details too, as in plots.intervals(exp.intervals, exp), or exp alone")
+        raise UsageError(
+            "give the runs of these details too, as in plots.intervals(exp.intervals, exp), or exp alone"
+        )
     return data, None, {}
 
 
@@ -370,11 +395,16 @@ COMPACT: Any = {"handletextpad": 0.1, "columnspacing": 1.2}
 
 def legend(axes: Axes, colours: dict[str, tuple[str, str]]) -> None:
     """One legend in the order of the conditions: above everything, or inside of axes that were given."""
-    handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
+    handles = [
+        Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5)
+        for c, m in colours.values()
+    ]
     if not isinstance(axes, Chart):
         axes.legend(handles, list(colours))
         return
-    axes.drawn.legend(handles, list(colours), ncols=_columns(list(colours)), loc="outside upper left", **COMPACT)
+    axes.drawn.legend(
+        handles, list(colours), ncols=_columns(list(colours)), loc="outside upper left", **COMPACT
+    )
 
 
 def title_above(axes: Axes, words: str) -> float:

@@ -21,9 +21,23 @@ from ..questions.observe import levels as observed_levels
 from ..questions.pairs import ends_of
 from ..questions.words import interval_words
 from .drawing import Draws, plot
-from .figure import BIG, INK, MUTE, at_right, axis, each, interval, legend, legend_height, listed, rows_of
+from .figure import (
+    BIG,
+    INK,
+    MUTE,
+    at_right,
+    axis,
+    each,
+    interval,
+    legend,
+    legend_height,
+    listed,
+    rows_of,
+)
 
-BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
+BLUES = LinearSegmentedColormap.from_list(
+    "netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"]
+)
 """One hue from light to dark: the order remains visible in grey print and with every kind of colour blindness."""
 
 
@@ -74,7 +88,11 @@ def levels(data: Observations | pd.DataFrame, *, ax: Axes | None = None) -> Axes
     )
     several_sources = "source" in table and len(painted) > 1
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
-    height = 0.85 + row_height * len(names) + (legend_height(list(painted)) + 0.2 if several_sources else 0)
+    height = (
+        0.85
+        + row_height * len(names)
+        + (legend_height(list(painted)) + 0.2 if several_sources else 0)
+    )
     medians = table["median"].astype(float)
     words = [format_value(m, info.unit) for m in medians]
     alt = "; ".join(map(" ".join, zip(names, words, strict=True))) + "."
@@ -114,7 +132,8 @@ def matrix(obs: Observations, *, intervals: bool = False, ax: Axes | None = None
         raise NothingToReport("a matrix needs a factor for each of the two ends")
     table = table.rename(columns=dict(zip(obs.asked, ("client", "server"), strict=True)))
     rows, columns = (
-        list(map(str, sort_levels(*pair))) for pair in zip(obs.asked, (table["client"], table["server"]), strict=True)
+        list(map(str, sort_levels(*pair)))
+        for pair in zip(obs.asked, (table["client"], table["server"]), strict=True)
     )
     pairs: Any = table.itertuples()
     cells = {(str(r.client), str(r.server)): r for r in pairs}
@@ -125,7 +144,9 @@ def matrix(obs: Observations, *, intervals: bool = False, ax: Axes | None = None
         grid[cell] = float(row.median)
         texts[cell] = format_value(float(row.median), info.unit)
         if intervals and not (pd.isna(row.low) or pd.isna(row.high)):
-            texts[cell] += "\n" + " … ".join(format_value(float(v), info.unit) for v in (row.low, row.high))
+            texts[cell] += "\n" + " … ".join(
+                format_value(float(v), info.unit) for v in (row.low, row.high)
+            )
     alt = listed({f"{a} to {b}": row.median for (a, b), row in cells.items()}, info.unit)
     counts, deployments = [int(n) for n in table["n"]], attached(table).deployments
     caption = (

@@ -29,7 +29,11 @@ def _ratio_text(v: float) -> str:
     if v >= 2:
         return f"×{v:,.3g}"
     change = 100 * (v - 1)
-    return "equal" if abs(change) < 0.05 else f"{change:+{'.3g' if v < 0.1 else '.0f'}} %".replace("-", "−")
+    return (
+        "equal"
+        if abs(change) < 0.05
+        else f"{change:+{'.3g' if v < 0.1 else '.0f'}} %".replace("-", "−")
+    )
 
 
 def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -41,7 +45,9 @@ def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _compared(data: Any) -> bool:
-    return isinstance(data, Family) or (isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data))
+    return isinstance(data, Family) or (
+        isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data)
+    )
 
 
 @Draws(drawable=_compared, make=compare, arrange=_declared)
@@ -58,7 +64,9 @@ def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     every = list(family)
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
-    several = len({c.metric for c in every}) > 1 == len({c.names for c in every})  # else the names tell them apart
+    several = (
+        len({c.metric for c in every}) > 1 == len({c.names for c in every})
+    )  # else the names tell them apart
     names = [textwrap.fill(f"{c.label}: {c.quantity}" if several else c.label, 44) for c in every]
     band = " or ".join(f"{100 * m:.3g} %" for m in sorted({c.margin for c in every}))
     units = each((c.n for c in every), every[0].unit)
@@ -67,11 +75,18 @@ def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     caption = (
         f"Ratio of the first to the second condition with its interval; shaded: the margin of {band} within "
         f"which conditions count as equivalent. n = {units} per contrast. "
-        "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
+        "Log scale."
+        + (
+            " Arrows mark ratios outside the axis; their numbers are at the right."
+            if beyond
+            else ""
+        )
     )
     alt = "; ".join(c.words for c in every) + "."
     lines = max(name.count("\n") for name in names) + 1
-    row_height = min(max(0.3, 0.15 * lines), 7.4 / len(names))  # a figure fits a page, whatever it shows
+    row_height = min(
+        max(0.3, 0.15 * lines), 7.4 / len(names)
+    )  # a figure fits a page, whatever it shows
     with plot(0.75 + row_height * len(names), caption, alt, ax=ax) as axes:
         for y, c in enumerate(every):
             _ratio(axes, y, c, low, high)
@@ -91,7 +106,9 @@ def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
 
 def _ratio(axes: Axes, y: float, c: Comparison, low: float, high: float) -> None:
     """A ratio with its interval and its margin in a row; an arrow where it lies outside of the axis."""
-    axes.fill_betweenx([y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0)
+    axes.fill_betweenx(
+        [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
+    )
     if not 0 < c.ratio < math.inf:
         axes.text(1, y, "no value", ha="center", va="center", color=MUTE, fontsize=8)
         return
@@ -167,7 +184,9 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
             if c.low > 0 and math.isfinite(c.high):
                 axes.plot([x, x], [c.low, c.high], color=colour, lw=2.2, solid_capstyle="butt")
             thin = p in quantiles.flagged
-            axes.plot([x], [c.ratio], "o", color=colour, mfc="white" if thin else colour, ms=6, mew=1.2)
+            axes.plot(
+                [x], [c.ratio], "o", color=colour, mfc="white" if thin else colour, ms=6, mew=1.2
+            )
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         axes.set_yticks(_ratio_ticks(low, high))

@@ -77,7 +77,13 @@ def rounds(obs: Observations, *, confidence: float = 0.95, ax: Axes | None = Non
     heights = [1.0 + 0.35 * len(names) for names in panels]
     height = max(2.2, 0.7 + 0.62 * sum(heights)) + legend_height(list(groups))
     grid: dict[str, Any] = {"width_ratios": [3.4, 1], "height_ratios": heights}
-    grid = {"nrows": len(panels), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
+    grid = {
+        "nrows": len(panels),
+        "ncols": 2,
+        "squeeze": False,
+        "sharey": "row",
+        "gridspec_kw": grid,
+    }
     painted = colours(list(groups))
     with plot(height, caption, f"Medians: {listed(medians, info.unit)}.", ax=ax, **grid) as axes:
         rows = [(ax, None)] if ax is not None else axes
@@ -85,7 +91,12 @@ def rounds(obs: Observations, *, confidence: float = 0.95, ax: Axes | None = Non
             names = [n for n in groups if n in members]
             for name in names:
                 _line(left, groups[name], metric, painted[name])
-            axis(left, metric, [x for n in names for x in groups[n][metric].astype(float)], label=len(panels) == 1)
+            axis(
+                left,
+                metric,
+                [x for n in names for x in groups[n][metric].astype(float)],
+                label=len(panels) == 1,
+            )
             room(left)
             left.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
             left.margins(x=0.02)
@@ -172,7 +183,9 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
     """
     metric, runs = obs.metric, obs.complete
     info = metric_of(metric)
-    runs = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
+    runs = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values(
+        "started_utc", ignore_index=True
+    )
     if runs.empty:
         raise NothingToReport(f"{info.label}: no run has a start time")
     values = runs[metric].astype(float)
@@ -192,7 +205,14 @@ def drift(obs: Observations, *, ax: Axes | None = None) -> Axes:
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in painted.items():
             rows = (runs["condition"] == name).to_numpy()
-            axes.plot(minutes[rows], relative[rows], marker, color=colour, alpha=0.85, **(DOT | {"mew": 0.4}))
+            axes.plot(
+                minutes[rows],
+                relative[rows],
+                marker,
+                color=colour,
+                alpha=0.85,
+                **(DOT | {"mew": 0.4}),
+            )
         pauses = minutes.diff()
         for _, stretch in smooth.groupby((pauses > PAUSE * pauses.median()).cumsum()):
             axes.plot(minutes[stretch.index], stretch, color=INK, lw=1.6)
@@ -253,7 +273,9 @@ def intervals(
     >>> axes = npl.plots.intervals(exp, by="streams", where={"placement": "cross-region"})
     """
     table = measured_intervals(
-        data if isinstance(data, pd.DataFrame) else details(data, "intervals" if table is None else table)
+        data
+        if isinstance(data, pd.DataFrame)
+        else details(data, "intervals" if table is None else table)
     )
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
@@ -309,5 +331,7 @@ def under_load(obs: Observations, *, ax: Axes | None = None) -> Axes:
     """
     runs = obs.runs
     if not (runs["during"].notna().any() and runs["during"].isna().any()):
-        raise NothingToReport("no latency was measured while another tool filled the path (`during` in a test)")
+        raise NothingToReport(
+            "no latency was measured while another tool filled the path (`during` in a test)"
+        )
     return rounds(observe(runs, obs.metric, by="during").main(), ax=ax)

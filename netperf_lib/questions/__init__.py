@@ -20,4 +20,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         value = globals()[name] = typed(_attribute(name))
         return value
-    raise unknown(__name__, name, [*__all__, "netperf_lib.ask", "netperf_lib.levels", "netperf_lib.compare"])
+    raise unknown(
+        __name__, name, [*__all__, "netperf_lib.ask", "netperf_lib.levels", "netperf_lib.compare"]
+    )

@@ -19,7 +19,10 @@ HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 def claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
     """Claims about the hosts: where, what, whether it holds, and the evidence."""
-    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in stored(runs)]
+    return [
+        (c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "")
+        for c in stored(runs)
+    ]
 
 
 def stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
@@ -47,7 +50,12 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     """
     rows = pd.DataFrame(claims(table_of(data)), columns=["where", "claim", "holds", "evidence"])
     if rows.empty:
-        return Words("The source of the hosts recorded no proof of where they were: the placements are as declared.")
+        return Words(
+            "The source of the hosts recorded no proof of where they were: the placements are as declared."
+        )
     if (rows["holds"] == HOLDS[True]).all():
-        return Table.of(rows.drop(columns="holds"), "Claims about the hosts, and the evidence for each; all hold.")
+        return Table.of(
+            rows.drop(columns="holds"),
+            "Claims about the hosts, and the evidence for each; all hold.",
+        )
     return Table.of(rows, "Claims about the hosts, and the evidence for each.")

@@ -14,7 +14,18 @@ from typing import Any
 from ..experiment.factors import dimensions, factor, level_words, plain
 from .observe import SEVERAL, Observations
 
-PLACES = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#8a7f00", "#cc79a7", "#7f7f7f", "#000000", "#aa7744")
+PLACES = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#56b4e9",
+    "#d55e00",
+    "#8a7f00",
+    "#cc79a7",
+    "#7f7f7f",
+    "#000000",
+    "#aa7744",
+)
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""
 OTHERS = ("#332288", "#aa4499", "#117733", "#882255", "#44aa99", "#999933", "#cc6677", "#661100")
 """Paul Tol's muted colours, for whatever is no placement."""
@@ -39,13 +50,19 @@ def document_colours(obs: Observations) -> Iterator[None]:
     All combinations of levels that the experiment holds are numbered once, whatever a figure shows and calls them.
     """
     runs, held = obs._source.runs, obs.facts
-    split = [f for f in dimensions(runs.columns) if f not in _MEANS and factor(f).always_splits and f in held]
+    split = [
+        f
+        for f in dimensions(runs.columns)
+        if f not in _MEANS and factor(f).always_splits and f in held
+    ]
     split = [f for f in split if not held[f].map(repr).eq(repr(SEVERAL)).any()]
     rows = runs[split].drop_duplicates().itertuples(index=False)
     order = sorted(dict.fromkeys(tuple(map(plain, row)) for row in rows), key=partial(_key, split))
     styles = _numbered([_identity(split, levels) for levels in order])
     called = {str(name): _identity(split, levels) for name, *levels in held[split].itertuples()}
-    token = _DOCUMENT.set({name: styles[identity] for name, identity in called.items() if identity in styles})
+    token = _DOCUMENT.set(
+        {name: styles[identity] for name, identity in called.items() if identity in styles}
+    )
     try:
         yield
     finally:
@@ -60,7 +77,9 @@ def _identity(split: Sequence[str], levels: Sequence[Any]) -> tuple[str, str]:
     """The placement of a condition, and its other levels that are not the usual ones."""
     level_of = {f: plain(level) for f, level in zip(split, levels, strict=True)}
     usual = {f: _UNSAID.get(f, (None, factor(f).ordinary)) for f in level_of}
-    others = [level_words(f, v) for f, v in level_of.items() if f != "placement" and v not in usual[f]]
+    others = [
+        level_words(f, v) for f, v in level_of.items() if f != "placement" and v not in usual[f]
+    ]
     return str(level_of.get("placement") or ""), ", ".join(others)
 
 
@@ -72,7 +91,9 @@ def _numbered(identities: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tu
     for placement, others in dict.fromkeys(identities):
         if placement in places:
             used[placement] += bool(others)
-            number = used[placement] * len(SHADES) if others else 0  # another shade and another marker each time
+            number = (
+                used[placement] * len(SHADES) if others else 0
+            )  # another shade and another marker each time
             styles[placement, others] = _style(PLACES, places.index(placement), number)
         else:
             styles[placement, others] = _style(OTHERS, used[""], used[""] // len(OTHERS))
@@ -114,10 +135,16 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
         palette = PLACES if is_placement else OTHERS
         rank = places.index(head) if is_placement else zlib.crc32(name.encode())
         number = zlib.crc32(others.encode()) if is_placement and others else 0
-        used = {colour for colour, _ in styles.values()} if not is_placement and len(styles) < MOST else set()
+        used = (
+            {colour for colour, _ in styles.values()}
+            if not is_placement and len(styles) < MOST
+            else set()
+        )
         for step in count():
             style = _style(
-                palette, rank + (not is_placement) * step, number + (step if is_placement else step // len(palette))
+                palette,
+                rank + (not is_placement) * step,
+                number + (step if is_placement else step // len(palette)),
             )
             if style not in styles.values() and style[0] not in used:
                 break
@@ -129,7 +156,9 @@ def _style(palette: Sequence[str], rank: int, number: int) -> tuple[str, str]:
     """A colour of the palette and a marker; other numbers are other shades and markers, and 0 is the colour itself."""
     shades = len(SHADES) - 1
     shade = SHADES[1 + number % shades] if number else SHADES[0]
-    return _shade(palette[rank % len(palette)], shade), MARKERS[(rank + number // shades) % len(MARKERS)]
+    return _shade(palette[rank % len(palette)], shade), MARKERS[
+        (rank + number // shades) % len(MARKERS)
+    ]
 
 
 def _shade(colour: str, share: float) -> str:

@@ -28,8 +28,28 @@ from ..stats.samples import QUOTIENT, UNPAIRED
 from .families import judged_by_rule, of_main_tools
 from .judging import Pair, as_contrast, judge, judge_pairs
 from .limits import with_causes
-from .observe import MEASUREMENT, POOLS, SEVERAL, Data, Observations, Observed, as_tuple, level_names, observe
-from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of, wished
+from .observe import (
+    MEASUREMENT,
+    POOLS,
+    SEVERAL,
+    Data,
+    Observations,
+    Observed,
+    as_tuple,
+    level_names,
+    observe,
+)
+from .runs import (
+    ENDS,
+    check_levels,
+    nearest,
+    ok_runs,
+    present,
+    read_data,
+    runs_of,
+    table_of,
+    wished,
+)
 from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import effect, factor_of, span
@@ -51,7 +71,9 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     level = factor(name).cast(baseline)
     if baseline is not None and level not in set(conditions[name]):
         levels = ", ".join(map(str, dict.fromkeys(conditions[name])))
-        raise UsageError(f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}")
+        raise UsageError(
+            f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}"
+        )
     if baseline is None:
         candidates = [(a, b) for b, a in combinations(conditions.index, 2)]
     else:
@@ -141,8 +163,12 @@ def compare(
         runs = Observed.of(runs_of(results, where)).runs
         family, chosen = judged_by_rule(of_main_tools(runs, metric), margin, alpha)
         if not chosen:
-            raise UsageError("the experiment declares no contrast, and each metric has one condition")
-        return replace(with_causes(family, (p.conditions for p in chosen)), notice=attached(runs).notice)
+            raise UsageError(
+                "the experiment declares no contrast, and each metric has one condition"
+            )
+        return replace(
+            with_causes(family, (p.conditions for p in chosen)), notice=attached(runs).notice
+        )
     return _of_contrasts(results, metric, contrasts, where or {}, margin, alpha, looked)
 
 
@@ -164,7 +190,10 @@ def _two_sides(
     names = (_name(data, where), _name(after, others))
     names = names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)")
     sides = (read_data(data, pattern), read_data(_existing(after), pattern))
-    tables = (runs_of(_of_one_declaration(side), w) for side, w in zip(sides, (where, others), strict=True))
+    tables = (
+        runs_of(_of_one_declaration(side), w)
+        for side, w in zip(sides, (where, others), strict=True)
+    )
     return dict(zip(names, tables, strict=True))
 
 
@@ -175,7 +204,9 @@ def _of_one_declaration(data: Data) -> Data:
     first, *others = (one.store.declared().contrasts for one in data)
     if any(other != first for other in others):
         names = ", ".join(one.name for one in data)
-        raise UsageError(f"{data.path} holds experiments that declare different contrasts: name one of {names}")
+        raise UsageError(
+            f"{data.path} holds experiments that declare different contrasts: name one of {names}"
+        )
     return data
 
 
@@ -190,7 +221,10 @@ def _of_contrasts(
 ) -> Family:
     """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
     check_levels(where)
-    source, attachment = Observed.of(_of_one_declaration(data) if contrasts is None else data), attached(table_of(data))
+    source, attachment = (
+        Observed.of(_of_one_declaration(data) if contrasts is None else data),
+        attached(table_of(data)),
+    )
     experiment = attachment.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
@@ -198,31 +232,45 @@ def _of_contrasts(
         filled = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
         named = [as_contrast(c) for c in filled]
         if not declared and (declared := [c for c, in_family in named if in_family]):
-            warnings.append("the contrasts were named with the analysis, not declared with the experiment")
+            warnings.append(
+                "the contrasts were named with the analysis, not declared with the experiment"
+            )
         chosen = [c for c, _ in named]
     else:
         chosen = [c for c in declared if metric is None or c.metric == metric]
         if not chosen:
             metrics = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
-            raise UsageError(f"the experiment declares no contrast{of} (declared: {metrics}); name a factor to compare")
+            raise UsageError(
+                f"the experiment declares no contrast{of} (declared: {metrics}); name a factor to compare"
+            )
     every, chosen = chosen, within(source, chosen, where)
     if len(chosen) < len(every):
         levels = ", ".join(f"{k}={v}" for k, v in where.items())
         if not chosen:
-            raise UsageError(f"no contrast is about {levels}, with runs on both sides; name a factor to compare")
-        warnings.append(f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides")
+            raise UsageError(
+                f"no contrast is about {levels}, with runs on both sides; name a factor to compare"
+            )
+        warnings.append(
+            f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides"
+        )
     held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
     chosen = [c if within(source, [c], where, every=True) else _narrowed(c, held) for c in chosen]
     family, extra, answered = _family(declared, chosen, margin)
-    sequential = (attachment.looked if looked is None else looked) or experiment.get("design") == "sequential"
+    sequential = (attachment.looked if looked is None else looked) or experiment.get(
+        "design"
+    ) == "sequential"
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
-    judged = judge(source, [*family, *exploratory], alpha=alpha, design="sequential" if sequential else None)
+    judged = judge(
+        source, [*family, *exploratory], alpha=alpha, design="sequential" if sequential else None
+    )
     position = {id(c): i for i, c in enumerate([*family, *extra])}
     return replace(
         judged,
-        comparisons=tuple(_with_claims(judged[position[id(c)]], attachment.failed_claims) for c in answered),
+        comparisons=tuple(
+            _with_claims(judged[position[id(c)]], attachment.failed_claims) for c in answered
+        ),
         declared=len(family),
         experiment=str(experiment.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
@@ -249,7 +297,9 @@ def _family(
     return [*family.values()], extra, answered
 
 
-def asked_about(obs: Observations, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
+def asked_about(
+    obs: Observations, contrasts: Iterable[Contrast], where: Mapping[str, Any]
+) -> list[Contrast]:
     """The contrasts about the metric and the factors that were asked for, between conditions that were observed.
 
     With `where` only those whose sides name these levels: a part of a condition is not what was declared.
@@ -260,8 +310,15 @@ def asked_about(obs: Observations, contrasts: Iterable[Contrast], where: Mapping
         sides = [side for side in (c.a, c.b) if side is not None]
         differ = {f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)}
         complete = all(f in side for f in where if f not in obs.asked for side in sides)
-        relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
-        if c.metric == obs.metric and relevant and complete and all(obs.matching(side) for side in sides):
+        relevant = (
+            not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
+        )
+        if (
+            c.metric == obs.metric
+            and relevant
+            and complete
+            and all(obs.matching(side) for side in sides)
+        ):
             rows.append(c)
     return rows
 
@@ -276,8 +333,14 @@ def within(
         levels = {f: wished(f, wish) for f, wish in where.items()}
         if not all(factor(f).cast(side[f]) in levels[f] for f in levels.keys() & side.keys()):
             return False
-        facts = [{f: obs.fact(c, f) if f in obs.facts else SEVERAL for f in where} for c in obs.matching(side)]
-        rows = (all(v[f] in w or (v[f] == SEVERAL and not every) for f, w in levels.items()) for v in facts)
+        facts = [
+            {f: obs.fact(c, f) if f in obs.facts else SEVERAL for f in where}
+            for c in obs.matching(side)
+        ]
+        rows = (
+            all(v[f] in w or (v[f] == SEVERAL and not every) for f, w in levels.items())
+            for v in facts
+        )
         return not facts or (all if every else any)(rows)
 
     def matches(c: Contrast) -> bool:
@@ -293,7 +356,11 @@ def within(
 
 def _narrowed(c: Contrast, held: Mapping[str, Any]) -> Contrast:
     """A contrast between the runs with these levels alone."""
-    return c.model_copy(update={side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None})
+    return c.model_copy(
+        update={
+            side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None
+        }
+    )
 
 
 def read_margin(margin: Any) -> float:
@@ -301,7 +368,9 @@ def read_margin(margin: Any) -> float:
     try:
         return float(TypeAdapter(Margin).validate_python(margin))
     except ValidationError:
-        raise UsageError(f"margin {margin!r}: write a share above 0 and below 1, for example 0.05 or '5 %'") from None
+        raise UsageError(
+            f"margin {margin!r}: write a share above 0 and below 1, for example 0.05 or '5 %'"
+        ) from None
 
 
 def _question(c: Contrast) -> Hashable:
@@ -318,7 +387,9 @@ def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparis
         return c
     if len(false) == 1:
         (claim, evidence), *_ = false.items()
-        warning = f"it rests on a claim that does not hold: {claim}" + (f" ({evidence})" if evidence else "")
+        warning = f"it rests on a claim that does not hold: {claim}" + (
+            f" ({evidence})" if evidence else ""
+        )
     else:
         warning = f"it rests on {len(false)} claims that do not hold: {'; '.join(false)}"
     return replace(c, warnings=(warning, *c.warnings))
@@ -345,10 +416,14 @@ def _by(
             _check_pooled(obs, name, a, b)
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
-        raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
+        raise UsageError(
+            f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone"
+        )
     family = judge_pairs(chosen, alpha)
     named: dict[tuple[str, str], Contrast] = {}
-    several = isinstance(results, Observations | Sequence | Mapping)  # experiments that may declare different contrasts
+    several = isinstance(
+        results, Observations | Sequence | Mapping
+    )  # experiments that may declare different contrasts
     for c in [] if several else asked_about(obs, declared_contrasts(results), where):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
@@ -360,12 +435,18 @@ def _by(
         judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
         every = [
-            replace(verdict, names=c.names, context=c.context) if (verdict := verdicts.get(key)) else c
+            replace(verdict, names=c.names, context=c.context)
+            if (verdict := verdicts.get(key))
+            else c
             for key, c in zip(keys, family, strict=True)
         ]
-        family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
+        family = replace(
+            judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings)
+        )
     family = with_causes(family, (p.conditions for p in chosen))
-    return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
+    return replace(
+        family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice
+    )
 
 
 def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
@@ -396,20 +477,30 @@ def between(
     both = dimensions([str(c) for c in one if c in two])
     if unknown := [f for f in by if f not in both]:
         varying = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
-        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, varying)}")
+        raise UsageError(
+            f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, varying)}"
+        )
     changed = {} if by else _changed(one, two)
     varying = [f for f in by if len(_levels(one, f) | _levels(two, f)) > 1]
     pool = list(changed)
-    every = [observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)]
+    every = [
+        observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)
+    ]
     every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
     size = MARGIN if margin is None else margin
     chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
-    same = "run_id" in one and one.filter(["experiment", "run_id"]).equals(two.filter(["experiment", "run_id"]))
-    notes = [f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"]
-    notes += ["change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"]
+    same = "run_id" in one and one.filter(["experiment", "run_id"]).equals(
+        two.filter(["experiment", "run_id"])
+    )
+    notes = [
+        f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"
+    ]
+    notes += [
+        "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
+    ]
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
     compared = {_words(obs)[a] for obs, a, _ in chosen}
     for name in sides:
@@ -420,10 +511,14 @@ def between(
     family, notes_of_all = with_causes(family, chosen), (UNPAIRED, QUOTIENT)
     return replace(
         family,
-        comparisons=tuple(replace(c, warnings=tuple(w for w in c.warnings if w not in notes_of_all)) for c in family),
+        comparisons=tuple(
+            replace(c, warnings=tuple(w for w in c.warnings if w not in notes_of_all))
+            for c in family
+        ),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
-        notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one))))) or None,
+        notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one)))))
+        or None,
     )
 
 
@@ -432,8 +527,16 @@ def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> li
     if metric is not None:
         metric_of(metric)  # an unknown one is an error with the nearest names
     sides = [ok_runs(side) for side in (before, after)]
-    names = [m for m in (COMPARED if metric is None else [metric]) if all(m in s and s[m].notna().any() for s in sides)]
-    return [m for m in names if m != "throughput_sent_bps" or m == metric or "throughput_bps" not in names]
+    names = [
+        m
+        for m in (COMPARED if metric is None else [metric])
+        if all(m in s and s[m].notna().any() for s in sides)
+    ]
+    return [
+        m
+        for m in names
+        if m != "throughput_sent_bps" or m == metric or "throughput_bps" not in names
+    ]
 
 
 def _words(obs: Observations) -> dict[str, str]:
@@ -447,7 +550,9 @@ def _changed(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, tuple[str, 
     for name in dimensions(dict.fromkeys(map(str, [*before, *after]))):
         levels = [_levels(side, name) for side in (before, after)]
         if not levels[0] & levels[1] and name not in ("client", "server"):
-            one, two = (", ".join(sorted(factor(name).level_words(v) for v in side)) for side in levels)
+            one, two = (
+                ", ".join(sorted(factor(name).level_words(v) for v in side)) for side in levels
+            )
             changed[name] = (one, two)
     return changed
 
@@ -489,15 +594,22 @@ def compared_table(family: Family) -> Table:
     ]
     frame = pd.DataFrame(rows, columns=heads)
     named = {h: h if h in heads[2:4] else h.capitalize() for h in heads}
-    return Table.of(frame, "Median of each side, the change with its interval, and the verdict.", columns=named)
+    return Table.of(
+        frame, "Median of each side, the change with its interval, and the verdict.", columns=named
+    )
 
 
 def _existing(data: Data) -> Data:
     """The same; raise UsageError if it is a name of nothing."""
     if isinstance(data, str) and data in FACTORS:
-        raise UsageError(f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'")
+        raise UsageError(
+            f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'"
+        )
     if isinstance(data, str) and not (are_logs(data) or "/" in data or os.path.exists(data)):  # noqa: PTH110
-        candidates = [*METRICS, *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith("."))]
+        candidates = [
+            *METRICS,
+            *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith(".")),
+        ]
         near = f"; {words}" if "did you mean" in (words := nearest(data, candidates)) else ""
         raise UsageError(f"{data!r} is neither a folder nor a metric{near}")
     return data

@@ -29,7 +29,18 @@ from .words import contrasts, factor_of, heading
 
 LONG_H = 10.0
 """Hours from which on one measurement is shown over time."""
-UNASKED = (*LENGTHS, "client", "server", "tool", "test", "protocol", "direction", "interval_s", "samples", "full_rtt")
+UNASKED = (
+    *LENGTHS,
+    "client",
+    "server",
+    "tool",
+    "test",
+    "protocol",
+    "direction",
+    "interval_s",
+    "samples",
+    "full_rtt",
+)
 """Columns that differ between tests by nature, and are not questions."""
 SHORT = {
     "latency_oneway_us": "latency",
@@ -63,7 +74,11 @@ class Page:
     @property
     def subject(self) -> dict[str, Any]:
         """The parameters that tell it from other pages of its notebook."""
-        return {name: self.parameters[name] for name in ("factor", "name", "metric") if name in self.parameters}
+        return {
+            name: self.parameters[name]
+            for name in ("factor", "name", "metric")
+            if name in self.parameters
+        }
 
     @property
     def key(self) -> str:
@@ -71,7 +86,11 @@ class Page:
         values = map(str, self.subject.values())
         name = "-".join([self.notebook, *(SHORT.get(part, part) for part in values)])
         plain = re.sub(r"[^\w.-]+", "-", name)[:50]  # a factor of the user may be called ../../x
-        return plain if plain == name else f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
+        return (
+            plain
+            if plain == name
+            else f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +130,19 @@ class Chapter:
                     continue
                 if name and metric and not _is_question(runs, name, metric, declared):
                     continue
-                values = ("factor", name if self.factor == "*" else None), ("metric", metric if self.each else None)
-                label = self.heading or (factor(name).label or name.replace("_", " ") if name else "")
+                values = (
+                    ("factor", name if self.factor == "*" else None),
+                    ("metric", metric if self.each else None),
+                )
+                label = self.heading or (
+                    factor(name).label or name.replace("_", " ") if name else ""
+                )
                 title = heading(label[:1].upper() + label[1:], metric) if metric else ""
                 position = names.index(name) if name else 0
-                yield position, Page(self.notebook, {key: value for key, value in values if value}, title)
+                yield (
+                    position,
+                    Page(self.notebook, {key: value for key, value in values if value}, title),
+                )
 
 
 def _is_question(runs: pd.DataFrame, name: str, metric: str, declared: Sequence[Contrast]) -> bool:
@@ -190,13 +217,18 @@ def fleet_pages(root: Location) -> list[Page]:
         except NotMeasured:  # the first page says so
             continue
         if names.count(name) > 1 or _hours(runs) >= LONG_H:
-            chosen += [Page("time", {"name": name, "metric": m}, heading(name, m)) for m in headline_metrics(runs)]
+            chosen += [
+                Page("time", {"name": name, "metric": m}, heading(name, m))
+                for m in headline_metrics(runs)
+            ]
     return chosen
 
 
 def _hours(runs: pd.DataFrame) -> float:
     started = runs["started_utc"].dropna()
-    return float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
+    return (
+        float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
+    )
 
 
 def at_a_glance(location: Location) -> list[dict[str, Any]]:
@@ -215,22 +247,34 @@ def _summary(exp: Results) -> dict[str, Any]:
     planned = len((exp.store.read_plan() or {}).get("trials", ()))
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     started = runs["started_utc"].dropna()
-    values = {f: sort_levels(f, runs[f].unique()) for f in dimensions(runs.columns) if f not in LENGTHS}
+    values = {
+        f: sort_levels(f, runs[f].unique()) for f in dimensions(runs.columns) if f not in LENGTHS
+    }
     for f in ("client", "server", "direction"):  # what a log does not say is no level
         values[f] = [v for v in values.get(f, []) if v is not None]
-    complete = f"{done} of {planned} planned trials are complete" if planned else "imported: nothing was planned"
+    complete = (
+        f"{done} of {planned} planned trials are complete"
+        if planned
+        else "imported: nothing was planned"
+    )
     return {
         "experiment": exp.name,
         "title": exp.declaration.title,
         "runs": f"{len(runs)} ({counts}); {complete}",
         "rounds": f"{runs['round'].nunique()} in {plural(int(runs['deployment'].nunique()), 'deployment')}",
-        "measured": f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "",
+        "measured": f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+        if len(started)
+        else "",
         "factors": {
             factor(f).label or f: ", ".join(factor(f).level_words(v) for v in levels)
             for f, levels in values.items()
             if len(levels) > 1
         },
-        "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in METRICS if m in runs and runs[m].any()},
+        "metrics": {
+            m: f"{METRICS[m].label}, {runs[m].count()} runs"
+            for m in METRICS
+            if m in runs and runs[m].any()
+        },
         "contrasts": {str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)},
         "notice": exp.notice or "",
         "folder": exp.path,
@@ -240,7 +284,9 @@ def _summary(exp: Results) -> dict[str, Any]:
 def _in_words(contrast: Contrast) -> str:
     """``One-way latency: ppg against same-zone``."""
     sides = (side for side in (contrast.a, contrast.b) if side is not None)
-    words = [", ".join(factor(f).level_words(v) for f, v in side.items()) or "all runs" for side in sides]
+    words = [
+        ", ".join(factor(f).level_words(v) for f, v in side.items()) or "all runs" for side in sides
+    ]
     words += [f"below {contrast.below}"] if contrast.below is not None else []
     words += [f"at least {contrast.at_least}"] if contrast.at_least is not None else []
     return f"{METRICS[contrast.metric].label}: {(' against ' if contrast.b is not None else ', ').join(words)}"

@@ -16,7 +16,17 @@ from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
 from ..metrics import format_value, in_words, plural
 from ..metrics import metric as metric_of
-from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
+from ..stats import (
+    Buffers,
+    Quantiles,
+    Streams,
+    buffer_needed,
+    buffers,
+    diagnose,
+    streams,
+    tails,
+    warmup,
+)
 from ..stats.result import check_share, percent, quantity
 from ..tools.parsed import Percentile
 from .history import ask_history
@@ -71,13 +81,19 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
     """
     if not metrics:
         return Words("No complete run has a value.")
-    groups = [(m, str(c), g) for m in metrics for c, g in observe(data, m).complete.groupby("condition", observed=True)]
+    groups = [
+        (m, str(c), g)
+        for m in metrics
+        for c, g in observe(data, m).complete.groupby("condition", observed=True)
+    ]
     if all(group["started_utc"].isna().all() for _, _, group in groups):
         return Words("The order in time is not known, so drift cannot be seen.")
     if all(len(group) < LEAST for _, _, group in groups):
         return Words(f"No condition has the {LEAST} runs that tests of drift need.")
     runs = table_of(read_data(data))
-    position = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
+    position = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])[
+        "order"
+    ].rank()
     position.index = runs["run_id"]
     lines = []
     for metric, condition, group in groups:
@@ -90,7 +106,10 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
                 remarks += [p.words(metric) for name in points for p in points[name]]
         if remarks:
             lines.append(f"- {metric_of(metric).label}, {condition}: {'; '.join(remarks)}.")
-    return Words("\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance.")
+    return Words(
+        "\n".join(lines)
+        or "No condition shows drift, changes of level or dependence beyond chance."
+    )
 
 
 def _observed(data: Data, metric: str, by: str = "") -> Observations:
@@ -112,7 +131,11 @@ def places(data: Any) -> list[str] | None:
 
 
 def saturation(
-    data: Data, metric: str | None = None, *, share: float = 0.95, advertised_bps: float | None = None
+    data: Data,
+    metric: str | None = None,
+    *,
+    share: float = 0.95,
+    advertised_bps: float | None = None,
 ) -> dict[str, Streams]:
     """How many streams are enough, for each condition: the result of `netperf_lib.stats.streams`.
 
@@ -128,7 +151,9 @@ def saturation(
     curves = {}
     obs = _observed(data, metric or "throughput_bps", by="streams")
     for name, rows in ladders(obs, "streams").items():
-        wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
+        wide = rows.pivot_table(
+            index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median"
+        )
         with contextlib.suppress(StatsError):
             rates = {int(k): wide[k].to_numpy(float) for k in wide.columns}
             curves[name] = streams(rates, share=share, advertised_bps=advertised_bps)
@@ -148,7 +173,9 @@ def filling_words(obs: Observations, path: str, fit: Streams) -> str:
     if enough is None:
         return fit.words
     fill = "fills" if enough == 1 else "fill"
-    words = f"{plural(enough, 'stream')} {fill} the path (at least {percent(fit.share)} of the best)"
+    words = (
+        f"{plural(enough, 'stream')} {fill} the path (at least {percent(fit.share)} of the best)"
+    )
     if enough == most:
         return f"{words}, the most that were measured: more may carry more"
     rows, runs = ladders(obs, "streams")[path], obs.runs.set_index("run_id")
@@ -156,7 +183,10 @@ def filling_words(obs: Observations, path: str, fit: Streams) -> str:
     for name, (sentence, ratio) in COSTS.items():
         if name not in runs:
             continue
-        few, many = (runs.loc[rows.loc[rows["streams"] == n, "run_id"], name].median() for n in (enough, most))
+        few, many = (
+            runs.loc[rows.loc[rows["streams"] == n, "run_id"], name].median()
+            for n in (enough, most)
+        )
         if many > ratio * max(few, 1):
             unit = metric_of(name).unit
             clauses.append(sentence.format(format_value(many, unit), format_value(few, unit)))
@@ -168,7 +198,9 @@ def filled_paths(obs: Observations) -> list[str]:
     if obs.asked != ("streams",) or metric_of(obs.metric).unit != "bps":
         return []
     fits = saturation(obs, obs.metric)
-    enough = {path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None}
+    enough = {
+        path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None
+    }
     return [f"{path}: {filling_words(obs, path, fit)}." for path, fit in enough.items()]
 
 
@@ -176,7 +208,9 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
     """The levels of conditions in a sentence, for a headline."""
     info = metric_of(metric)
     figures = ", ".join(
-        f"{format_value(float(m), info.unit)} ({c})" for c, m in table["median"].items() if not isnan(m)
+        f"{format_value(float(m), info.unit)} ({c})"
+        for c, m in table["median"].items()
+        if not isnan(m)
     )
     return f"{info.label}: {figures}."
 
@@ -195,7 +229,9 @@ def spread_words(data: Data) -> Words:
     table = levels(data, metric)
     spread = table["largest"] / table["smallest"] - 1
     if spread.isna().all():
-        return Words("This experiment has one run of each condition: how much its runs differ is not known.")
+        return Words(
+            "This experiment has one run of each condition: how much its runs differ is not known."
+        )
     quantity = metric_of(metric).label
     return Words(
         f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
@@ -217,13 +253,23 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
             tables.append(details(observe(data, metric), measured_intervals(intervals)))
-    return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0).assign(condition=None)
+    return (
+        tables[0]
+        if len(tables) == 1
+        else pd.concat(tables)
+        if tables
+        else intervals.head(0).assign(condition=None)
+    )
 
 
 def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals with a throughput, without those that the tool itself omitted."""
     measured = intervals[intervals["throughput_bps"].notna()]
-    return measured[~measured["omitted"].fillna(False).astype(bool)] if "omitted" in measured else measured
+    return (
+        measured[~measured["omitted"].fillna(False).astype(bool)]
+        if "omitted" in measured
+        else measured
+    )
 
 
 def totals(intervals: pd.DataFrame) -> pd.DataFrame:
@@ -251,19 +297,25 @@ def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
     True
     """
     if "condition" not in intervals:
-        raise UsageError("these intervals have no conditions: give interval_rows(exp, exp.intervals)")
+        raise UsageError(
+            "these intervals have no conditions: give interval_rows(exp, exp.intervals)"
+        )
     rows = totals(measured_intervals(intervals))
     if not len(rows):
         return WarmupCut(None, Words("No tool reported intervals."))
     by_run = rows.groupby(["condition", "run_id"], sort=False, observed=True)
     curves: dict[str, list[Any]] = {}
     for (condition, _), run in by_run:
-        seconds = run.groupby("start_s").agg({"end_s": "max", "throughput_bps": "sum"}).reset_index()
+        seconds = (
+            run.groupby("start_s").agg({"end_s": "max", "throughput_bps": "sum"}).reset_index()
+        )
         curves.setdefault(str(condition), []).append(seconds.to_numpy(float))
     start = warmup(curves)
     seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
     return WarmupCut(
-        None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen
+        None if start.flagged else start.cut_s,
+        Words(f"{start.words[:1].upper()}{start.words[1:]}."),
+        seen,
     )
 
 
@@ -368,23 +420,34 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
     paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
     runs = runs.assign(path=runs["condition"].astype(str).map(paths))
-    fit, model = _window_model(runs[runs["rtt_loaded_us"].notna() & runs["tcp_buffer_bytes"].notna()])
+    fit, model = _window_model(
+        runs[runs["rtt_loaded_us"].notna() & runs["tcp_buffer_bytes"].notna()]
+    )
     used = eta or (fit.eta.median if fit and fit.eta else 0.5)
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
     timed = runs[runs["rtt_loaded_us"].notna()]
-    by_buffer = timed["rtt_loaded_us"].groupby([timed["path"], timed["tcp_buffer_bytes"].fillna(0)]).median()
+    by_buffer = (
+        timed["rtt_loaded_us"]
+        .groupby([timed["path"], timed["tcp_buffer_bytes"].fillna(0)])
+        .median()
+    )
     shortest = by_buffer.groupby("path").min().astype(float)
-    needs = {str(path): buffer_needed(target_gbps * 1e9, rtt, used) for path, rtt in shortest.items()}
-    rows = [[path, shortest[path], format_value(need.buffer_bytes, "bytes")] for path, need in needs.items()]
+    needs = {
+        str(path): buffer_needed(target_gbps * 1e9, rtt, used) for path, rtt in shortest.items()
+    }
+    rows = [
+        [path, shortest[path], format_value(need.buffer_bytes, "bytes")]
+        for path, need in needs.items()
+    ]
     settings = ""
     if needs:
         path, need = max(needs.items(), key=lambda item: item[1].buffer_bytes)
         rate = format_value(target_gbps * 1e9, "bps")
-        settings = "\n".join([f"For {rate} over {path}, set on both ends:", *(f"- {line}" for line in need.sysctl)])
+        settings = "\n".join(
+            [f"For {rate} over {path}, set on both ends:", *(f"- {line}" for line in need.sysctl)]
+        )
     heads = {"path": "Path", "rtt_loaded_us": "Round trip under load", "buffer": "Buffer needed"}
-    caption = (
-        f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the shortest round trip under load."
-    )
+    caption = f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the shortest round trip under load."
     table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
     return Windows(runs, fit, table, Words(model + words), Words(settings))
 
@@ -405,12 +468,17 @@ def _window_model(runs: pd.DataFrame) -> tuple[Buffers | None, str]:
     """The model of the window, on the path with most buffer sizes, in words."""
     sizes = runs.groupby("path")["tcp_buffer_bytes"].nunique()
     if not len(sizes) or sizes.max() < 2:
-        return None, "The model of the window is not fitted: it needs two buffer sizes with a round-trip time."
+        return (
+            None,
+            "The model of the window is not fitted: it needs two buffer sizes with a round-trip time.",
+        )
     path = sizes.idxmax()
     try:
         some = runs[runs["path"] == path]
         rounds = some.groupby(["deployment", "round"], dropna=False).ngroup()
-        fit = buffers(some["tcp_buffer_bytes"], some["throughput_bps"], some["rtt_loaded_us"], rounds)
+        fit = buffers(
+            some["tcp_buffer_bytes"], some["throughput_bps"], some["rtt_loaded_us"], rounds
+        )
     except StatsError as error:
         return None, f"The model of the window is not fitted: {error}."
     return fit, f"On {path}: {fit.words}."
@@ -437,7 +505,9 @@ def beside(obs: Observations) -> tuple[pd.DataFrame, list[str]]:
     names = [m for m in BESIDE if m in obs.runs and m != obs.metric]
     medians: pd.DataFrame = obs.runs.groupby("condition", observed=True)[names].median()
     share = medians.notna().mean()
-    labels = [metric_of(str(m)).label.partition(",")[0] for m in share.index[(share > 0) & (share < 0.5)]]
+    labels = [
+        metric_of(str(m)).label.partition(",")[0] for m in share.index[(share > 0) & (share < 0.5)]
+    ]
     few = [label if label[1:2].isupper() else label[:1].lower() + label[1:] for label in labels]
     return medians.loc[:, share >= 0.5].reset_index(), few
 
@@ -460,17 +530,25 @@ def overview(data: Data) -> pd.DataFrame:
     places = _place_names(observed)
     for obs in observed:
         info = metric_of(obs.metric)
-        label = info.label if "throughput_sent_bps" in metrics else info.label.removesuffix(" at the receiver")
+        label = (
+            info.label
+            if "throughput_sent_bps" in metrics
+            else info.label.removesuffix(" at the receiver")
+        )
         kinds = [f for f in obs.by if not _of_the_pair(obs.runs, f)]
         tests = level_names(obs, kinds) if kinds else {}
-        for condition, value in zip(map(str, obs.conditions.index), levels(obs)["median"], strict=True):
+        for condition, value in zip(
+            map(str, obs.conditions.index), levels(obs)["median"], strict=True
+        ):
             placement = plain(obs.facts.loc[condition].get("placement"))
             row = places[obs.metric, condition]
             head = f"{label}, {tests[condition]}" if tests else label
             if not isnan(value):
                 columns.setdefault(head, {})[row] = format_value(float(value), info.unit)
                 order.setdefault(row, factor("placement").key(placement))
-    table = pd.DataFrame(columns, index=sorted(order, key=order.__getitem__)).rename_axis("condition")
+    table = pd.DataFrame(columns, index=sorted(order, key=order.__getitem__)).rename_axis(
+        "condition"
+    )
     if table.shape[1] > max(4, table.shape[0]):
         table = table.T.rename_axis("measured")
     return table.reset_index()
@@ -479,7 +557,11 @@ def overview(data: Data) -> pd.DataFrame:
 def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]:
     """What to call the pair of each condition, the same for every metric: its placement, and what else varies there."""
     names: dict[tuple[str, str], str] = {}
-    placed = list(dict.fromkeys(f for o in observed for f in o.by if f != "placement" and _of_the_pair(o.runs, f)))
+    placed = list(
+        dict.fromkeys(
+            f for o in observed for f in o.by if f != "placement" and _of_the_pair(o.runs, f)
+        )
+    )
     seen: dict[Any, dict[str, set[Any]]] = {}
     for obs in observed:
         for facts in obs.facts.to_dict("records"):
@@ -489,13 +571,17 @@ def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]
     for obs in observed:
         pairs = [f for f in obs.by if _of_the_pair(obs.runs, f)]
         own = level_names(obs, pairs) if pairs else {}
-        for condition, facts in zip(map(str, obs.conditions.index), obs.facts.to_dict("records"), strict=True):
+        for condition, facts in zip(
+            map(str, obs.conditions.index), obs.facts.to_dict("records"), strict=True
+        ):
             placement = plain(facts.get("placement"))
             more = [f for f in placed if len(seen[placement][f]) > 1]
             levels = {f: plain(facts.get(f)) for f in more}
             name = own.get(condition) or str(placement or "all runs")
             if placement is not None and all(isinstance(v, str) for v in levels.values()):
-                name = ", ".join([str(placement), *(factor(f).level_words(v) for f, v in levels.items())])
+                name = ", ".join(
+                    [str(placement), *(factor(f).level_words(v) for f, v in levels.items())]
+                )
             names[obs.metric, condition] = name
     return names
 
@@ -540,24 +626,42 @@ def counts(data: Data) -> Counts:
     """
     runs = table_of(data)
     ok, failed, excluded = status_counts(runs)
-    tables = [levels(data, m)[["n", "failed", "missing"]].assign(metric=quantity(m)) for m in headline_metrics(runs)]
+    tables = [
+        levels(data, m)[["n", "failed", "missing"]].assign(metric=quantity(m))
+        for m in headline_metrics(runs)
+    ]
     heads = ["condition", "metric", "n", "failed", "missing"]
     table = pd.concat(tables).reset_index()[heads] if tables else pd.DataFrame(columns=heads)
     rounds = int(runs.groupby("deployment", dropna=False)["round"].nunique().sum())
     # rounds that nobody planned are not known to be missing
     full = int(((table["failed"] == 0) & (table["missing"] == 0) & (table["n"] >= rounds)).sum())
     every = plural(len(table), "condition")
-    share = f"all {every}" if 1 < full == len(table) else every if full == len(table) else f"{full} of {every}"
+    share = (
+        f"all {every}"
+        if 1 < full == len(table)
+        else every
+        if full == len(table)
+        else f"{full} of {every}"
+    )
     share += " is" if 1 in (full, len(table)) else " are"
-    every = f" in every one of {plural(rounds, 'round')}." if rounds else "; which round a run is of is not known."
+    every = (
+        f" in every one of {plural(rounds, 'round')}."
+        if rounds
+        else "; which round a run is of is not known."
+    )
     share = f"{share} complete{every}" if len(table) else ""
     words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
     words += "." if full == len(table) else f"; {share}"
-    bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]
+    bad = runs[
+        (runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)
+    ]
     what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
     causes = pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]})
     return Counts(
-        Headline(words), table, Table.of(causes, "Runs that do not count, and why."), share[:1].upper() + share[1:]
+        Headline(words),
+        table,
+        Table.of(causes, "Runs that do not count, and why."),
+        share[:1].upper() + share[1:],
     )
 
 
@@ -577,7 +681,9 @@ def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantile
     both = sorted(sides[a].keys() & sides[b].keys())
     if not both:
         raise NothingToReport(f"no round holds percentiles of both {a} and {b}")
-    common = sorted(set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both)))
+    common = sorted(
+        set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both))
+    )
     return tails(
         [sides[a][k] for k in both],
         [sides[b][k] for k in both],
@@ -597,11 +703,19 @@ def shift_table(quantiles: Quantiles | None) -> Table:
     '−72 %'
     """
     rows = [
-        [f"{p:g}", effect(c.ratio), span(c.ratio, c.low, c.high), c.n, "few" if p in q.flagged else "enough"]
+        [
+            f"{p:g}",
+            effect(c.ratio),
+            span(c.ratio, c.low, c.high),
+            c.n,
+            "few" if p in q.flagged else "enough",
+        ]
         for q in filter(None, [quantiles])
         for p, c in zip(q.percentiles, q, strict=True)
     ]
-    frame = pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+    frame = pd.DataFrame(
+        rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"]
+    )
     return Table.of(frame, "The first condition divided by the second at each percentile.")
 
 
@@ -619,24 +733,39 @@ def stability(data: Data, intervals: pd.DataFrame) -> Table:
     ['variation', 'slowest']
     """
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
-    caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
+    caption = (
+        "Within the runs: variation of the intervals, slowest interval against the mean, streams."
+    )
     obs = _observed(data, "throughput_bps")
     try:
         joined = details(obs, measured_intervals(intervals))
     except NothingToReport:
         return Table.of(pd.DataFrame(columns=heads), caption)
     single = joined[joined["stream"] != -1]
-    sums = totals(joined).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
+    sums = (
+        totals(joined)
+        .groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"]
+        .sum()
+    )
     each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
     each = each[each["size"] > 1]
-    streams = single.groupby(["condition", "run_id", "stream"], observed=True)["throughput_bps"].mean()
+    streams = single.groupby(["condition", "run_id", "stream"], observed=True)[
+        "throughput_bps"
+    ].mean()
     ends = streams.groupby(["condition", "run_id"], observed=True).agg(["min", "max", "size"])
     ends = ends.loc[ends["size"] > 1, ["min", "max"]]
     rows = []
     for name, group in each.groupby("condition", observed=True):
         own = ends.loc[ends.index.get_level_values("condition") == name]
         shares = [float((group[what] / group["mean"]).median()) for what in ("std", "min")]
-        rows.append([str(name), len(group), *shares, *(float(own[e].median()) if len(own) else None for e in ends)])
+        rows.append(
+            [
+                str(name),
+                len(group),
+                *shares,
+                *(float(own[e].median()) if len(own) else None for e in ends),
+            ]
+        )
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
@@ -659,7 +788,11 @@ def stability_words(table: pd.DataFrame) -> Words:
     words += " of their mean."
     uneven = table.dropna(subset=["slowest_stream"])
     if len(uneven):
-        row = uneven.iloc[int((uneven["fastest_stream"] / uneven["slowest_stream"]).to_numpy().argmax())]
+        row = uneven.iloc[
+            int((uneven["fastest_stream"] / uneven["slowest_stream"]).to_numpy().argmax())
+        ]
         ends = [format_value(float(row[c]), "bps") for c in ("slowest_stream", "fastest_stream")]
-        words += f" Parallel streams of one run carry {ends[0]} to {ends[1]} each ({row['condition']})."
+        words += (
+            f" Parallel streams of one run carry {ends[0]} to {ends[1]} each ({row['condition']})."
+        )
     return Words(words)

@@ -81,7 +81,11 @@ def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     for metric in [m for m in COMPARED if m in runs]:
         with suppress(NothingToReport):
             tables.append(levels(runs, metric).reset_index().assign(metric=metric))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["condition", "metric", "n"])
+    return (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=["condition", "metric", "n"])
+    )
 
 
 def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,14 +98,20 @@ def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
             flat[column] = flat[column].dt.tz_convert("UTC").dt.tz_localize(None)
         elif not pd.api.types.is_numeric_dtype(flat[column]):
             flat[column] = [
-                v if v is None or isinstance(v, int | float | bool) or v is pd.NA else as_cell(_text(v))
+                v
+                if v is None or isinstance(v, int | float | bool) or v is pd.NA
+                else as_cell(_text(v))
                 for v in flat[column].astype(object)
             ]
     return flat
 
 
 def _text(value: Any) -> str:
-    return "; ".join(map(str, value)) if isinstance(value, list | tuple) or hasattr(value, "tolist") else str(value)
+    return (
+        "; ".join(map(str, value))
+        if isinstance(value, list | tuple) or hasattr(value, "tolist")
+        else str(value)
+    )
 
 
 def _workbook(tables: dict[str, pd.DataFrame]) -> bytes:
@@ -111,5 +121,7 @@ def _workbook(tables: dict[str, pd.DataFrame]) -> bytes:
             for table, flat in tables.items():
                 flat.to_excel(writer, sheet_name=table, index=False)
     except ModuleNotFoundError:
-        raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
+        raise UsageError(
+            f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv"
+        ) from None
     return file.getvalue()

@@ -23,13 +23,19 @@ from .observe import PAIR, Observations, is_label, observe
 from .runs import HOSTS, headline_metrics
 
 
-def of_main_tool(runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
+def of_main_tool(
+    runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()
+) -> Observations:
     """The conditions in which a metric was measured by its main tool, and that have a value.
 
     The tool is that of the declared contrasts, else the one with most conditions.
     """
     obs, where = observe(runs, metric), dict[str, Any]()
-    if "during" in obs.by and METRICS[metric].unit == "bps" and None in set(obs.conditions["during"]):
+    if (
+        "during" in obs.by
+        and METRICS[metric].unit == "bps"
+        and None in set(obs.conditions["during"])
+    ):
         where["during"] = None  # under load that is the throughput of the load itself
         obs = observe(runs, metric, where=where)
     for name in ("tool", "test"):
@@ -46,7 +52,10 @@ def of_main_tools(
     runs: pd.DataFrame, metric: str | None = None, contrasts: Sequence[Contrast] = ()
 ) -> list[Observations]:
     """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
-    return [of_main_tool(runs_with(runs, name), name, contrasts) for name in ([metric] if metric else _metrics(runs))]
+    return [
+        of_main_tool(runs_with(runs, name), name, contrasts)
+        for name in ([metric] if metric else _metrics(runs))
+    ]
 
 
 def _metrics(runs: pd.DataFrame) -> list[str]:
@@ -79,16 +88,30 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
     """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
-        for name in [f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")]:  # a requested rate is no gain
+        for name in [
+            f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")
+        ]:  # a requested rate is no gain
             on_hosts = name not in ("placement", PAIR) and "placement" in obs.by
-            for placement in sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]:
-                main = [c for c in obs.names if obs.at(c, "placement") == placement] if on_hosts else usual(obs, name)
+            for placement in (
+                sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]
+            ):
+                main = (
+                    [c for c in obs.names if obs.at(c, "placement") == placement]
+                    if on_hosts
+                    else usual(obs, name)
+                )
                 for g in obs.other_factors(name):
-                    most = name == "gateway_sku" and g == "streams"  # a gateway limits what many streams carry
-                    level = max((obs.at(c, g) for c in main), default=1) if most else _ordinary(obs, g)
+                    most = (
+                        name == "gateway_sku" and g == "streams"
+                    )  # a gateway limits what many streams carry
+                    level = (
+                        max((obs.at(c, g) for c in main), default=1) if most else _ordinary(obs, g)
+                    )
                     held = [c for c in main if obs.at(c, g) == level]
                     main = held if len({obs.at(c, name) for c in held}) > 1 else main
-                pairs += [Pair(obs, (a,), (b,), margin) for a, b in _against_the_ordinary(obs, name, main)]
+                pairs += [
+                    Pair(obs, (a,), (b,), margin) for a, b in _against_the_ordinary(obs, name, main)
+                ]
     return pairs
 
 
@@ -110,13 +133,24 @@ def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> l
     return [c for c in names if count[obs.fact(c, "placement")] > 1]
 
 
-def _against_the_ordinary(obs: Observations, name: str, conditions: Sequence[str]) -> list[tuple[str, str]]:
+def _against_the_ordinary(
+    obs: Observations, name: str, conditions: Sequence[str]
+) -> list[tuple[str, str]]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
     level = None if name == PAIR else _ordinary(obs, name)
-    base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), next(iter(conditions), ""))
-    direct = next((c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base)
+    base = next(
+        (c for c in conditions if name == PAIR or obs.at(c, name) == level),
+        next(iter(conditions), ""),
+    )
+    direct = next(
+        (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base
+    )
     sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]
-    return [(a, b) for a, b in sides if a != b and obs.same(a, b, name, PAIR) and not _others(obs, name, a, b)]
+    return [
+        (a, b)
+        for a, b in sides
+        if a != b and obs.same(a, b, name, PAIR) and not _others(obs, name, a, b)
+    ]
 
 
 def _others(obs: Observations, name: str, a: str, b: str) -> bool:
@@ -131,4 +165,8 @@ def _is_far(obs: Observations, condition: str) -> bool:
     """Whether a path leads to another region: it is compared with the direct way there."""
     one, two = (obs.fact(condition, f"{side}_region") for side in ("client", "server"))
     placement = obs.fact(condition, "placement")
-    return placement in GATEWAYS if one is None is two else bool(one != two) and placement not in FAR_PLACES
+    return (
+        placement in GATEWAYS
+        if one is None is two
+        else bool(one != two) and placement not in FAR_PLACES
+    )

@@ -22,7 +22,9 @@ def check(family: Family, fail_on: Collection[str]) -> str:
     saw no data must not open.
     """
     if not len(family):
-        raise GateError("gate: nothing was compared (no data, or no condition that both sides share)")
+        raise GateError(
+            "gate: nothing was compared (no data, or no condition that both sides share)"
+        )
     refused = [c for c in family if c.verdict in fail_on]
     if refused:
         others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
@@ -37,7 +39,9 @@ def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
 
     A comparison that is not decided is a skipped test case.
     """
-    suite = ET.Element("testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family)))
+    suite = ET.Element(
+        "testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family))
+    )
     failures = skipped = 0
     for comparison in family:
         kind = comparison.metric or "netperf_lib"

@@ -57,11 +57,19 @@ class ChangePoint:
         )  # fmt: skip
         times = self.ratio >= 3
         size = f"{size_words(self.ratio)} as high" if times else f"{size_words(self.ratio)} {how}"
-        figures = f"{format_value(self.after, info.unit)} against {format_value(self.before, info.unit)}"
+        figures = (
+            f"{format_value(self.after, info.unit)} against {format_value(self.before, info.unit)}"
+        )
         if self.until is None:
             return f"since {self.at:%d %B %Y, %H:%M} UTC {size} than before ({figures})"
-        end = f"{self.until:%H:%M}" if self.until.date() == self.at.date() else f"{self.until:%d %B, %H:%M}"
-        return f"from {self.at:%d %B %Y, %H:%M} to {end} UTC {size} than before and after ({figures})"
+        end = (
+            f"{self.until:%H:%M}"
+            if self.until.date() == self.at.date()
+            else f"{self.until:%d %B, %H:%M}"
+        )
+        return (
+            f"from {self.at:%d %B %Y, %H:%M} to {end} UTC {size} than before and after ({figures})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +112,19 @@ class History:
     @property
     def _length(self) -> str:
         days = self._days
-        return f"{days:.3g} days" if days >= 2 else f"{24 * days:.3g} hours" if days >= 2 / 24 else "the time measured"
+        return (
+            f"{days:.3g} days"
+            if days >= 2
+            else f"{24 * days:.3g} hours"
+            if days >= 2 / 24
+            else "the time measured"
+        )
 
     @property
     def span(self) -> str:
         """From when to when, and how many runs."""
         started = self.runs["started_utc"]
-        return (
-            f"{plural(len(self.runs), 'run')} from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
-        )
+        return f"{plural(len(self.runs), 'run')} from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
 
     @property
     def headline(self) -> Headline:
@@ -120,11 +132,15 @@ class History:
         info = metric_of(self.metric)
         changed = {name: points for name, points in self.changes.items() if points}
         if changed:
-            name, points = max(changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1]))
+            name, points = max(
+                changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1])
+            )
             p = max(points, key=lambda p: abs(math.log(p.ratio)))
             return Headline(f"{info.label} of {name}: {p.words(self.metric)}.")
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
-        levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in medians.items())
+        levels = ", ".join(
+            f"{format_value(float(v), info.unit)} ({name})" for name, v in medians.items()
+        )
         change = "no change of level" if self.trends else "too short for a trend"
         return Headline(f"{info.label}: {levels}; {change} in {self.span}.")
 
@@ -141,7 +157,11 @@ class History:
                 f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; the median of "
                 f"each {self.period}, {change.periods} in all)."
             )
-        lines += [f"- {name}: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
+        lines += [
+            f"- {name}: {p.words(self.metric)}."
+            for name, points in self.changes.items()
+            for p in points
+        ]
         lines += [f"- {name}: {wave}." for name, wave in self.waves.items()]
         if self.trends and not any(self.changes.values()):
             lines.append("- No abrupt change of level was found.")
@@ -165,7 +185,10 @@ class History:
         keyed = self.runs.assign(part=clock.hour if part == "hour" else clock.day_of_week)
         grouped = keyed.groupby(["condition", "part"], observed=True)[self.metric]
         summary = grouped.agg(
-            n="size", median="median", low=lambda v: v.quantile(0.25), high=lambda v: v.quantile(0.75)
+            n="size",
+            median="median",
+            low=lambda v: v.quantile(0.25),
+            high=lambda v: v.quantile(0.75),
         ).reset_index()
         return pd.DataFrame(summary)
 
@@ -191,7 +214,9 @@ def measurements(location: Location, name: str | None = None) -> Location | list
     return [p for p in inside if name in (None, name_of(p))] or location
 
 
-def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None) -> History:
+def ask_history(
+    data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None
+) -> History:
     """Return how a metric changed over time, in each condition.
 
     Parameters
@@ -225,14 +250,19 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
     by_time = chosen.set_index("started_utc")
-    levels = {n: by_time.loc[by_time["condition"] == n, metric].resample(every).median().dropna() for n in names}
+    levels = {
+        n: by_time.loc[by_time["condition"] == n, metric].resample(every).median().dropna()
+        for n in names
+    }
     trends, points, waves = {}, {}, {}
     for name, values in levels.items():
         if len(values) < 10 or (values <= 0).any():
             continue
         index = pd.DatetimeIndex(values.index)
         y = np.asarray(values, dtype=np.float64)
-        trends[name] = trend(np.asarray((index - index[0]).total_seconds(), dtype=np.float64) / 86_400, y)
+        trends[name] = trend(
+            np.asarray((index - index[0]).total_seconds(), dtype=np.float64) / 86_400, y
+        )
         result = changes(y, alpha=ALPHA / len(names))
         points[name] = _on_the_clock(result, index)
         if result.wave is not None:
@@ -247,6 +277,8 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
 def _on_the_clock(result: Changes, index: pd.DatetimeIndex) -> list[ChangePoint]:
     """Changes with the times of their periods."""
     return [
-        ChangePoint(index[c.start], None if c.end is None else index[c.end], c.ratio, c.before, c.level)
+        ChangePoint(
+            index[c.start], None if c.end is None else index[c.end], c.ratio, c.before, c.level
+        )
         for c in result.abrupt
     ]

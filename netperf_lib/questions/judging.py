@@ -27,7 +27,16 @@ from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW_BEYOND
-from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, unchained
+from .observe import (
+    MEASUREMENT,
+    SEVERAL,
+    Data,
+    Observations,
+    Observed,
+    level_names,
+    observe,
+    unchained,
+)
 from .runs import ENDS, HOSTS, nearest, status_counts
 from .udp import NOTICEABLE, lost_share
 
@@ -148,13 +157,21 @@ def judge(
         sides = [side for side in (c.a, c.b) if side is not None]
         if (obs := observed(c.metric, ())) is not None:
             named = [f for f in {**c.a, **(c.b or {})} if f in obs.facts and f not in obs.by]
-            obs = observed(c.metric, tuple(f for f in named if SEVERAL in set(obs.facts[f])))  # split by all of them
+            obs = observed(
+                c.metric, tuple(f for f in named if SEVERAL in set(obs.facts[f]))
+            )  # split by all of them
         a, *b = (_matching(obs, side) if obs else () for side in sides)
         pairs.append(Pair(obs, a, b[0] if b else (), c.margin if b else MARGIN, declared, c))
     ok, failed, excluded = status_counts(source.runs)
     samples = list(map(_sample, pairs))
     return judge_samples(
-        samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
+        samples,
+        alpha=alpha,
+        design=design,
+        ok=ok,
+        failed=failed,
+        excluded=excluded,
+        warnings=warnings,
     )
 
 
@@ -162,15 +179,21 @@ def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
     """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
     for name in side:
         if name not in obs.facts:
-            varying = [str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1]
-            raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), varying)}")
+            varying = [
+                str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1
+            ]
+            raise UsageError(
+                f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), varying)}"
+            )
     return obs.matching(side)
 
 
 def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tuple[str, ...]]:
     """The runs that count by their design, that design, and a warning if others were left out."""
     if source.runs.empty:
-        raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
+        raise StatsError(
+            "the table of runs is empty: nothing was measured, or nothing was ingested"
+        )
     if design is None:
         design = "sequential" if "sequential" in set(source.runs.get("design", ())) else "fixed"
     late = source.late()
@@ -179,14 +202,21 @@ def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tu
     count = len(source.runs.loc[late, ["deployment", "round"]].drop_duplicates())
     source = replace(source, runs=source.runs[~late].reset_index(drop=True))
     words = f"{plural(count, 'round')} beyond the {source.planned} planned are not used"
-    return source, design, (f"{words}: to add rounds until contrasts are settled, use a sequential design",)
+    return (
+        source,
+        design,
+        (f"{words}: to add rounds until contrasts are settled, use a sequential design",),
+    )
 
 
 def judge_pairs(pairs: Sequence[Pair], alpha: float | None = None) -> Family:
     """Judge pairs of conditions together, as one family; runs of two measurements share no round: unpaired."""
     counts = [blocks_of(obs).counts for obs in {p.obs for p in pairs} if obs]
     ok, failed = (sum(both[i] for both in counts) for i in (0, 1))
-    return replace(judge_samples(list(map(_sample, pairs)), alpha=alpha or ALPHA, ok=ok, failed=failed), declared=0)
+    return replace(
+        judge_samples(list(map(_sample, pairs)), alpha=alpha or ALPHA, ok=ok, failed=failed),
+        declared=0,
+    )
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
@@ -253,7 +283,9 @@ class Blocks:
         self.unit = np.zeros(int(first.sum()), np.intp) if self.two else unit[first]
         experiments = t["experiment"].astype(object).factorize(use_na_sentinel=False)[0]
         self.experiment = experiments[order][first].astype(np.intp)
-        self.placed = not self.two and any(bool(t[c].notna().any()) for c in ("deployment", "experiment", *HOSTS))
+        self.placed = not self.two and any(
+            bool(t[c].notna().any()) for c in ("deployment", "experiment", *HOSTS)
+        )
         levels = {f: {repr(v) for v in obs.facts[f]} for f in map(str, obs.facts)}
         self.varying = [f for f, reprs in levels.items() if len(reprs) > 1]
         self.varying += [f for f, reprs in levels.items() if reprs == {repr(SEVERAL)}]
@@ -290,7 +322,17 @@ class Blocks:
         measured = set(self.condition[good].tolist())
         with_value = tuple(c for c in names if self.names.index(c) in measured)
         levels = {f: self._levels(f, with_value) for f in self.varying}
-        return Side(value, failed, present, expected, self.value[good], several, with_value, levels, self._hosts(good))
+        return Side(
+            value,
+            failed,
+            present,
+            expected,
+            self.value[good],
+            several,
+            with_value,
+            levels,
+            self._hosts(good),
+        )
 
     def _levels(self, name: str, conditions: Sequence[str]) -> list[Level]:
         values = {self.obs.fact(c, name) for c in conditions}
@@ -301,8 +343,13 @@ class Blocks:
     def _hosts(self, rows: npt.NDArray[np.intp]) -> dict[str, list[str]]:
         if self.two:
             return {}
-        names = {host: dict.fromkeys(self.obs.table[host].to_numpy(object)[self.row[rows]]) for host in HOSTS}
-        return {host: [str(v) for v in every if plain(v) is not None] for host, every in names.items()}
+        names = {
+            host: dict.fromkeys(self.obs.table[host].to_numpy(object)[self.row[rows]])
+            for host in HOSTS
+        }
+        return {
+            host: [str(v) for v in every if plain(v) is not None] for host, every in names.items()
+        }
 
     def hours(self, side: Side, conditions: Sequence[str]) -> npt.NDArray[np.intp] | None:
         """Hour in which the run of each block began; None where that is not known of all."""
@@ -310,8 +357,12 @@ class Blocks:
 
         if "started_utc" not in self.obs.table:
             return None
-        rows = np.flatnonzero(np.isin(self.condition, [self.names.index(c) for c in conditions]) & self.ok)
-        started = pd.to_datetime(self.obs.table["started_utc"].iloc[self.row[rows]], utc=True, errors="coerce")
+        rows = np.flatnonzero(
+            np.isin(self.condition, [self.names.index(c) for c in conditions]) & self.ok
+        )
+        started = pd.to_datetime(
+            self.obs.table["started_utc"].iloc[self.row[rows]], utc=True, errors="coerce"
+        )
         if started.isna().any():
             return None
         hour = np.full(self.unit.size, -1, np.intp)
@@ -348,7 +399,11 @@ def _sample(p: Pair) -> Sample:
         more |= {"threshold": threshold(c), "limit": word}
         limit = f"{word} {value_words(more['threshold'], unit_of(c.metric))}"
     if p.obs is None:
-        subject |= {"names": tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)}
+        subject |= {
+            "names": tuple(
+                ", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides
+            )
+        }
         return _nothing(c, subject, limit, more)
     of = blocks_of(p.obs)
     a, *others = both = [of.side(names) for names in ((p.a,) if limit else (p.a, p.b))]
@@ -357,7 +412,11 @@ def _sample(p: Pair) -> Sample:
     differ = {f for f in named if b is None or sides[0].get(f) != sides[1].get(f)}
     names_of, subject["context"] = _names(of, p, both)
     subject["names"] = names_of[0], limit or names_of[1]
-    warnings = [] if c is None else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
+    warnings = (
+        []
+        if c is None
+        else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
+    )
     losses = [lost_share(of.obs, side.conditions) if of.obs.unit == "bps" else 0.0 for side in both]
     warnings += [
         f"{name} lost {format_value(loss, 'ratio')} of its datagrams"
@@ -367,7 +426,11 @@ def _sample(p: Pair) -> Sample:
     if b is not None and a.conditions and b.conditions and not of.two:
         warnings += _confounded(of, (a, b), named, differ)
     empty = [name for side, name in zip(both, names_of, strict=False) if not side.conditions]
-    refusal = f"no run of {empty[0]} has a value of {of.obs.metric}" if empty else _few_packets(of, both, names_of)
+    refusal = (
+        f"no run of {empty[0]} has a value of {of.obs.metric}"
+        if empty
+        else _few_packets(of, both, names_of)
+    )
     apart = b is not None and not bool((a.present & b.present).any())  # no common round: not paired
     used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
     several = np.unique(of.experiment[used]).size > 1 and not of.two
@@ -376,15 +439,25 @@ def _sample(p: Pair) -> Sample:
     count = np.unique(unit).size
     if b is not None:
         moved = bool(differ & {*PLACES}) and not of.two
-        more["moved"] = moved or any(set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS)
-    if all(len(names) == 1 for names in (p.a, p.b or ("",))):  # the level that every table and figure gives
+        more["moved"] = moved or any(
+            set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS
+        )
+    if all(
+        len(names) == 1 for names in (p.a, p.b or ("",))
+    ):  # the level that every table and figure gives
         subject["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
     subject |= {
         "metric": of.obs.metric,
-        "hosts": tuple(dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))),
+        "hosts": tuple(
+            dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))
+        ),
         "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
     }
-    more |= {"unit_name": what, "step": sum(half_step(side.runs) for side in both), "subject": subject}
+    more |= {
+        "unit_name": what,
+        "step": sum(half_step(side.runs) for side in both),
+        "subject": subject,
+    }
     more |= {"refusal": refusal, "better": METRICS[of.obs.metric].better}
     if apart and b is not None:
         (x, y), means = _apart(of, a, b)
@@ -392,7 +465,10 @@ def _sample(p: Pair) -> Sample:
         more |= {"paired": False, "unit_means": means, "warnings": tuple(warnings)}
         return Sample(a=x, b=y, failed_a=lost[0], failed_b=lost[1], **more)
     if b is not None and of.unchained:
-        warnings = [*warnings, "rounds were not chained: what one condition leaves behind for the next does not cancel"]
+        warnings = [
+            *warnings,
+            "rounds were not chained: what one condition leaves behind for the next does not cancel",
+        ]
     hour = of.hours(a, a.conditions) if b is None else None
     return Sample(
         a=a.value[used],
@@ -406,7 +482,9 @@ def _sample(p: Pair) -> Sample:
     )
 
 
-def _nothing(c: Contrast | None, of_pair: Mapping[str, Any], limit: str, more: Mapping[str, Any]) -> Sample:
+def _nothing(
+    c: Contrast | None, of_pair: Mapping[str, Any], limit: str, more: Mapping[str, Any]
+) -> Sample:
     """The sample of a metric of which no complete run has a value."""
     assert c is not None
     names, none = of_pair["names"], np.zeros(0)
@@ -425,7 +503,8 @@ def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
     if units:
         cells = [np.unique(d, return_inverse=True)[1] for _, d in parts]
         parts = [
-            (merged(x, cell, none := np.zeros(x.size), none), d) for (x, d), cell in zip(parts, cells, strict=True)
+            (merged(x, cell, none := np.zeros(x.size), none), d)
+            for (x, d), cell in zip(parts, cells, strict=True)
         ]
     return (parts[0][0], parts[1][0]), units
 
@@ -447,11 +526,20 @@ def _names(of: Blocks, p: Pair, both: Sequence[Side]) -> tuple[tuple[str, str], 
                 if len(here) == 1:
                     levels[name] = here[0]
     one, two = sides
-    differ = [f for f in factors if p.contrast.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
-    a, b = (", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all" for levels in sides)
+    differ = [
+        f
+        for f in factors
+        if p.contrast.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)
+    ]
+    a, b = (
+        ", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all"
+        for levels in sides
+    )
     if differ and {*differ} <= {*HOSTS}:
         a, b = (_pair(side) or name for side, name in zip((both[0], both[-1]), (a, b), strict=True))
-    return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in differ and f in of.varying)
+    return (a, b), ", ".join(
+        level_words(f, one[f]) for f in factors if f not in differ and f in of.varying
+    )
 
 
 def side_words(p: Pair) -> tuple[tuple[str, str], str]:
@@ -459,11 +547,15 @@ def side_words(p: Pair) -> tuple[tuple[str, str], str]:
     obs, (a,), (b,) = p.obs, p.a, p.b
     assert obs is not None
     differ = [f for f in obs.by if obs.at(a, f) != obs.at(b, f)]
-    ends = {f for pair in ENDS for f in pair if {*pair} & {*differ}}  # a path has one name: "zone 1 → 2"
+    ends = {
+        f for pair in ENDS for f in pair if {*pair} & {*differ}
+    }  # a path has one name: "zone 1 → 2"
     differ = [f for f in obs.by if f in ends or f in differ]
     names = obs.conditions[MEASUREMENT] if differ == [MEASUREMENT] else level_names(obs, differ)
     shared = [f for f in obs.by if f not in differ]
-    return (names[a], names[b]), level_names(obs, shared)[a] if shared or MEASUREMENT in differ else ""
+    return (names[a], names[b]), level_names(obs, shared)[
+        a
+    ] if shared or MEASUREMENT in differ else ""
 
 
 def _pair(side: Side) -> str:
@@ -477,18 +569,26 @@ def _pair(side: Side) -> str:
 
 def _mixed(of: Blocks, side: Side, named: set[str], name: str) -> list[str]:
     """Warn about a factor that varies within a side."""
-    inside = {f: side.levels[f] for f in dimensions(of.varying) if f not in named and len(side.levels[f]) > 1}
+    inside = {
+        f: side.levels[f]
+        for f in dimensions(of.varying)
+        if f not in named and len(side.levels[f]) > 1
+    }
     how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
     remarks = []
     for f, levels in inside.items():
-        listed = ", ".join(level_words(f, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+        listed = ", ".join(level_words(f, v) for v in levels[:4]) + (
+            ", …" if len(levels) > 4 else ""
+        )
         remarks.append(f"{f} varies within {name} ({listed}): {how}; name {f} in the contrast")
     if side.several and not inside:
         remarks.append(f"{name} has several runs in a round: their geometric mean is used")
     return remarks
 
 
-def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: set[str]) -> list[str]:
+def _confounded(
+    of: Blocks, sides: tuple[Side, Side], named: set[str], differ: set[str]
+) -> list[str]:
     """Warn about what the sides differ in besides the factors that make them two sides."""
     implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
     one, two = (side.levels for side in sides)
@@ -506,7 +606,9 @@ def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: s
         up = {of.obs.fact(c, "vf_up") for side in sides for c in side.conditions}
         if len(up) == 1 and not up & {None, SEVERAL}:
             had = f"both had {'a' if up.pop() else 'no'} virtual function"
-            remarks.append(f"the sides differ in accelerated networking, but {had}: it was not switched")
+            remarks.append(
+                f"the sides differ in accelerated networking, but {had}: it was not switched"
+            )
     return remarks
 
 

@@ -71,7 +71,14 @@ DO = {
 }
 """What to do where more of a factor is better."""
 RAISES = {
-    "streams": ("window", "receive window", "send buffer", "loss", "sender's CPU", "receiver's CPU"),
+    "streams": (
+        "window",
+        "receive window",
+        "send buffer",
+        "loss",
+        "sender's CPU",
+        "receiver's CPU",
+    ),
     "tcp_buffer_bytes": ("window", "receive window", "send buffer"),
 }
 """What more of a factor can raise; where something else is known to limit the transfer, it is not advised."""
@@ -105,7 +112,9 @@ class Lead:
     @property
     def judged(self) -> bool:
         """Whether there is a table of answers: what was declared, or any comparison by rule with enough rounds."""
-        return self.declared or any(c.verdict not in ("no verdict", "exploratory") for c in self.family)
+        return self.declared or any(
+            c.verdict not in ("no verdict", "exploratory") for c in self.family
+        )
 
     def __str__(self) -> str:
         return " ".join(self.lines)
@@ -148,7 +157,11 @@ class Finding:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
         obs, r = self.obs, self.ratio
         size, short = size_words(r), _noun(obs.metric)
-        words = f"{size} the {short}" if size.endswith("times") else f"{size} {'more' if r > 1 else 'less'} {short}"
+        words = (
+            f"{size} the {short}"
+            if size.endswith("times")
+            else f"{size} {'more' if r > 1 else 'less'} {short}"
+        )
         before, after = (obs.value(c) for c in (self.base, self.condition))
         if with_figures:
             return f"{words} ({format_span(before, after, obs.unit)})"
@@ -225,7 +238,9 @@ def lead_paragraph(
     'Throughput is limited by: link on 5 of 13 conditions;'
     """
     runs = table_of(data)
-    declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
+    declared = [
+        c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)
+    ]
     observed = of_main_tools(runs, metric, declared)
     pairs: list[Pair] = []
     if not declared:
@@ -235,8 +250,14 @@ def lead_paragraph(
     else:
         comparisons = compare(runs, contrasts=declared, margin=margin)
     used = declared or [pair.as_contrast() for pair in pairs]
-    sides = [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
-    rows = [Judged(i, obs, used[i], comparisons[i], one, two) for i, (obs, one, two) in enumerate(sides) if obs]
+    sides = (
+        [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
+    )
+    rows = [
+        Judged(i, obs, used[i], comparisons[i], one, two)
+        for i, (obs, one, two) in enumerate(sides)
+        if obs
+    ]
     p = Paragraph(observed, rows, declared)
     p.lines += _thresholds(p)
     for name in sorted(dict.fromkeys(f for obs in observed for f in obs.factors), key=_position):
@@ -248,12 +269,18 @@ def lead_paragraph(
     p.lines += filter(None, map(_lost, observed))
     for obs in observed:  # of all the conditions that `limits` lists
         every = observe(runs, obs.metric) if obs.where and obs.unit == "bps" else obs
-        p.lines += filter(None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)])
+        p.lines += filter(
+            None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)]
+        )
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     p.lines += [] if any(states(runs)[0]) else ["No run is complete"]
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(
-        tuple(f"{line}." for line in p.lines), with_causes(comparisons, sides), tuple(used), bool(declared), advice
+        tuple(f"{line}." for line in p.lines),
+        with_causes(comparisons, sides),
+        tuple(used),
+        bool(declared),
+        advice,
     )
 
 
@@ -311,7 +338,11 @@ def opening(location: Location) -> Lead:
         missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
         started = runs["started_utc"].dropna()
         when = f" ({started.min():%-d %B %Y})" if len(started) else ""
-        share = f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. " if failed else ""
+        share = (
+            f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. "
+            if failed
+            else ""
+        )
         rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(lead.lines[:2])}"))
     rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
     return Lead(tuple(line for _, _, line in rows), Family(()), (), declared=False)
@@ -321,7 +352,9 @@ def _position(name: str) -> float:
     return ORDER.index(name) if name in ORDER else 2.5
 
 
-def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[Observations | None, str, str]:
+def _conditions(
+    observed: Sequence[Observations], contrast: Contrast
+) -> tuple[Observations | None, str, str]:
     """The conditions of both sides of a contrast; none if one names no single condition: it is left to its page."""
     obs = next((obs for obs in observed if obs.metric == contrast.metric), None)
     one, two = (obs.condition(side) if obs else "" for side in (contrast.a, contrast.b))
@@ -334,7 +367,11 @@ def _conditions(observed: Sequence[Observations], contrast: Contrast) -> tuple[O
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
     """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
     if name == PAIR:
-        ends = (w.removeprefix("zone ") for w in condition.split(", ") if "→" in w or w.startswith(("to ", "from ")))
+        ends = (
+            w.removeprefix("zone ")
+            for w in condition.split(", ")
+            if "→" in w or w.startswith(("to ", "from "))
+        )
         return next(ends, condition)
     level = obs.at(condition, name)
     if isinstance(level, bool):
@@ -350,7 +387,9 @@ def _level_name(obs: Observations, condition: str, name: str, among: Sequence[st
     labels = [
         str(obs.at(condition, g))
         for g in obs.other_factors(name)
-        if is_label(g) and obs.at(condition, g) is not None and len({obs.at(c, g) for c in among}) > 1
+        if is_label(g)
+        and obs.at(condition, g) is not None
+        and len({obs.at(c, g) for c in among}) > 1
     ]
     return " ".join([text, *labels])
 
@@ -383,10 +422,14 @@ def _value(obs: Observations, values: Sequence[float], condition: str) -> str:
     digits = 2 if obs.value(condition, "n") == 1 else 3
     low, high = min(values), max(values)
     alike = format_value(low, obs.unit, digits) == format_value(high, obs.unit, digits)
-    return format_value(low, obs.unit, digits) if alike else format_span(low, high, obs.unit, digits)
+    return (
+        format_value(low, obs.unit, digits) if alike else format_span(low, high, obs.unit, digits)
+    )
 
 
-def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
+def _figures(
+    p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool = False
+) -> str:
     """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
     if len(conditions) > LISTED:
         ranked = sorted(conditions, key=lambda row: obs.value(row[1]))
@@ -399,7 +442,9 @@ def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, st
     for names, values, condition in groups:
         text = _value(obs, values, condition)
         number, _, unit = text.rpartition(" ")
-        share = _share(p, obs, condition) if ladder or (max(values) == top and not p.limit_said) else ""
+        share = (
+            _share(p, obs, condition) if ladder or (max(values) == top and not p.limit_said) else ""
+        )
         share += _range(obs, condition) if len(values) == 1 else ""
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{share}")
@@ -414,8 +459,14 @@ def _figures(p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, st
 
 def _range(obs: Observations, condition: str) -> str:
     """The range of the runs where the median stands for runs that differ widely; otherwise empty."""
-    n, low, high, smallest, largest = (obs.value(condition, c) for c in "n low high smallest largest".split())
-    return f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)" if high > WIDE * low else ""
+    n, low, high, smallest, largest = (
+        obs.value(condition, c) for c in "n low high smallest largest".split()
+    )
+    return (
+        f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)"
+        if high > WIDE * low
+        else ""
+    )
 
 
 def _share(p: Paragraph, obs: Observations, condition: str) -> str:
@@ -444,7 +495,12 @@ def _findings(p: Paragraph, name: str) -> list[Finding]:
             or not obs.same(one, two, name, PAIR)
         ):
             continue
-        kind, ratio, low, high = _KIND.get(str(result.verdict), "none"), result.ratio, result.low, result.high
+        kind, ratio, low, high = (
+            _KIND.get(str(result.verdict), "none"),
+            result.ratio,
+            result.low,
+            result.high,
+        )
         less = factor(name).key(obs.at(one, name)) < factor(name).key(obs.at(two, name))
         if name in ("accelerated", "tcp_buffer_bytes") and less and ratio > 0:
             one, two = two, one
@@ -455,22 +511,45 @@ def _findings(p: Paragraph, name: str) -> list[Finding]:
         where = "on" if obs.other_factors(name)[:1] == ["placement"] else "with"
         slice_ = _slice(obs, one, name)
         rows.append(
-            Finding(obs, one, two, kind, ratio, low, high, result.margin, level, base_level, slice_, row.index, where)
+            Finding(
+                obs,
+                one,
+                two,
+                kind,
+                ratio,
+                low,
+                high,
+                result.margin,
+                level,
+                base_level,
+                slice_,
+                row.index,
+                where,
+            )
         )
     return rows
 
 
 def _best_step(name: str, findings: list[Finding]) -> list[Finding]:
     """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
-    steps = [x for x in findings if x.kind == "good" and isinstance(x.obs.at(x.condition, name), int)]
+    steps = [
+        x for x in findings if x.kind == "good" and isinstance(x.obs.at(x.condition, name), int)
+    ]
     if name == "accelerated" or len({x.level for x in steps}) < 2:
         return findings
-    reach = {level: max(x.size for x in steps if x.level == level) for level in dict.fromkeys(x.level for x in steps)}
-    best = next(level for level, size in reach.items() if size >= max(reach.values()) - math.log(ALIKE))
+    reach = {
+        level: max(x.size for x in steps if x.level == level)
+        for level in dict.fromkeys(x.level for x in steps)
+    }
+    best = next(
+        level for level, size in reach.items() if size >= max(reach.values()) - math.log(ALIKE)
+    )
     return [x for x in findings if x.level == best or (x.kind == "bad" and x.level not in reach)]
 
 
-def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figures: bool) -> list[str]:
+def _conclusions(
+    p: Paragraph, name: str, findings: list[Finding], *, with_figures: bool
+) -> list[str]:
     """A sentence for each level: what its metrics show, and one recommendation; then what is not decided."""
     sentences: list[str] = []
     undecided: list[str] = []
@@ -497,17 +576,30 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
         only_same = "same" in kinds and not kinds & {"good", "bad"}
         if not words or (only_same and ("open" in kinds or name != "placement")):
             continue
-        advice = _recommendation(name, some, findings, [_cause(x.obs, x.base) for x in some if x.kind == "good"])
-        p.recommendations |= {x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"}
-        against = "" if some[0].base_level == base or name == "accelerated" else f" against {some[0].base_level}"
+        advice = _recommendation(
+            name, some, findings, [_cause(x.obs, x.base) for x in some if x.kind == "good"]
+        )
+        p.recommendations |= {
+            x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"
+        }
+        against = (
+            ""
+            if some[0].base_level == base or name == "accelerated"
+            else f" against {some[0].base_level}"
+        )
         label = factor(name).label
         unnamed = level.endswith(("stream", "streams")) or name not in DO or is_label(name)
         subject = label if name == "accelerated" else level if unnamed else f"{level} {label}"
         sentences.append(f"{subject}{against}: {in_words(words)}{f'; {advice}' if advice else ''}")
         base = some[0].base_level
     if less:
-        counts, sizes = [_count(x.level) for x in less], [f"{100 * (1 - x.ratio):.0f} %" for x in less]
-        sentences.append(f"{in_words(counts)} streams carry {in_words(sizes)} less than {_count(less[0].base_level)}")
+        counts, sizes = (
+            [_count(x.level) for x in less],
+            [f"{100 * (1 - x.ratio):.0f} %" for x in less],
+        )
+        sentences.append(
+            f"{in_words(counts)} streams carry {in_words(sizes)} less than {_count(less[0].base_level)}"
+        )
     if name not in ("placement", PAIR):
         sentences = [s[:1].upper() + s[1:] for s in sentences]
     return [*sentences, *([f"Not decided: {in_words(undecided)}"] if undecided else [])]
@@ -520,10 +612,17 @@ def _filled(some: Sequence[Finding]) -> tuple[str, str] | None:
         obs = x.obs
         path = level_names(obs, [f for f in obs.by if f != "streams"])[x.condition]
         fit = saturation(obs, obs.metric).get(path)
-        if x.kind != "good" or fit is None or len(fit.levels) < 3 or fit.enough in (None, max(fit.levels)):
+        if (
+            x.kind != "good"
+            or fit is None
+            or len(fit.levels) < 3
+            or fit.enough in (None, max(fit.levels))
+        ):
             return None
         sentences[x.slice if len(some) > 1 else ""] = filling_words(obs, path, fit), fit.enough
-    words = "; ".join(f"{where}: {text}" if where else text for where, (text, _) in sentences.items())
+    words = "; ".join(
+        f"{where}: {text}" if where else text for where, (text, _) in sentences.items()
+    )
     counts = in_words(str(n) for n in dict.fromkeys(n for _, n in sentences.values()))
     return words, f"Use {counts} connections for bulk transfers"
 
@@ -547,26 +646,36 @@ def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -
             where = ""
             if len(some) < len(every) and some[0].slice:
                 where = (
-                    " otherwise" if kind == "same" and words else f" {some[0].where} {in_words(x.slice for x in some)}"
+                    " otherwise"
+                    if kind == "same" and words
+                    else f" {some[0].where} {in_words(x.slice for x in some)}"
                 )
             if kind == "same":
                 margin = "" if p.margin_said else f" within {100 * some[0].margin:.0f} %"
                 p.margin_said = True
                 size = f"the same {_noun(metric)}{margin}"
             else:
-                size = ("" if len(some) == 1 else "up to ") + some[-1].effect(with_figures=with_figures)
+                size = ("" if len(some) == 1 else "up to ") + some[-1].effect(
+                    with_figures=with_figures
+                )
             words.append(size + where)
     return words
 
 
-def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding], held: Sequence[str]) -> str:
+def _recommendation(
+    name: str, some: Sequence[Finding], findings: Sequence[Finding], held: Sequence[str]
+) -> str:
     """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict.
 
     `held` is what limits the baselines: more streams or buffers are advised against what they can raise.
     """
     good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
     if worse := _contradictions(name, [*good, *same], findings):
-        cause = ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps" else ""
+        cause = (
+            ": its gateway is the bottleneck"
+            if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps"
+            else ""
+        )
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
     losses = [lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"]
     if losses and max(losses) > NOTICEABLE:
@@ -578,10 +687,16 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
     if good and bad:
         return f"a choice between {better} and {worse_metrics}"
-    if good and name in RAISES and not any(c in (*RAISES[name], "", UNKNOWN) for h in held for c in h.split(", then ")):
+    if (
+        good
+        and name in RAISES
+        and not any(c in (*RAISES[name], "", UNKNOWN) for h in held for c in h.split(", then "))
+    ):
         return ""
     if good and name in DO:
-        where = f" {good[0].where} {in_words(x.slice for x in good)}" if same and good[0].slice else ""
+        where = (
+            f" {good[0].where} {in_words(x.slice for x in good)}" if same and good[0].slice else ""
+        )
         return DO[name] + where
     if good:
         large = any(x.size > math.log1p(x.margin) for x in good)
@@ -589,7 +704,9 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     return "" if bad else "no disadvantage found"
 
 
-def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+def _contradictions(
+    name: str, some: Sequence[Finding], findings: Sequence[Finding]
+) -> list[Finding]:
     """Slices outside of the family in which the level is worse by more than twice the margin."""
     rows = []
     for x in some:
@@ -597,12 +714,19 @@ def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Findi
         judged = {y.condition for y in findings if y.obs is obs}
         for c in obs.names:
             for d in obs.names:
-                levels_fit = (obs.at(c, name), obs.at(d, name)) == (obs.at(x.condition, name), obs.at(x.base, name))
+                levels_fit = (obs.at(c, name), obs.at(d, name)) == (
+                    obs.at(x.condition, name),
+                    obs.at(x.base, name),
+                )
                 if c == d or c in judged or not levels_fit or not obs.same(c, d, name, PAIR):
                     continue
                 ratio = obs.value(c) / obs.value(d)
-                if (ratio if METRICS[obs.metric].better == "lower" else 1 / ratio) > 1 + 2 * x.margin:
-                    rows.append(replace(x, condition=c, base=d, ratio=ratio, slice=_slice(obs, c, name)))
+                if (
+                    ratio if METRICS[obs.metric].better == "lower" else 1 / ratio
+                ) > 1 + 2 * x.margin:
+                    rows.append(
+                        replace(x, condition=c, base=d, ratio=ratio, slice=_slice(obs, c, name))
+                    )
     return rows
 
 
@@ -621,33 +745,46 @@ def _thresholds(p: Paragraph) -> list[str]:
         conditions = [row.one for row in members]
         below = contrast.below is not None
         t = obs.table
-        values = t.loc[t["condition"].isin(conditions) & (t["state"] == "ok"), "value"].to_numpy(float)
+        values = t.loc[t["condition"].isin(conditions) & (t["state"] == "ok"), "value"].to_numpy(
+            float
+        )
         if not values.size:
             continue
-        hits = int((values < result.threshold).sum() if below else (values >= result.threshold).sum())
+        hits = int(
+            (values < result.threshold).sum() if below else (values >= result.threshold).sum()
+        )
         limit = limit.removeprefix("below ").removeprefix("at least ")
         limit = f"{contrast.at_least} of {contrast.of}" if contrast.of else limit
         where = "" if len(obs.names) == len(members) else f" on {in_words(conditions)}"
         extreme = format_value(float(values.max() if below else values.min()), obs.unit)
         verb = "are below" if below else "reach"
         word = "largest" if below else "smallest"
-        sentences.append(f"{hits:,} of {values.size:,} runs{where} {verb} {limit} ({word} {extreme})")
+        sentences.append(
+            f"{hits:,} of {values.size:,} runs{where} {verb} {limit} ({word} {extreme})"
+        )
     return sentences
 
 
-def _shown_conditions(p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]) -> list[str]:
+def _shown_conditions(
+    p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]
+) -> list[str]:
     """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
     if name in ("placement", PAIR) or "placement" not in obs.factors:
         selected = usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
         # on another path a level says nothing about the factor
         return [
-            c for c in selected if name == PAIR or any(c != d and obs.same(c, d, name) for d in selected)
+            c
+            for c in selected
+            if name == PAIR or any(c != d and obs.same(c, d, name) for d in selected)
         ] or selected
     decided = [x for x in findings if x.obs is obs and x.kind != "same"]
     if not decided or is_label(name):
         return []
     largest = max(x.size for x in decided)
-    clear = max((x for x in decided if x.size > largest - math.log(ALIKE)), key=lambda x: obs.value(x.condition))
+    clear = max(
+        (x for x in decided if x.size > largest - math.log(ALIKE)),
+        key=lambda x: obs.value(x.condition),
+    )
     return [c for c in obs.names if c == clear.base or obs.same(c, clear.base, name, PAIR)]
 
 
@@ -671,11 +808,19 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
             continue
         ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(obs, main, name)
         main = _steps(obs, main) if ladder else main
-        clauses.append(f"{_heading(obs, name, main)} {_figures(p, obs, _named(obs, main, name), ladder=ladder)}")
+        clauses.append(
+            f"{_heading(obs, name, main)} {_figures(p, obs, _named(obs, main, name), ladder=ladder)}"
+        )
         if name == "placement" and (full := _at_its_best(obs, main)):
-            clauses.append(f"{_heading(obs, name, full)} {_figures(p, obs, _named(obs, full, name))}")
+            clauses.append(
+                f"{_heading(obs, name, full)} {_figures(p, obs, _named(obs, full, name))}"
+            )
     zones = any("client_zone" in obs.by for obs in p.observed)
-    head = ("Zones" if zones else "Pairs") if name == PAIR else factor(name).label or name.replace("_", " ")
+    head = (
+        ("Zones" if zones else "Pairs")
+        if name == PAIR
+        else factor(name).label or name.replace("_", " ")
+    )
     line = [f"{head[:1].upper() + head[1:]}: {'; '.join(clauses)}"] if clauses else []
     conclusions = _conclusions(p, name, findings, with_figures=with_figures)
     if others and conclusions:
@@ -690,13 +835,21 @@ def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
     slices = []
     for level in dict.fromkeys(obs.at(c, "streams") for c in obs.names):
         some = [
-            [c for c in obs.names if obs.at(c, "streams") == level and obs.same(c, d, "streams", PAIR)][:1]
+            [
+                c
+                for c in obs.names
+                if obs.at(c, "streams") == level and obs.same(c, d, "streams", PAIR)
+            ][:1]
             for d in main
         ]
         slices.append([c for found in some for c in found])
     complete = [s for s in slices if len(s) == len(main)]
     best = max(complete, key=lambda s: sum(map(obs.value, s)), default=[])
-    return best if best and median(obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=True)) > 2 else []
+    return (
+        best
+        if best and median(obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=True)) > 2
+        else []
+    )
 
 
 def _is_numeric(obs: Observations, conditions: Sequence[str], name: str) -> bool:
@@ -734,12 +887,19 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     ]
     words += [str(obs.where["test"])] if "test" in obs.where else []
     ends = level_names(obs, [f for f in obs.by if f not in obs.factors])
-    if name != PAIR and PAIR in obs.factors and "placement" not in obs.factors and len({ends[c] for c in main}) == 1:
+    if (
+        name != PAIR
+        and PAIR in obs.factors
+        and "placement" not in obs.factors
+        and len({ends[c] for c in main}) == 1
+    ):
         words.insert(0, ends[main[0]])
     return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
 
 
-def _other_slices(p: Paragraph, obs: Observations, name: str, condition: str, findings: Sequence[Finding]) -> str:
+def _other_slices(
+    p: Paragraph, obs: Observations, name: str, condition: str, findings: Sequence[Finding]
+) -> str:
     """Figures of a level in slices outside of the family: ``125 MiB on cross-region 1.92 Gbit/s``."""
     judged = {x.condition for x in findings}
     others = [
@@ -761,9 +921,7 @@ def _plain(p: Paragraph, obs: Observations) -> str:
     some = [(c, c) for c in obs.names[:FEW]]
     others = len(obs.names) - len(some)
     words = _noun(obs.metric)
-    return (
-        f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {others} more conditions' if others else ''}"
-    )
+    return f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {others} more conditions' if others else ''}"
 
 
 def _for(name: str) -> str:
@@ -773,7 +931,9 @@ def _for(name: str) -> str:
 
 def _of_one_condition(obs: Observations) -> str:
     (condition,) = obs.names
-    n, median_, smallest, largest = (obs.value(condition, c) for c in ("n", "median", "smallest", "largest"))
+    n, median_, smallest, largest = (
+        obs.value(condition, c) for c in ("n", "median", "smallest", "largest")
+    )
     span = f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
     name = " ".join(str(v) for v in obs.where.values() if v is not None) or condition
     name = str(obs.fact(condition, "tool") or name) if name == "all runs" else name
@@ -788,7 +948,10 @@ def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
     rows = rows[rows["n"] > 0] if means else rows[:0]
     if rows.empty:
         return ""
-    figures = [f"{format_value(float(v), obs.unit, 3)} {_for(str(name))}" for name, v in rows["median"][:FEW].items()]
+    figures = [
+        f"{format_value(float(v), obs.unit, 3)} {_for(str(name))}"
+        for name, v in rows["median"][:FEW].items()
+    ]
     others = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
     return f"{_noun(obs.metric).capitalize()} by other tools or tests: {'; '.join(figures)}{others}"
 
@@ -805,7 +968,10 @@ def _incident(obs: Observations) -> str:
 def _rates(obs: Observations) -> str:
     """``ppg: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s``; empty where none was counted."""
     with suppress(NothingToReport):
-        return "; ".join(line.removesuffix(".") for line in datagrams_words(datagrams(obs.runs)).splitlines()[:FEW])
+        return "; ".join(
+            line.removesuffix(".")
+            for line in datagrams_words(datagrams(obs.runs)).splitlines()[:FEW]
+        )
     return ""
 
 
@@ -818,7 +984,9 @@ def _lost(obs: Observations) -> str:
     for c in sorted(losses, key=losses.__getitem__, reverse=True)[: FEW // 2]:
         received, sent = obs.value(c), obs.column("throughput_sent_bps", [c]).median()
         both = (
-            f" ({format_value(sent, 'bps')} sent, {format_value(received, 'bps')} received)" if sent > received else ""
+            f" ({format_value(sent, 'bps')} sent, {format_value(received, 'bps')} received)"
+            if sent > received
+            else ""
         )
         clauses.append(f"{format_value(losses[c], 'ratio')} on {c}{both}")
     uncertain = (
@@ -834,7 +1002,11 @@ def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
     counts = [int(n) for obs in p.observed for n in (obs.value(c, "n") for c in obs.names)]
     needed = rounds_required(ALPHA, max(1, size))
     if counts and max(counts) < needed:
-        n = plural(max(counts), "run") if min(counts) == max(counts) else f"{min(counts)} to {max(counts)} runs"
+        n = (
+            plural(max(counts), "run")
+            if min(counts) == max(counts)
+            else f"{min(counts)} to {max(counts)} runs"
+        )
         return [f"{n} per condition: figures but no verdicts ({needed} rounds would be enough)"]
     if size and not declared:
         return [f"{plural(size, 'comparison')} by rule: every level against its baseline"]

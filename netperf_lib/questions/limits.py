@@ -109,7 +109,11 @@ class Held:
         share = sender / rise
         if share >= 0.9:
             return f"{times}: the queue at the sender"
-        path = "on the path or at the receiver" if self.limit.causes[:1] == ("receiver's CPU",) else "on the path"
+        path = (
+            "on the path or at the receiver"
+            if self.limit.causes[:1] == ("receiver's CPU",)
+            else "on the path"
+        )
         if share <= 0.1:
             return f"{times}: waiting {path}, not at the sender"
         return f"{times}: {100 * share:.0f} % of the rise waits at the sender, the rest {path}"
@@ -150,7 +154,11 @@ class Held:
             if not (one.ceiling_bps and self.link_known):
                 return f"use several streams, or raise {buffers}"
             several = min(STREAMS, math.ceil(self.streams * one.ceiling_bps / self.bps))
-            return f"use {several} streams, or raise {buffers}" if several > self.streams else f"raise {buffers}"
+            return (
+                f"use {several} streams, or raise {buffers}"
+                if several > self.streams
+                else f"raise {buffers}"
+            )
         if one.cause == "cpu":
             return f"a faster, or less busy, core on the {cause[0].partition(chr(39))[0]}"
         if one.cause == "loss":
@@ -174,7 +182,13 @@ class Held:
             "runs": self.runs,
             "agree": self.agree,
             "recommendation": self.recommendation,
-            **dict(zip(("rtt_idle_us", "rtt_loaded_us", "sender_queue_us"), self.rtt_us or (None,) * 3, strict=True)),
+            **dict(
+                zip(
+                    ("rtt_idle_us", "rtt_loaded_us", "sender_queue_us"),
+                    self.rtt_us or (None,) * 3,
+                    strict=True,
+                )
+            ),
         }
 
 
@@ -218,9 +232,20 @@ def limits(
     ['window']
     """
     runs = runs_of(data)
-    name = next((m for m in ("throughput_bps", "throughput_sent_bps") if m in runs and runs[m].notna().any()), None)
+    name = next(
+        (
+            m
+            for m in ("throughput_bps", "throughput_sent_bps")
+            if m in runs and runs[m].notna().any()
+        ),
+        None,
+    )
     source = data if isinstance(data, Observations) else runs
-    return Limits(of_conditions(observe(source, name or "throughput_bps", by, where=where, pool=pool)).values())
+    return Limits(
+        of_conditions(
+            observe(source, name or "throughput_bps", by, where=where, pool=pool)
+        ).values()
+    )
 
 
 def limits_table(held: Sequence[Held]) -> Table:
@@ -243,7 +268,9 @@ def limits_table(held: Sequence[Held]) -> Table:
         )
         for h in held
     ]
-    caption = "What limits each condition. Raising the cause brings at most what the next limit allows."
+    caption = (
+        "What limits each condition. Raising the cause brings at most what the next limit allows."
+    )
     return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
@@ -273,8 +300,14 @@ def held_words(held: Sequence[Held], *, share: bool = True) -> str:
     unknown = groups.pop(UNKNOWN, [])
     clauses = []
     for name, members in groups.items():
-        few = len(members) <= NAMED and not (len(members) > 1 and any("," in one.condition for one in members))
-        where = in_words(one.condition for one in members) if few else f"{len(members)} of {len(held)} conditions"
+        few = len(members) <= NAMED and not (
+            len(members) > 1 and any("," in one.condition for one in members)
+        )
+        where = (
+            in_words(one.condition for one in members)
+            if few
+            else f"{len(members)} of {len(held)} conditions"
+        )
         where = f"all {len(held)}" if 1 < len(members) == len(held) else where
         first = min(members, key=lambda one: len(one.condition))
         figure = first.limit.figure if share or name != "link" else ""
@@ -290,7 +323,11 @@ def text(held: Sequence[Held]) -> str:
     blocks = []
     for one in held:
         lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"]
-        lines += [f"  {words}" for words in (one.limit.reason, one.ceiling, one.delay, one.recommendation) if words]
+        lines += [
+            f"  {words}"
+            for words in (one.limit.reason, one.ceiling, one.delay, one.recommendation)
+            if words
+        ]
         blocks.append("\n".join(lines))
     return "\n".join([*blocks, "", note(held)])
 
@@ -305,7 +342,9 @@ def note(held: Sequence[Held]) -> Words:
     """
     sampled = sum(one.sampled for one in held)
     if sampled == len(held):
-        return Words("Based on the kernel's statistics of the connections, sampled on both hosts while they ran.")
+        return Words(
+            "Based on the kernel's statistics of the connections, sampled on both hosts while they ran."
+        )
     which = "All" if not sampled else f"{len(held) - sampled} of {plural(len(held), 'condition')}"
     return Words(
         f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
@@ -317,7 +356,9 @@ def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, 
 
     `sides` has the observations of each comparison, and its two conditions, which may be empty.
     """
-    held = [([of_conditions(obs).get(c) for c in both] if obs else [None, None]) for obs, *both in sides]
+    held = [
+        ([of_conditions(obs).get(c) for c in both] if obs else [None, None]) for obs, *both in sides
+    ]
     causes = [[one.cause if one else "" for one in both] for both in held]
     every = (replace(c, held_back=(a, b)) for c, (a, b) in zip(family, causes, strict=True))
     return replace(family, comparisons=tuple(every))
@@ -344,11 +385,15 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
         alike = [(row, limit) for row, limit in judged if limit.causes[:1] == cause]
         row, limit = sorted(alike, key=lambda pair: pair[0].get(obs.metric) or 0)[len(alike) // 2]
         if agree < MOST * len(judged):
-            shares = ", ".join(f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common())
+            shares = ", ".join(
+                f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common()
+            )
             limit = Limit(reason=f"its runs differ: {shares}")
         held[str(name)] = Held(
             condition=str(name),
-            levels={str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by},
+            levels={
+                str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by
+            },
             bps=float(measured.median()),
             limit=limit,
             streams=streams_of(row),
@@ -367,7 +412,10 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
 def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """What a sender waited for, as shares of the time."""
     names = {**TIMES, "busy": "limit_busy_ratio"}
-    values = {k: [v for row in rows if (v := _number(row, column)) is not None] for k, column in names.items()}
+    values = {
+        k: [v for row in rows if (v := _number(row, column)) is not None]
+        for k, column in names.items()
+    }
     if not all(values.values()):
         return {}
     shares = {k: min(1.0, max(0.0, median(v))) for k, v in values.items()}
@@ -378,7 +426,11 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _delays(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, float] | None:
     """Round-trip times of sampled runs, idle and under load, and what of the rise waits at the sender: medians, µs."""
     evidence = [e for row in rows if (e := evidence_of(row)) is not None]
-    delays = [(e.rtt_min_us, e.rtt_us, w[1]) for e in evidence if (w := waiting(e)) and e.rtt_min_us and e.rtt_us]
+    delays = [
+        (e.rtt_min_us, e.rtt_us, w[1])
+        for e in evidence
+        if (w := waiting(e)) and e.rtt_min_us and e.rtt_us
+    ]
     if not delays or len(delays) < len(rows):
         return None
     idle, loaded, sender = (median(column) for column in zip(*delays, strict=True))
@@ -402,8 +454,14 @@ def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]
                     values[number, tuple(map(plain, level))] = factor * float(delay)
 
     def of(row: Mapping[str, Any]) -> float | None:
-        levels = [(number, tuple(plain(row.get(c)) for c in columns)) for number, columns in enumerate(keys)]
-        return next((values[key] for key in levels if key in values and any(v is not None for v in key[1])), None)
+        levels = [
+            (number, tuple(plain(row.get(c)) for c in columns))
+            for number, columns in enumerate(keys)
+        ]
+        return next(
+            (values[key] for key in levels if key in values and any(v is not None for v in key[1])),
+            None,
+        )
 
     return of
 
@@ -467,10 +525,13 @@ def _pair(row: Mapping[str, Any], *names: str) -> tuple[float, float] | None:
 
 
 def _from_samples(row: Mapping[str, Any], common: Evidence) -> Evidence:
-    values: dict[str, Any] = {f: _number(row, f"limit_{f.replace('_share', '_ratio')}") for f in SAMPLED}
+    values: dict[str, Any] = {
+        f: _number(row, f"limit_{f.replace('_share', '_ratio')}") for f in SAMPLED
+    }
     return replace(
         common,
-        **values | {f: values[f] or 0.0 for f in ("busy_share", "application_share", "unsent_none_share")},
+        **values
+        | {f: values[f] or 0.0 for f in ("busy_share", "application_share", "unsent_none_share")},
         sender=_pair(row, "sender_on", "sender_waiting"),
         receiver=_pair(row, "receiver_on", "receiver_waiting"),
         receiver_core=_pair(row, "receiver_core", "receiver_softirq"),
@@ -480,7 +541,10 @@ def _from_samples(row: Mapping[str, Any], common: Evidence) -> Evidence:
 def _from_log(row: Mapping[str, Any], common: Evidence, rtt_idle_us: float | None) -> Evidence:
     hosts = ("server", "client") if row.get("direction") == "reverse" else ("client", "server")
     processors = [_number(row, f"cpu_{host}_ratio") for host in hosts]
-    again, sent = _number(row, "retransmits_count"), _number(row, "sent_bytes") or _number(row, "transferred_bytes")
+    again, sent = (
+        _number(row, "retransmits_count"),
+        _number(row, "sent_bytes") or _number(row, "transferred_bytes"),
+    )
     congestion = _number(row, "cwnd_bytes")
     return replace(
         common,

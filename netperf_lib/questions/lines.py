@@ -73,7 +73,9 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
     return rows
 
 
-def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
+def text(
+    rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()
+) -> str:
     """The lines as text: the counts, a heading for each metric and what its names share, and footnotes."""
     blocks = [verdict_counts(r.verdict for r in rows)]
     footnotes: dict[str, int] = {}
@@ -85,7 +87,11 @@ def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, 
         for group in dict.fromkeys(heading.values()):
             some = [r for r in members if heading[r] == group]
             blocks.append("\n".join(_block(metric, group, some, heads, footnotes)))
-    foot = ["~: not decided; the change is the interval"] if any(r.verdict in WORDS for r in rows) else []
+    foot = (
+        ["~: not decided; the change is the interval"]
+        if any(r.verdict in WORDS for r in rows)
+        else []
+    )
     foot += [_wrapped(f"[{number}] {reason}") for reason, number in footnotes.items()]
     if any(_MORE.fullmatch(r.reason) for r in rows if r.verdict in WORDS):
         foot.append("(+n): about n more rounds, or runs per side, would decide it")
@@ -120,7 +126,9 @@ def paragraph(sentences: Sequence[str]) -> str:
 
 def _wrapped(words: str, depth: int = 0) -> str:
     first, more = depth * _INDENT, (depth + 1) * _INDENT
-    return textwrap.fill(words, WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False)
+    return textwrap.fill(
+        words, WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
+    )
 
 
 def _block(
@@ -137,20 +145,29 @@ def _block(
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
     cells = [[r.before, r.after, _change(r), _verdict(r, footnotes)] for r in rows]
     head = [*heads, "change", ""]
-    for name, column in (("n", [r.n for r in rows] if len(n) > 1 else []), ("limited by", _held(rows))):
+    for name, column in (
+        ("n", [r.n for r in rows] if len(n) > 1 else []),
+        ("limited by", _held(rows)),
+    ):
         head += [name] if column else []
         cells = [[*c, more] for c, more in zip(cells, column, strict=True)] if column else cells
     return [_wrapped(title), *_rows(names, cells, head, left=(3,))]
 
 
 def _rows(
-    names: Sequence[str], cells: Sequence[Sequence[str]], head: Sequence[str] = (), *, left: Sequence[int]
+    names: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    head: Sequence[str] = (),
+    *,
+    left: Sequence[int],
 ) -> list[str]:
     """Rows of names and figures in columns, those of `left` aligned there.
 
     A name for which there is no room has a line of its own, and so has the last cell where all of them are too wide.
     """
-    widths = [max(map(len, column)) for column in zip(*([head] if head else []), *cells, strict=True)]
+    widths = [
+        max(map(len, column)) for column in zip(*([head] if head else []), *cells, strict=True)
+    ]
     room = WIDTH - len(_INDENT) - sum(w + 2 for w in widths if w)
     below = room < 0
     room += widths.pop() + 2 if below else 0
@@ -204,18 +221,27 @@ def comment(text: str) -> str:
     return re.sub("[@#]", r"\g<0>&#8203;", as_markdown(" ".join(text.split())))
 
 
-def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
+def markdown(
+    rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()
+) -> str:
     """The lines as a table of Markdown, for the comment of a pull request."""
-    table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
+    table = [
+        f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |",
+        "|---|---|---:|---:|---:|---|",
+    ]
     if held := _held(rows):
         table = [f"{table[0]} limited by |", f"{table[1]}---|"]
     footnotes: dict[str, int] = {}
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
         reason = [r.reason] if r.verdict in WORDS and r.reason else []
-        verdict = " ".join([WORDS.get(r.verdict, r.verdict), *_marks([*reason, *r.warnings], footnotes)])
+        verdict = " ".join(
+            [WORDS.get(r.verdict, r.verdict), *_marks([*reason, *r.warnings], footnotes)]
+        )
         cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), verdict]
         cells += [r.held] if held else []
         table.append("| " + " | ".join(map(comment, cells)) + " |")
     numbered = [f"[{number}] {note}" for note, number in footnotes.items()]
     foot = [f"- {comment(note)}" for note in (*numbered, *notes)]
-    return "\n".join([f"**{verdict_counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()
+    return "\n".join(
+        [f"**{verdict_counts(r.verdict for r in rows)}**", "", *table, "", *foot]
+    ).rstrip()

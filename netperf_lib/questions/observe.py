@@ -22,7 +22,15 @@ import pandas as pd
 
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attach, attached, joined
-from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain, sort_levels
+from ..experiment.factors import (
+    FACTORS,
+    NOT_FACTORS,
+    dimensions,
+    factor,
+    level_words,
+    plain,
+    sort_levels,
+)
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
@@ -47,7 +55,9 @@ class HasRuns(Protocol):
         """The table of runs."""
 
 
-Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
+Data: TypeAlias = (
+    "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
+)
 """What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
 
 PAIR = "pair"
@@ -57,7 +67,14 @@ SEVERAL = "(several)"
 MEASUREMENT = "measurement"
 """The factor that tells apart the experiments of a mapping, such as before and after."""
 POOLS = {
-    "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
+    "pairs": (
+        "client",
+        "server",
+        "client_zone",
+        "server_zone",
+        "client_zone_physical",
+        "server_zone_physical",
+    ),
     "measurements": (MEASUREMENT,),
 }
 """Names for several factors that are pooled together."""
@@ -140,7 +157,9 @@ class Observations:
 
     def matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
         """The conditions that a side of a contrast names."""
-        names: tuple[str, ...] = self.once(("matching", frozenset(side.items())), lambda: self._matching(side))
+        names: tuple[str, ...] = self.once(
+            ("matching", frozenset(side.items())), lambda: self._matching(side)
+        )
         return names
 
     def _matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
@@ -203,7 +222,11 @@ class Observations:
         """The other factors that vary among the conditions in which this one varies."""
 
         def others() -> list[str]:
-            wide = [c for c in self.names if any(c != d and self.same(c, d, name, PAIR) for d in self.names)]
+            wide = [
+                c
+                for c in self.names
+                if any(c != d and self.same(c, d, name, PAIR) for d in self.names)
+            ]
             return [f for f in self.other_factors(name) if len({self.at(c, f) for c in wide}) > 1]
 
         factors: list[str] = self.once(("varying", name), others)
@@ -228,7 +251,9 @@ class Observations:
         """A column of the complete runs of these conditions; empty if there is no such column."""
         if name not in self._source.runs:
             return pd.Series(dtype=float)
-        return self._source.runs[name].iloc[self._rows[np.isin(self._names.astype(str), list(conditions))]]
+        return self._source.runs[name].iloc[
+            self._rows[np.isin(self._names.astype(str), list(conditions))]
+        ]
 
     def _ordered(self, names: Any) -> pd.Categorical:
         return pd.Categorical(names, categories=list(self.conditions.index), ordered=True)
@@ -236,7 +261,9 @@ class Observations:
     @property
     def complete(self) -> pd.DataFrame:
         """The rows of `table` that have a value, by unit and round; the value is called as the metric."""
-        rows = self.table[self.table["state"] == "ok"].sort_values(["unit", "round"], kind="stable", ignore_index=True)
+        rows = self.table[self.table["state"] == "ok"].sort_values(
+            ["unit", "round"], kind="stable", ignore_index=True
+        )
         return rows.rename(columns={"value": self.metric})
 
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
@@ -277,7 +304,9 @@ class Observations:
                 levels = rows[name].map(plain)
                 named = [side.get(name, SEVERAL) for side in sides]
                 if not (named and len(set(map(repr, named))) == 1 and named[0] in list(levels)):
-                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, factors, named))]
+                    named = [
+                        max(dict.fromkeys(levels), key=partial(_weight, rows, name, factors, named))
+                    ]
                 held = levels.map(repr) == repr(named[0])
                 if is_label(name) and factors:
                     combinations = rows[list(factors)].map(repr).agg(tuple, axis=1)
@@ -288,10 +317,16 @@ class Observations:
     @property
     def shared(self) -> dict[str, Any]:
         """Levels that all of these conditions share, of the factors that split."""
-        return {f: plain(self.conditions[f].iloc[0]) for f in self.by if len(set(map(repr, self.conditions[f]))) == 1}
+        return {
+            f: plain(self.conditions[f].iloc[0])
+            for f in self.by
+            if len(set(map(repr, self.conditions[f]))) == 1
+        }
 
     def __repr__(self) -> str:
-        names = ", ".join(map(str, self.conditions.index[:3])) + (" …" if len(self.conditions) > 3 else "")
+        names = ", ".join(map(str, self.conditions.index[:3])) + (
+            " …" if len(self.conditions) > 3 else ""
+        )
         notes = "".join(f"\n  {note}" for note in self.notes)
         return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
 
@@ -299,10 +334,15 @@ class Observations:
 def _by_name(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     rows = table.astype(object).to_numpy().tolist()
     heads = list(map(str, table))
-    return {str(name): dict(zip(heads, row, strict=True)) for name, row in zip(table.index, rows, strict=True)}
+    return {
+        str(name): dict(zip(heads, row, strict=True))
+        for name, row in zip(table.index, rows, strict=True)
+    }
 
 
-def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
+def _weight(
+    rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any
+) -> tuple[Any, ...]:
     """How much a level of a factor says about the factors asked for."""
     some = rows[rows[name].map(plain).map(repr) == repr(level)]
     combinations = len(some[list(factors)].map(repr).drop_duplicates())
@@ -356,10 +396,16 @@ def observe(
     """
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
-        strange = [metric] if metric not in (None, inside.metric) else [f for f in as_tuple(by) if f not in inside.by]
+        strange = (
+            [metric]
+            if metric not in (None, inside.metric)
+            else [f for f in as_tuple(by) if f not in inside.by]
+        )
         if strange or where or pool:
             what = strange[0] if strange else "other runs"
-            raise UsageError(f"these are observations of {inside.metric} already: for {what} give the experiment")
+            raise UsageError(
+                f"these are observations of {inside.metric} already: for {what} give the experiment"
+            )
         return inside
     if metric is None:
         raise UsageError("name a metric, for example 'throughput_bps'")
@@ -403,12 +449,16 @@ def levels(
     {12}
     """
     obs = observe(data, metric, by, where=where, pool=pool)
-    needed = obs.complete[["condition", "unit", "started_utc", obs.metric]]  # pandas takes its time for every column
+    needed = obs.complete[
+        ["condition", "unit", "started_utc", obs.metric]
+    ]  # pandas takes its time for every column
     groups = dict(iter(needed.groupby("condition", sort=False, observed=True)))
     states = Counter(zip(obs.table["condition"], obs.table["state"], strict=True))
     rows = []
     for name in obs.conditions.index:
-        row: dict[str, Any] = _level_row(groups[name], obs.metric, confidence) if name in groups else {"n": 0}
+        row: dict[str, Any] = (
+            _level_row(groups[name], obs.metric, confidence) if name in groups else {"n": 0}
+        )
         limit = obs.fact(str(name), "advertised_bps")
         if obs.metric.startswith("throughput") and isinstance(limit, float) and row["n"]:
             row["share_of_limit"] = row["median"] / limit
@@ -439,7 +489,9 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
     started, hours = rows.get("started_utc") if len(rows) >= LONG_SERIES else None, None
     if started is not None and not started.isna().any() and hasattr(started, "dt"):
         hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
-    return level(rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours)
+    return level(
+        rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours
+    )
 
 
 def describe(obs: Observations) -> str:
@@ -451,9 +503,13 @@ def describe(obs: Observations) -> str:
     seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
     counts = table["condition"].value_counts()
     counts = counts[counts > 0]
-    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    each = (
+        f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    )
     basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
-    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(
+        info.better or "", ""
+    )
     length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
     return (
         f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by {' and '.join(tests)} in "
@@ -471,9 +527,15 @@ def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
     others = [f for f in obs.by if f != name]
     words = level_names(obs, others)
     rows = obs.complete
-    rows[name] = rows["condition"].astype(object).map(obs.conditions[name]) if name in obs.by else None
+    rows[name] = (
+        rows["condition"].astype(object).map(obs.conditions[name]) if name in obs.by else None
+    )
     rows["condition"] = rows["condition"].astype(object).map(words)
-    groups = {str(key): group for key, group in rows.groupby("condition", sort=False) if len(set(group[name])) > 1}
+    groups = {
+        str(key): group
+        for key, group in rows.groupby("condition", sort=False)
+        if len(set(group[name])) > 1
+    }
     if not groups:
         raise NothingToReport(f"{name} does not vary in any condition with a value of {obs.metric}")
     return {key: groups[key] for key in dict.fromkeys(words.values()) if key in groups}
@@ -483,7 +545,10 @@ def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
     """The observations at each level of a factor, by the level in words."""
     words = level_names(obs, [f for f in obs.by if f != name])
     column = obs.conditions[name].map(plain)
-    parts = {level_words(name, level): column.index[column.map(repr) == repr(level)] for level in dict.fromkeys(column)}
+    parts = {
+        level_words(name, level): column.index[column.map(repr) == repr(level)]
+        for level in dict.fromkeys(column)
+    }
     return {level: obs.only({str(c): words[str(c)] for c in rows}) for level, rows in parts.items()}
 
 
@@ -498,7 +563,9 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
         if not (path := attached(obs.table).path):
             raise UsageError(f"these runs do not say where their {table} are: give that table too")
         table = load(path, table)
-    rows = table.merge(obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
+    rows = table.merge(
+        obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner"
+    )
     if rows.empty:
         raise NothingToReport("the tools of these runs reported no such detail")
     return rows
@@ -533,30 +600,49 @@ class Observed:
             return data
         if isinstance(data, Mapping) and data:
             parts = {str(name): cls.of(one) for name, one in data.items()}
-            frames = [one.runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, one in parts.items()]
+            frames = [
+                one.runs.assign(**{MEASUREMENT: name, "experiment": name})
+                for name, one in parts.items()
+            ]
             return cls(joined(frames), next(iter(parts.values())).declared)
         data = read_data(data)
         if isinstance(data, Sequence) and data:
             every = joined([cls.of(one).runs for one in data])
-            if {"experiment", "run_id"} <= set(every) and every.duplicated(["experiment", "run_id"]).any():
-                raise UsageError("two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}")
+            if {"experiment", "run_id"} <= set(every) and every.duplicated(
+                ["experiment", "run_id"]
+            ).any():
+                raise UsageError(
+                    "two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}"
+                )
             return replace(cls.of(every), declared={})
         runs = table_of(data)
         if is_details(runs) or {"n", "median"} <= set(runs):
-            what = "a table of levels" if "median" in runs else "a table of intervals or percentiles"
-            raise UsageError(f"{what} does not hold runs: give the experiment, or its table of runs")
+            what = (
+                "a table of levels" if "median" in runs else "a table of intervals or percentiles"
+            )
+            raise UsageError(
+                f"{what} does not hold runs: give the experiment, or its table of runs"
+            )
         declared = attached(runs).declared
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
-        if MEASUREMENT not in runs and "experiment" in runs and len(runs["experiment"].dropna().unique()) > 1:
+        if (
+            MEASUREMENT not in runs
+            and "experiment" in runs
+            and len(runs["experiment"].dropna().unique()) > 1
+        ):
             runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
         return cls(runs.reset_index(drop=True), declared, planned)
 
     @cached_property
     def codes(self) -> dict[str, Codes]:
         """The codes of each column that may tell conditions apart."""
-        names = [c for c in map(str, self.runs) if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")]
+        names = [
+            c
+            for c in map(str, self.runs)
+            if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")
+        ]
         return {c: codes for c in names if (codes := _codes(self.runs[c])) is not None}
 
     def late(self) -> npt.NDArray[np.bool_]:
@@ -590,7 +676,11 @@ def _codes(column: pd.Series) -> Codes | None:
         codes, levels = pd.factorize(column)
     except TypeError:
         return None
-    fractions = column.name not in FACTORS and pd.api.types.is_float_dtype(column) and len(levels) > _MOST_LEVELS
+    fractions = (
+        column.name not in FACTORS
+        and pd.api.types.is_float_dtype(column)
+        and len(levels) > _MOST_LEVELS
+    )
     return None if fractions else codes.astype(np.int64)
 
 
@@ -630,7 +720,12 @@ class _Projection:
     """The steps from runs to observations. All arrays have a row for each run that is used."""
 
     def __init__(
-        self, data: Any, metric: str, asked: tuple[str, ...], where: Mapping[str, Any], pool: tuple[str, ...]
+        self,
+        data: Any,
+        metric: str,
+        asked: tuple[str, ...],
+        where: Mapping[str, Any],
+        pool: tuple[str, ...],
     ) -> None:
         if metric in FACTORS:
             raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
@@ -643,19 +738,28 @@ class _Projection:
         self.source, every = source, source.codes
         for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
             if name not in every:
-                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, self.every, [*every, *POOLS])}")
+                raise UsageError(
+                    f"no factor {name!r} in these runs; {_hint(name, self.every, [*every, *POOLS])}"
+                )
         number = self._numbers("round")
         self.blocked = bool(np.isfinite(number).all())
         self.factors = list(every)
         use = self._where(self._comparable(every), where)
         rows = self.rows = np.flatnonzero(use)
-        units = [_factorized(self.every[c]) for c in ("experiment", "deployment") if c in self.every]
+        units = [
+            _factorized(self.every[c]) for c in ("experiment", "deployment") if c in self.every
+        ]
         self.every_unit = _joined(len(self.every), *units)
-        self.unit, self.round = self.every_unit[rows], (number if self.blocked else np.arange(len(number)) * 1.0)[rows]
+        self.unit, self.round = (
+            self.every_unit[rows],
+            (number if self.blocked else np.arange(len(number)) * 1.0)[rows],
+        )
         self.block = _joined(len(rows), self.unit, _factorized(self.round))
         self.value = self._numbers(metric)[rows]
         self.ok = self.ran[rows] & np.isfinite(self.value)
-        self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
+        self.codes = {
+            c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()
+        }
         self.remarks = [c for c in self.codes if c not in asked and self._is_remark(c)]
         if self.remarks:
             names = in_words([_label(c) for c in self.remarks])
@@ -675,7 +779,9 @@ class _Projection:
         returning = self._returning(name)
         words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
         numbers = sorted(int(w) for w in words if w.isdecimal())
-        in_sequence = len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
+        in_sequence = (
+            len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
+        )
         once, several_rounds = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
         follows = several_rounds and not _varies(block, codes, null_is_level=True)
         if all(map(_CLOCK.fullmatch, words)):
@@ -714,7 +820,9 @@ class _Projection:
         if not gives.any():
             measured = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
             names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
-            raise NothingToReport(f"no complete run has a value of {self.metric}; there are: {names}")
+            raise NothingToReport(
+                f"no complete run has a value of {self.metric}; there are: {names}"
+            )
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
         self.excluded = np.flatnonzero(excluded)
@@ -738,7 +846,11 @@ class _Projection:
             ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
             return ids
         names = [c for c in codes if factor(c).role == "condition"]
-        round_of = [_factorized(self.every[c]) for c in ("experiment", "deployment", "round") if c in self.every]
+        round_of = [
+            _factorized(self.every[c])
+            for c in ("experiment", "deployment", "round")
+            if c in self.every
+        ]
         return pd.Series(_joined(len(self.every), *round_of, *(codes[c] for c in names)))
 
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
@@ -747,9 +859,12 @@ class _Projection:
             wishes = wished(name, wish)
             if strange := [w for w in wishes if w not in levels]:
                 words = ", ".join(
-                    str(v) if isinstance(v, str) else level_words(name, v) for v in sort_levels(name, levels)
+                    str(v) if isinstance(v, str) else level_words(name, v)
+                    for v in sort_levels(name, levels)
                 )
-                raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {words}")
+                raise NothingToReport(
+                    f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {words}"
+                )
             match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
             use = use & (match | (self.every[name].isna().to_numpy() & (None in wishes)))
         return use
@@ -761,7 +876,9 @@ class _Projection:
         others = {*self.asked, *self.pooled, *self.remarks}
         names = sorted((c for c in self.codes if c not in others), key=_rank)
         both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
-        *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))
+        *properties, hosts = (
+            tuple(c for c in pair if c in names) for pair in (*both, ("client", "server"))
+        )
         alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
         first = [c for c in alone if factor(c[0]).always_splits and c[0] not in _MEANS]
         means = [c for c in alone if c[0] in _MEANS]
@@ -773,11 +890,17 @@ class _Projection:
 
     def _follows_the_test(self, name: str) -> bool:
         """Whether unplanned logs give a factor in all runs of a test or in none; each test has its size of messages."""
-        if (self.declared.get("hosts") or {}).get("source", "imported") != "imported" or name not in FACTORS:
+        if (self.declared.get("hosts") or {}).get(
+            "source", "imported"
+        ) != "imported" or name not in FACTORS:
             return False
         stated = (self.codes[name] >= 0).astype(np.int64)
-        test = _joined(len(self.rows), *(self.codes[c] for c in ("tool", "test") if c in self.codes))
-        partial = stated.any() and not stated.all() and not _varies(test, stated, null_is_level=True)
+        test = _joined(
+            len(self.rows), *(self.codes[c] for c in ("tool", "test") if c in self.codes)
+        )
+        partial = (
+            stated.any() and not stated.all() and not _varies(test, stated, null_is_level=True)
+        )
         return bool(partial) or name == "message_bytes"
 
     def _split(self) -> list[str]:
@@ -794,16 +917,24 @@ class _Projection:
         group = _joined(n, *(self.codes[c] for c in (*chosen, *pooled)))
         hosts = _joined(n, *(self.codes[c] for c in self._spent()))
         for names in self._candidates():
-            code = _joined(n, *(self.codes[c] for c in names)) if len(names) > 1 else self.codes[names[0]]
+            code = (
+                _joined(n, *(self.codes[c] for c in names))
+                if len(names) > 1
+                else self.codes[names[0]]
+            )
             if self._splits(names, group, hosts, code):
                 chosen += names
                 group = _joined(n, group, *(self.codes[c] for c in names))
-            elif factor(names[0]).role == "observed" and _varies(_joined(n, group, hosts), code, null_is_level=False):
+            elif factor(names[0]).role == "observed" and _varies(
+                _joined(n, group, hosts), code, null_is_level=False
+            ):
                 label = (factor(names[0]).label or names[0]).replace("_", " ")
                 self.notes.append(f"{label} changes between rounds of one condition")
         if self.asked and (residue := [_label(c) for c in chosen[len(self.asked) :]]):
             verb = "varies" if len(residue) == 1 else "vary"
-            self.notes.append(f"{in_words(residue)} {verb} too: each level is a condition of its own")
+            self.notes.append(
+                f"{in_words(residue)} {verb} too: each level is a condition of its own"
+            )
         return chosen
 
     def _splits(self, names: Sequence[str], group: Codes, hosts: Codes, code: Codes) -> bool:
@@ -829,12 +960,20 @@ class _Projection:
         condition = _joined(n, *(self.codes[c] for c in chosen))
         first = np.unique(condition, return_index=True)[1]
         held = {c: [*map(plain, self.every[c].array.take(self.rows[first]))] for c in self.factors}
-        names: Any = pd.Index(condition_names(chosen, held, self.codes), name="condition", dtype=object)
+        names: Any = pd.Index(
+            condition_names(chosen, held, self.codes), name="condition", dtype=object
+        )
         conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
         table = self._table(condition, names)
         counts = table["state"].value_counts()
-        states = [f"{plural(int(counts[s]), 'observation')} {s}" for s in ("failed", "missing") if s in counts]
-        unblocked = "rounds are not known: each run is a round of its own, and comparisons are not paired"
+        states = [
+            f"{plural(int(counts[s]), 'observation')} {s}"
+            for s in ("failed", "missing")
+            if s in counts
+        ]
+        unblocked = (
+            "rounds are not known: each run is a round of its own, and comparisons are not paired"
+        )
         notes = (*self.notes, *states, *(() if self.blocked else (unblocked,)))
         for c, codes in self.codes.items():
             several = np.unique(condition[codes != codes[first][condition]])
@@ -865,7 +1004,11 @@ class _Projection:
         value = self.value[at].copy()
         if size.max() > 1:
             value = np.where(size == 1, value, self._merged(condition, cell))
-            what = f"pooled: {', '.join(map(_label, spent))}: geometric mean of up to" if spent else "up to"
+            what = (
+                f"pooled: {', '.join(map(_label, spent))}: geometric mean of up to"
+                if spent
+                else "up to"
+            )
             why = "" if spent else " differ in nothing known: their geometric mean counts once"
             self.notes.append(f"{what} {size.max()} runs of a round{why}")
         table = pd.DataFrame(
@@ -902,20 +1045,31 @@ class _Projection:
     def _with_missing(self, table: pd.DataFrame, condition: Codes, at: Codes) -> pd.DataFrame:
         """Add a row for each round of a deployment in which a condition that was measured there has no run."""
         number = self._numbers("round")
-        excluded = self._conditions_of(self.excluded, condition) if self.excluded.size else self.excluded
+        excluded = (
+            self._conditions_of(self.excluded, condition) if self.excluded.size else self.excluded
+        )
         rows, rounds = [], []
         for unit in np.unique(self.every_unit):
             numbers = np.unique(number[self.every_unit == unit])
-            added = np.setdiff1d(np.arange(1.0, self.planned + 1), numbers)[: max(0, self.planned - numbers.size)]
+            added = np.setdiff1d(np.arange(1.0, self.planned + 1), numbers)[
+                : max(0, self.planned - numbers.size)
+            ]
             numbers = np.concatenate([numbers, added])
             here = np.flatnonzero(self.unit[at] == unit)
-            names, first, which = np.unique(condition[at[here]], return_index=True, return_inverse=True)
+            names, first, which = np.unique(
+                condition[at[here]], return_index=True, return_inverse=True
+            )
             absent = np.ones((names.size, numbers.size), bool)
             by_number = np.argsort(numbers, kind="stable")
-            absent[which, by_number[np.searchsorted(numbers[by_number], self.round[at[here]])]] = False
+            absent[which, by_number[np.searchsorted(numbers[by_number], self.round[at[here]])]] = (
+                False
+            )
             out = self.excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
             of = excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
-            absent[np.searchsorted(names, of), by_number[np.searchsorted(numbers[by_number], number[out])]] = False
+            absent[
+                np.searchsorted(names, of),
+                by_number[np.searchsorted(numbers[by_number], number[out])],
+            ] = False
             cells = np.argwhere(absent)
             rows.append(here[first][cells[:, 0]])
             rounds.append(numbers[cells[:, 1]])
@@ -923,7 +1077,11 @@ class _Projection:
         if not missing.size:
             return table
         shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
-        lost = table[shared].take(missing).assign(round=np.concatenate(rounds), state="missing", repeated=False)
+        lost = (
+            table[shared]
+            .take(missing)
+            .assign(round=np.concatenate(rounds), state="missing", repeated=False)
+        )
         return pd.concat([table, lost.assign(value=math.nan, order=math.nan)], ignore_index=True)
 
     def _conditions_of(self, rows: Codes, condition: Codes) -> Codes:
@@ -942,11 +1100,19 @@ def unchained(obs: Observations) -> bool:
     runs, every = obs._source.runs, obs._source.codes
     if len(obs.conditions) > _FEW:
         return False
-    order = pd.to_numeric(runs["order"]).to_numpy(float, na_value=np.nan) if "order" in runs else np.array([np.nan])
+    order = (
+        pd.to_numeric(runs["order"]).to_numpy(float, na_value=np.nan)
+        if "order" in runs
+        else np.array([np.nan])
+    )
     if not np.isfinite(order).all() or "round" not in runs:
         return False
-    condition = _joined(len(runs), *(every[name] for name in dimensions(runs.columns) if name in every))
-    unit = _joined(len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs))
+    condition = _joined(
+        len(runs), *(every[name] for name in dimensions(runs.columns) if name in every)
+    )
+    unit = _joined(
+        len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs)
+    )
     number = pd.to_numeric(runs["round"]).to_numpy(float, na_value=np.nan)
     in_time = np.lexsort((order, number, unit))
     condition, unit, number = condition[in_time], unit[in_time], number[in_time]
@@ -972,7 +1138,9 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     if not names:
         places = set(map(plain, obs.facts["placement"])) if "placement" in obs.facts else {None}
         placement = places.pop() if len(places) == 1 else None
-        return dict.fromkeys(obs.names, "all runs" if placement in (None, SEVERAL) else str(placement))
+        return dict.fromkeys(
+            obs.names, "all runs" if placement in (None, SEVERAL) else str(placement)
+        )
     by_condition: dict[str, str] = obs.once(("names", *names), lambda: _level_names(obs, names))
     return by_condition
 
@@ -983,12 +1151,20 @@ def _level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     held |= {c: [*map(plain, unique[c])] for c in names}
     facts = {str(c): set(map(repr, column)) for c, column in obs.facts.items()}
     varying = [c for c, levels in facts.items() if len(levels) > 1 or repr(SEVERAL) in levels]
-    words = dict(zip(zip(*(held[c] for c in names), strict=True), condition_names(names, held, varying), strict=True))
+    words = dict(
+        zip(
+            zip(*(held[c] for c in names), strict=True),
+            condition_names(names, held, varying),
+            strict=True,
+        )
+    )
     keys = zip(*(map(plain, obs.conditions[c]) for c in names), strict=True)
     return dict(zip(obs.names, map(words.__getitem__, keys), strict=True))
 
 
-def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]) -> list[str]:
+def condition_names(
+    by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]
+) -> list[str]:
     """The one place that names a condition: its levels in words; ordinary ones go unsaid where the rest is unique.
 
     `held` has the level of each factor by condition, and `varying` the factors that vary in the data.
@@ -1014,7 +1190,10 @@ def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varyin
         full.append(", ".join(words.values()) or "unknown")
         ordinary = {c: (None, factor(c).ordinary) for c in words}
         if "during" in by and held["during"][i] and "streams" in words:
-            ordinary["streams"] = (None, 1)  # of the probe beside the load, whose own streams its name tells
+            ordinary["streams"] = (
+                None,
+                1,
+            )  # of the probe beside the load, whose own streams its name tells
         needed = [w for c, w in words.items() if c in always or held[c][i] not in ordinary[c]]
         short.append(", ".join(needed) or full[-1])
     return [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]

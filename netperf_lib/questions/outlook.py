@@ -47,7 +47,8 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
             Outlook(
                 question=contrast.question or contrast.metric,
                 rounds=needed.rounds,
-                enough=experiment.rounds >= needed.rounds and experiment.deployments >= needed.deployments,
+                enough=experiment.rounds >= needed.rounds
+                and experiment.deployments >= needed.deployments,
                 words=f"{needed.words} ({source})",
             )
         )

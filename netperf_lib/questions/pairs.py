@@ -30,7 +30,10 @@ def has_pairs(data: Data, metric: str) -> bool:
         return False
     runs = runs.dropna(subset=list(HOSTS))
     others = [f for f in obs.by if not f.startswith(HOSTS)]
-    hosts = (some[list(HOSTS)] for _, some in (runs.groupby(others, dropna=False) if others else [("", runs)]))
+    hosts = (
+        some[list(HOSTS)]
+        for _, some in (runs.groupby(others, dropna=False) if others else [("", runs)])
+    )
     return any((pairs.nunique() > 1).all() for pairs in hosts)
 
 
@@ -45,7 +48,9 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
     ('client_zone', 'server_zone')
     """
     if not has_pairs(data, metric):
-        raise NothingToReport("a matrix needs several pairs of one placement, with several clients and servers")
+        raise NothingToReport(
+            "a matrix needs several pairs of one placement, with several clients and servers"
+        )
     pairs = observe(data, metric).runs.drop_duplicates(list(HOSTS))
     for end in ENDS:
         client, server = (f"{side}_{end}".rstrip("_") for side in HOSTS)
@@ -76,8 +81,14 @@ def pairs_words(obs: Observations) -> str:
         words = f"All pairs have {best}."
     elif high <= (1 + ALIKE) * low:
         words = f"All pairs have {format_span(low, high, info.unit)}."
-    medians = dict(zip(zip(table[client], table[server], strict=True), table["median"], strict=True))
-    both = [max(m / back, back / m) - 1 for (a, b), m in medians.items() if (back := medians.get((b, a))) and a != b]
+    medians = dict(
+        zip(zip(table[client], table[server], strict=True), table["median"], strict=True)
+    )
+    both = [
+        max(m / back, back / m) - 1
+        for (a, b), m in medians.items()
+        if (back := medians.get((b, a))) and a != b
+    ]
     words += (
         f" The two directions of a pair differ by up to {format_value(max(both), 'ratio', 2)}."
         if both

@@ -50,7 +50,9 @@ def load_published() -> pd.DataFrame:
     folder = shipped("data", "published")
     figures = pd.read_csv(folder / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
     figures = figures.replace("", None).astype({"streams": "Int64"})
-    figures["accelerated"] = figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    figures["accelerated"] = (
+        figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    )
     figures.attrs["path"] = str(folder)
     return figures
 
@@ -66,7 +68,9 @@ def published(source: str | None = None) -> pd.DataFrame:
     figures = load_published()
     sources = sorted(figures["source"].unique())
     if source is not None and source not in sources:
-        raise NothingToReport(f"there is no source {source!r}; the sources are {', '.join(sources)}")
+        raise NothingToReport(
+            f"there is no source {source!r}; the sources are {', '.join(sources)}"
+        )
     return figures if source is None else figures[figures["source"] == source]
 
 
@@ -78,7 +82,11 @@ _PATHS = {
     "cross-region-er": "expressroute",
 }
 """A published path whose placement has another name here."""
-_BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000, "default buffers": None}
+_BUFFERS = {
+    "128 MB buffers": 131072000,
+    "buffers of 131072000 bytes": 131072000,
+    "default buffers": None,
+}
 
 
 def published_beside(data: Data, metric: str | None = None) -> Table:
@@ -189,7 +197,9 @@ def published_table(figures: pd.DataFrame) -> Table:
     >>> npl.questions.published_table(npl.questions.published("azure-eastasia-d8sv3"))["Printed"].iloc[0]
     '3.65 Gbit/s'
     """
-    listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
+    listed = figures.assign(
+        printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip()
+    )
     names = [c for c in HEADS if listed[c].notna().any()]
     sources = " and ".join(dict.fromkeys(figures["source"]))
     caption = f"Every figure of {sources}, as it was printed; a dash: the source does not say."
@@ -225,7 +235,9 @@ def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = Non
     """
     names = [name for name, ours in METRICS.items() if ours == metric]
     if not names:
-        raise UsageError(f"no figure was published of {metric!r} (published: {', '.join(METRICS.values())})")
+        raise UsageError(
+            f"no figure was published of {metric!r} (published: {', '.join(METRICS.values())})"
+        )
     rows: list[Any] = []
     listed: Any = figures[figures["metric"].isin(names)].itertuples()
     for row in listed:
@@ -236,15 +248,28 @@ def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = Non
         if not pd.isna(row.condition):
             words.append(str(row.condition))
         if not pd.isna(row.accelerated):
-            words.append("accelerated networking" if row.accelerated else "no accelerated networking")
+            words.append(
+                "accelerated networking" if row.accelerated else "no accelerated networking"
+            )
         if not pd.isna(row.streams) and row.streams != 1:
             words.append(f"{row.streams} streams")
         span = (None, None) if ends[0] == ends[1] else ends
         rows.append(
-            {"condition": ", ".join(words), "n": 1, "median": sum(ends) / 2, "low": span[0], "high": span[1]}
+            {
+                "condition": ", ".join(words),
+                "n": 1,
+                "median": sum(ends) / 2,
+                "low": span[0],
+                "high": span[1],
+            }
             | {"source": str(row.source)}
         )
     if data is not None:
         with suppress(NothingToReport):
-            rows += levels(data, metric).reset_index().assign(source="this experiment").to_dict("records")
+            rows += (
+                levels(data, metric)
+                .reset_index()
+                .assign(source="this experiment")
+                .to_dict("records")
+            )
     return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "source"])

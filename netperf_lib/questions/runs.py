@@ -17,7 +17,8 @@ LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
 HOSTS = ("client", "server")
 ENDS = tuple(
-    tuple(f"{host}{what}" for host in HOSTS) for what in ("_vm_size", "_region", "_zone_physical", "_zone", "")
+    tuple(f"{host}{what}" for host in HOSTS)
+    for what in ("_vm_size", "_region", "_zone_physical", "_zone", "")
 )
 """Factors that describe the two ends of a pair."""
 
@@ -26,7 +27,10 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
     """Read the path of an experiment, a data root, or logs; anything else is given back."""
     if not isinstance(data, str | os.PathLike):
         return data
-    from ..data.imports import are_logs, read_logs  # the readers of tables are not needed for runs that are there
+    from ..data.imports import (
+        are_logs,
+        read_logs,
+    )  # the readers of tables are not needed for runs that are there
     from ..data.load import read
     from ..data.shipped import located
 
@@ -39,19 +43,27 @@ def table_of(data: Any) -> pd.DataFrame:
     runs = getattr(data, "runs", data)
     if not isinstance(runs, pd.DataFrame):
         kind = type(data).__name__
-        raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
+        raise UsageError(
+            f"expected an experiment, its table of runs, a folder, or several of these; got {kind}"
+        )
     return runs
 
 
 def is_details(data: Any) -> bool:
     """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
-    return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
+    return (
+        isinstance(data, pd.DataFrame)
+        and "status" not in data
+        and bool({"percentile", "start_s"} & set(data))
+    )
 
 
 def check_levels(where: Any) -> None:
     """Raise UsageError unless this is a mapping of factors to levels."""
     if not (isinstance(where, Mapping) and all(isinstance(name, str) for name in where)):
-        raise UsageError(f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}")
+        raise UsageError(
+            f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}"
+        )
 
 
 def status_counts(data: Any) -> tuple[int, int, int]:
@@ -112,7 +124,9 @@ def wished(name: str, wish: Any) -> list[Any]:
     return [factor(name).cast(w) for w in several(wish)]
 
 
-def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
+def runs_of(
+    data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None
+) -> pd.DataFrame:
     """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
     loaded = read_data(data, pattern)
     runs = table_of(loaded)
@@ -131,5 +145,11 @@ def nearest(name: str, names: Sequence[str], varying: Sequence[str] = ()) -> str
     """Say which of the known names were meant, or which there are: of many factors those that vary, `varying`."""
     if name in NOT_FACTORS:
         return f"it tells runs apart, and no conditions; these vary: {', '.join(varying or names)}"
-    close = [k for k in names if k.endswith(f"_{name}")] or difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(varying or names) or 'none'}"
+    close = [k for k in names if k.endswith(f"_{name}")] or difflib.get_close_matches(
+        name, names, n=3, cutoff=0.4
+    )
+    return (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else f"there are: {', '.join(varying or names) or 'none'}"
+    )

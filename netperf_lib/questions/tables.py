@@ -29,7 +29,9 @@ NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
 
 def numeric(cells: Sequence[str]) -> bool:
     """Whether a column holds numbers, with or without a unit; missing values do not count."""
-    filled = [c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")]
+    filled = [
+        c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")
+    ]
     return bool(filled) and all(NUMBER.fullmatch(c.strip()) for c in filled)
 
 
@@ -75,7 +77,11 @@ class Table(pd.DataFrame):
         caption, metric = self.caption, attached(self).metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
         # a failure is worth a column, none is not
-        columns = [str(c) for c in frame if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())]
+        columns = [
+            str(c)
+            for c in frame
+            if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())
+        ]
         names = dict(self.headings or {c: _heading(c) for c in columns})
         plain = frame[list(names)]
         if metric is not None and len(plain) > 1 and caption:
@@ -87,8 +93,12 @@ class Table(pd.DataFrame):
             words = [_same_words(c, plain[c].iloc[0]) for c in same]
             caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
             names = {c: name for c, name in names.items() if c not in same}
-        units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
-        units |= {c: "bps" for c in BPS if c in names} | {c: "bytes" for c in names if c.endswith("_bytes")}
+        units = {
+            c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names
+        }
+        units |= {c: "bps" for c in BPS if c in names} | {
+            c: "bytes" for c in names if c.endswith("_bytes")
+        }
         units |= {c: METRICS[metric].unit for c in LEVEL if c in names and metric is not None}
         rows = [
             [_cell(v, units[c]) for c, v in zip(names, row, strict=True)]
@@ -108,7 +118,9 @@ class Table(pd.DataFrame):
 
         def line(cells: Sequence[str], tag: str) -> str:
             words = (escape(cell).replace("\n", "<br>") for cell in cells)
-            inside = "".join(f'<{tag} style="{s}">{w}</{tag}>' for s, w in zip(looks, words, strict=True))
+            inside = "".join(
+                f'<{tag} style="{s}">{w}</{tag}>' for s, w in zip(looks, words, strict=True)
+            )
             return f"<tr>{inside}</tr>"
 
         # JupyterLab shows a caption in front of the table only when it stands outside of it
@@ -127,7 +139,11 @@ class Table(pd.DataFrame):
         if self.empty:
             words = Words(f"{self.caption.rstrip('.')}: none recorded." if self.caption else "")
             # a report leaves it out; in a notebook pandas would show the headings
-            return {**Words()._repr_mimebundle_(), "text/plain": str(words), "text/html": words.html}
+            return {
+                **Words()._repr_mimebundle_(),
+                "text/plain": str(words),
+                "text/html": words.html,
+            }
         content = self.content()
         text = "\n".join("  ".join(row) for row in [content["columns"], *content["rows"]])
         return {"text/plain": text, "text/html": self.html, MIME: content}
@@ -135,7 +151,9 @@ class Table(pd.DataFrame):
 
 def _same_words(column: str, value: float) -> str:
     """What a caption says instead of a column that is the same in all rows."""
-    return f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
+    return (
+        f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
+    )
 
 
 def _cell(value: Any, unit: str | None) -> str:

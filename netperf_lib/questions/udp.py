@@ -20,10 +20,16 @@ CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
 NOTICEABLE = 0.01
 """Share of lost datagrams from which on a throughput is not shown without it."""
-_BESIDE = {"sent_bps": "throughput_sent_bps", "received_bps": "throughput_bps", "jitter_us": "jitter_us"}
+_BESIDE = {
+    "sent_bps": "throughput_sent_bps",
+    "received_bps": "throughput_bps",
+    "jitter_us": "jitter_us",
+}
 
 
-def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str | Sequence[str] = ()) -> pd.DataFrame:
+def datagrams(
+    data: Data, *, where: Mapping[str, Any] | None = None, pool: str | Sequence[str] = ()
+) -> pd.DataFrame:
     """Return the results at each rate of datagrams: a row for each path and requested rate.
 
     Parameters
@@ -57,9 +63,15 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     source = data if isinstance(data, Observations) else runs
     obs = observe(source, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
     paths = level_names(obs, [name for name in obs.by if name != "bitrate"])
-    own = obs.runs.set_index("condition").reindex(columns=["streams", *_BESIDE.values()]).astype(float)
+    own = (
+        obs.runs.set_index("condition")
+        .reindex(columns=["streams", *_BESIDE.values()])
+        .astype(float)
+    )
     own = own.groupby(level=0, observed=True).median()
-    lost = obs.complete.groupby("condition", observed=True)["lost_ratio"].agg(["size", "median", "max"])
+    lost = obs.complete.groupby("condition", observed=True)["lost_ratio"].agg(
+        ["size", "median", "max"]
+    )
     failed = (obs.table["state"] == "failed").groupby(obs.table["condition"], observed=True).sum()
     rates = [read_rate(obs.at(str(c), "bitrate")) if rated else None for c in lost.index]
     table = pd.DataFrame(
@@ -74,7 +86,9 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
         },
         index=lost.index,
     )
-    table["asked_bps"] = table["asked_bps"].where(table["asked_bps"] > 0, table["sent_bps"])  # 0: as fast as it goes
+    table["asked_bps"] = table["asked_bps"].where(
+        table["asked_bps"] > 0, table["sent_bps"]
+    )  # 0: as fast as it goes
     table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
     attach(table, notice=attached(runs).notice)  # stands in the figure
     return table
@@ -88,7 +102,9 @@ def lost_share(obs: Observations, conditions: Collection[str]) -> float:
 
 def has_rates(runs: pd.DataFrame) -> bool:
     """Whether datagrams were counted at several rates."""
-    return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
+    return {"lost_ratio", "bitrate"} <= set(runs) and len(
+        set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])
+    ) > 1
 
 
 def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> Headline:
@@ -115,7 +131,11 @@ def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> Headline:
                 f"the largest rate with at most {limit} of the datagrams lost is {format_value(best.asked_bps, 'bps')} "
                 f"({_loss(best)}, median of {plural(int(best.runs), 'run')}"
             )
-            text += "" if best.lost_most_ratio <= loss else f"; up to {format_value(best.lost_most_ratio, 'ratio')}"
+            text += (
+                ""
+                if best.lost_most_ratio <= loss
+                else f"; up to {format_value(best.lost_most_ratio, 'ratio')}"
+            )
             after = rates.iloc[len(carried) :]
             if after.empty:
                 text += "), which is the highest that was asked for"

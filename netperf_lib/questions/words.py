@@ -41,8 +41,12 @@ def as_markdown(text: str) -> str:
     lines = []
     for line in text.split("\n"):
         dash = "- " if line.startswith("- ") else ""
-        words = _MARKS.sub(r"\\\g<0>", re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip()))
-        lines.append(dash + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words))
+        words = _MARKS.sub(
+            r"\\\g<0>", re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip())
+        )
+        lines.append(
+            dash + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words)
+        )
     return "\n".join(lines)
 
 
@@ -73,7 +77,11 @@ class Words(str):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         text = str(self)
-        return {"text/plain": text, "text/markdown": as_markdown(text), MIME: {"kind": self.kind, "text": text}}
+        return {
+            "text/plain": text,
+            "text/markdown": as_markdown(text),
+            MIME: {"kind": self.kind, "text": text},
+        }
 
 
 class Headline(Words):
@@ -104,7 +112,11 @@ def factor_of(contrast: Contrast) -> str:
 def advice(comparison: Comparison, recommendation: str = "") -> str:
     """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
     if comparison.verdict == "no verdict":
-        return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Keep measuring."
+        return (
+            comparison.reason[:1].upper() + comparison.reason[1:] + "."
+            if comparison.reason
+            else "Keep measuring."
+        )
     if comparison.verdict == "exploratory":
         return "Declare it as a contrast of the next measurement to have a verdict."
     if comparison.verdict == "inconclusive":
@@ -166,7 +178,9 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
         return "–"
     times = ratio >= 3
     if short and not times and low > 0.1:
-        ends = f"{math.floor(100 * (low - 1) + 1e-9):+d} to {math.ceil(100 * (high - 1) - 1e-9):+d} %"
+        ends = (
+            f"{math.floor(100 * (low - 1) + 1e-9):+d} to {math.ceil(100 * (high - 1) - 1e-9):+d} %"
+        )
         return ends.replace("-", "−").replace("+0 ", "0 ")
     return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
 
@@ -202,7 +216,9 @@ def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int 
     if not few:
         return usual if enough else "no interval (one run each)"
     sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
-    range_words = f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+    range_words = (
+        f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+    )
     return f"{usual}, or, below {enough[0]} runs, {range_words}" if enough else range_words
 
 

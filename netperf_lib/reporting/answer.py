@@ -66,12 +66,18 @@ class Answer:
     @property
     def main(self) -> Observations:
         """The conditions that figures show, with every factor that was not asked about at one level."""
-        return self.observations if not self.observations.asked else self.observations.main(self.contrasts)
+        return (
+            self.observations
+            if not self.observations.asked
+            else self.observations.main(self.contrasts)
+        )
 
     @property
     def sides(self) -> tuple[str, ...]:
         """The two conditions of the first declared contrast; empty if it names no single ones."""
-        names = tuple(self.observations.condition(side) for c in self.contrasts[:1] for side in (c.a, c.b))
+        names = tuple(
+            self.observations.condition(side) for c in self.contrasts[:1] for side in (c.a, c.b)
+        )
         return names if all(names) else ()
 
     @property
@@ -93,7 +99,9 @@ class Answer:
         if filled := filled_paths(self.observations):
             return Headline("\n".join(filled))
         settled = any(c.settled for c in self.verdicts)
-        return Headline(headline(self.verdicts) if settled else levels_words(levels(main), self.metric))
+        return Headline(
+            headline(self.verdicts) if settled else levels_words(levels(main), self.metric)
+        )
 
     @property
     def words(self) -> Words:
@@ -103,7 +111,10 @@ class Answer:
         some = shared and len(main.conditions) < len(self.observations.conditions)
         if (main.declaration.get("hosts") or {}).get("source", "imported") != "imported":
             notes = f" Every condition is measured once in every planned round, so that drift affects all alike.{notes}"
-        return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(shared)}." if some else ""))
+        return Words(
+            f"{describe(self.observations)}{notes}"
+            + (f" Figures show {', '.join(shared)}." if some else "")
+        )
 
     @property
     def largest(self) -> Family:
@@ -119,7 +130,11 @@ class Answer:
         every = len(self.verdicts)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         few = len(self.largest) < every
-        return Words(f"Shown are the {MOST} largest of {every:,} differences; {command} prints all." if few else "")
+        return Words(
+            f"Shown are the {MOST} largest of {every:,} differences; {command} prints all."
+            if few
+            else ""
+        )
 
     def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the value of each round, by condition; of very many conditions the levels, which have a row each.
@@ -144,12 +159,19 @@ class Answer:
     def table(self) -> Table:
         """Return the levels in words, with units, and medians of what the same runs measured too."""
         rows, unit = self.levels.reset_index(), metric_of(self.metric).unit
-        spans = (format_span(low, high, unit) for low, high in zip(rows["low"], rows["high"], strict=True))
-        rows["interval"] = [span if n > 1 else None for span, n in zip(spans, rows["n"], strict=True)]
+        spans = (
+            format_span(low, high, unit)
+            for low, high in zip(rows["low"], rows["high"], strict=True)
+        )
+        rows["interval"] = [
+            span if n > 1 else None for span, n in zip(spans, rows["n"], strict=True)
+        ]
         names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
         rows = rows[[c for c in names if c not in ("failed", "missing") or rows[c].any()]]
         others, few = beside(self.observations)
-        rows = rows.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
+        rows = rows.astype({"condition": str}).merge(
+            others.astype({"condition": str}), on="condition", how="left"
+        )
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
         also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
@@ -158,7 +180,11 @@ class Answer:
     def published(self) -> Table:
         """Return published figures of these conditions beside your own."""
         rows = published_beside(self.runs, self.metric)
-        frame = rows if "throughput at the sender" in set(rows["metric"]) else rows.drop(columns="metric")
+        frame = (
+            rows
+            if "throughput at the sender" in set(rows["metric"])
+            else rows.drop(columns="metric")
+        )
         here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
         return Table.of(frame[here] if here.any() else frame, rows.caption)
 
@@ -179,8 +205,16 @@ class Answer:
         """Return everything as JSON types; levels in the unit of the metric."""
         columns = ["condition", "n", "median", "low", "high", "failed", "missing"]
         figures = self.levels.reset_index().astype({"condition": str})[columns]
-        question = {"factor": ", ".join(self.observations.asked), "metric": self.metric, "notes": list(self.notes)}
-        return {**question, "levels": as_json(figures.to_dict("records")), **self.verdicts.to_dict()}
+        question = {
+            "factor": ", ".join(self.observations.asked),
+            "metric": self.metric,
+            "notes": list(self.notes),
+        }
+        return {
+            **question,
+            "levels": as_json(figures.to_dict("records")),
+            **self.verdicts.to_dict(),
+        }
 
     def __repr__(self) -> str:
         by = f" by {', '.join(self.observations.asked)}" if self.observations.asked else ""
@@ -202,7 +236,10 @@ class Answer:
         show(self.parts())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": "".join(p.html for p in (*self.parts(), self.table()))}
+        return {
+            "text/plain": repr(self),
+            "text/html": "".join(p.html for p in (*self.parts(), self.table())),
+        }
 
 
 def ask(
@@ -256,30 +293,46 @@ def ask(
     """
     source = read_data(data, pattern)
     if metric is None:
-        metric = source.metric if isinstance(source, Observations) else _first(source, by, where, pool)
+        metric = (
+            source.metric if isinstance(source, Observations) else _first(source, by, where, pool)
+        )
     if by == "pairs":
         by = ends_of(source, metric)
     obs = observe(source, metric, by, where=where, pool=pool)
     runs = Observed.of(source).runs
-    family, judged = (Family(()), ()) if baseline is not None else _judged(source, obs, runs, where or {}, margin)
+    family, judged = (
+        (Family(()), ())
+        if baseline is not None
+        else _judged(source, obs, runs, where or {}, margin)
+    )
     return Answer(obs, family if judged else _against(obs, baseline, margin), judged, runs)
 
 
 def _judged(
-    source: Any, obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any], margin: float | str | None
+    source: Any,
+    obs: Observations,
+    runs: pd.DataFrame,
+    where: Mapping[str, Any],
+    margin: float | str | None,
 ) -> tuple[Family, tuple[Contrast, ...]]:
     """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
-    if isinstance(source, Sequence | Mapping):  # what one of several experiments declares is not asked of all
+    if isinstance(
+        source, Sequence | Mapping
+    ):  # what one of several experiments declares is not asked of all
         return Family(()), ()
     if declared := contrasts(runs):
         asked = asked_about(obs, declared, where)
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
-        return with_causes(family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)), tuple(asked)
+        return with_causes(
+            family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)
+        ), tuple(asked)
     lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
     if not lead.judged:
         return Family(()), ()
     asked = asked_about(obs, lead.contrasts, where)
-    chosen = tuple(c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked)
+    chosen = tuple(
+        c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked
+    )
     return replace(lead.family, comparisons=chosen), tuple(asked)
 
 
@@ -302,7 +355,9 @@ def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Fa
     return family
 
 
-def _first(source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]) -> str:
+def _first(
+    source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]
+) -> str:
     """The first headline metric that the question has an answer for."""
     problem: UsageError | None = None
     runs = Observed.of(source).runs

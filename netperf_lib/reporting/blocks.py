@@ -26,7 +26,11 @@ def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader
 
     folder = Path(__file__).parent / "templates"
-    return Environment(loader=FileSystemLoader(folder), autoescape=True).get_template("blocks.html").module
+    return (
+        Environment(loader=FileSystemLoader(folder), autoescape=True)
+        .get_template("blocks.html")
+        .module
+    )
 
 
 def markup(block: str, *content: Any) -> str:
@@ -50,7 +54,12 @@ class Shown:
 
 def outputs_of(cells: Iterable[Any], kind: str) -> list[Any]:
     """The outputs of executed cells that show something of one kind."""
-    return [o for c in cells for o in c.get("outputs", ()) if o.get("data", {}).get(MIME, {}).get("kind") == kind]
+    return [
+        o
+        for c in cells
+        for o in c.get("outputs", ())
+        if o.get("data", {}).get(MIME, {}).get("kind") == kind
+    ]
 
 
 def contents_of(cells: Iterable[Any], kind: str) -> list[dict[str, Any]]:
@@ -66,7 +75,13 @@ def show(parts: Iterable[Any]) -> None:
         display(part)  # type: ignore[no-untyped-call]
 
 
-CALLOUTS = {"note": "#0072b2", "tip": "#00795a", "important": "#0072b2", "warning": "#e69f00", "caution": "#b8420a"}
+CALLOUTS = {
+    "note": "#0072b2",
+    "tip": "#00795a",
+    "important": "#0072b2",
+    "warning": "#e69f00",
+    "caution": "#b8420a",
+}
 
 
 def callout(text: str, *, title: str | None = None, level: str = "note") -> Shown:
@@ -120,7 +135,9 @@ def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Words:
     family = list(family)
     marks, notes = _warnings(family)
     notes = notes if warnings else []
-    lines = [f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)]
+    lines = [
+        f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)
+    ]
     return Findings.of(*lines, *(f"- {note}" for note in notes))
 
 
@@ -178,10 +195,14 @@ def verdicts(
     """
     rows = []
     marks, notes = _warnings(family)
-    decided = {r for r, c in zip(recommendations, family, strict=False) if c.verdict != "equivalent"}
+    decided = {
+        r for r, c in zip(recommendations, family, strict=False) if c.verdict != "equivalent"
+    }
     for i, c in enumerate(family):
         todo = recommendations[i] if recommendations else ""
-        todo = "" if c.verdict == "equivalent" and todo in decided else todo  # stands at the row that shows it
+        todo = (
+            "" if c.verdict == "equivalent" and todo in decided else todo
+        )  # stands at the row that shows it
         limit = f" {c.names[1]}?" if c.threshold is not None else ""
         topic = f"{c.quantity[:1].upper()}{c.quantity[1:]}{limit}{f' ({c.context})' if c.context else ''}"
         question = (contrasts[i].question if contrasts else None) or topic
@@ -191,7 +212,8 @@ def verdicts(
                 question,
                 _sides(c),
                 f"{effect(c.ratio)}\n{span(c.ratio, c.low, c.high)}".removesuffix("\n–"),
-                ("" if c.verdict == "exploratory" else advice(c, todo)) + (f"\n{marks[i]}" if marks[i] else ""),
+                ("" if c.verdict == "exploratory" else advice(c, todo))
+                + (f"\n{marks[i]}" if marks[i] else ""),
             ]
         )
     few = " (the range of the rounds: too few for a higher confidence)"
@@ -199,12 +221,24 @@ def verdicts(
     confidences = sorted({c.confidence for c in family if c.low > 0})
     sure = [f"{100 * share:.4g} %{few if share in ranged else ''}" for share in confidences]
     interval = (
-        f"with its interval at {' to '.join(dict.fromkeys(sure[:1] + sure[-1:]))}" if sure else "without an interval"
+        f"with its interval at {' to '.join(dict.fromkeys(sure[:1] + sure[-1:]))}"
+        if sure
+        else "without an interval"
     )
-    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do" if any(r[-1] for r in rows) else ""]
+    columns = [
+        "Verdict",
+        "Question",
+        "Measured",
+        "Effect, interval",
+        "What to do" if any(r[-1] for r in rows) else "",
+    ]
     forest = [_forest(c) for c in family]
     held_words = " (what limits it)" if any(any(c.held_back) for c in family) else ""
-    note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
+    note = (
+        family.note.replace(f"; {family.notice}", "")
+        if any(c.declared for c in family)
+        else family.counts
+    )
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
         f"divided by the second, round by round, {interval}; in the picture right is better for the user, and the "
@@ -214,7 +248,13 @@ def verdicts(
         caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"
     html = markup("verdicts", columns, rows, caption, MARKS, forest) + markup("notes", notes)
     text = "\n".join([*(c.words for c in family), *notes])
-    content = {"caption": caption, "columns": columns, "rows": rows, "forest": forest, "notes": notes}
+    content = {
+        "caption": caption,
+        "columns": columns,
+        "rows": rows,
+        "forest": forest,
+        "notes": notes,
+    }
     return Shown("verdicts", html=html, text=text, **content)
 
 

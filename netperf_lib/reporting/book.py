@@ -101,7 +101,10 @@ def _chapter(cells: Sequence[Any], front: Sequence[Any] | None, earlier: set[str
             _replace(output, output.data[MIME]["headline"])
     if front is not None:
         answered = _contrasts(front)
-        own = any(_shows(c, "verdicts") and not _contrasts(contents_of([c], "verdicts")) <= answered for c in cells)
+        own = any(
+            _shows(c, "verdicts") and not _contrasts(contents_of([c], "verdicts")) <= answered
+            for c in cells
+        )
         if not own:
             _renumber(cells, front)
         cells = list(_without(cells, ("cover", "findings" if own else "verdicts")))
@@ -111,7 +114,11 @@ def _chapter(cells: Sequence[Any], front: Sequence[Any] | None, earlier: set[str
 
 def _replace(output: Any, text: str, kind: str = "words") -> None:
     """Show sentences instead, in every format."""
-    output.data = {MIME: {"kind": kind, "text": text}, "text/markdown": as_markdown(text), "text/plain": text}
+    output.data = {
+        MIME: {"kind": kind, "text": text},
+        "text/markdown": as_markdown(text),
+        "text/plain": text,
+    }
 
 
 def _without(cells: Iterable[Any], kinds: Sequence[str]) -> Iterator[Any]:
@@ -131,7 +138,9 @@ def _shorten(cells: Iterable[Any], alone: tuple[str, ...], earlier: set[str]) ->
         if cell.cell_type == "markdown":
             head, *parts = re.split(r"(?m)^(?=## )", cell.source)
             title, newline, question = head.partition("\n")
-            if title.startswith("# ") and question.strip() in earlier:  # the same notebook about another metric
+            if (
+                title.startswith("# ") and question.strip() in earlier
+            ):  # the same notebook about another metric
                 head = title + newline
             earlier.add(question.strip())
             parts = [p for p in [head, *parts] if p.strip() not in earlier]
@@ -156,22 +165,30 @@ def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
     A warning that is not there is written out.
     """
     numbers = {
-        note.partition(": ")[2]: note.partition(":")[0].split()[-1] for table in front for note in table["notes"]
+        note.partition(": ")[2]: note.partition(":")[0].split()[-1]
+        for table in front
+        for note in table["notes"]
     }
-    for table, output in zip(contents_of(cells, "verdicts"), outputs_of(cells, "findings"), strict=False):
+    for table, output in zip(
+        contents_of(cells, "verdicts"), outputs_of(cells, "findings"), strict=False
+    ):
         own = [note.partition(": ")[2] for note in table["notes"]]
 
         def number(mark: re.Match[str], own: Sequence[str] = own) -> str:
             warnings = [own[int(n) - 1] for n in mark[1].split(", ")]
             numbered = ", ".join(numbers[w] for w in warnings if w in numbers)
             others = "".join(f" Warning: {w}" for w in warnings if w not in numbers)
-            return (f" Warning{'s' if ',' in numbered else ''} {numbered}." if numbered else "") + others
+            return (
+                f" Warning{'s' if ',' in numbered else ''} {numbered}." if numbered else ""
+            ) + others
 
         text = re.sub(r"(?m) Warnings? ([\d, ]+)\.$", number, output["data"][MIME]["text"])
         _replace(output, text.replace(f", {THESE}.", "."), "findings")
 
 
-def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: dict[str, Earlier]) -> None:
+def _refer(
+    cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: dict[str, Earlier]
+) -> None:
     """Replace what an earlier chapter has by a reference: a figure `drawn` there, or a table `printed` there."""
     for output in outputs_of(cells, "figure"):
         before = drawn.setdefault(output.data["text/html"], Earlier(chapter, output))
@@ -179,8 +196,14 @@ def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: di
             _refer_to(output, before, "figure")
     for output in outputs_of(cells, "table"):
         block = output["data"][MIME]
-        columns, rows = tuple(block["columns"]), frozenset(tuple(map(str, row)) for row in block["rows"])
-        before = next((p for p in printed if p.columns == columns and rows <= p.rows), Earlier(chapter, output))
+        columns, rows = (
+            tuple(block["columns"]),
+            frozenset(tuple(map(str, row)) for row in block["rows"]),
+        )
+        before = next(
+            (p for p in printed if p.columns == columns and rows <= p.rows),
+            Earlier(chapter, output),
+        )
         if before.chapter == chapter:
             printed.append(Earlier(chapter, output, columns, rows))
         else:
@@ -190,8 +213,12 @@ def _refer(cells: Iterable[Any], chapter: str, printed: list[Earlier], drawn: di
 def _refer_to(output: Any, before: Earlier, what: str) -> None:
     """Show a reference to an earlier figure or table instead: its number in the PDF, and a link in HTML."""
     data = before.output.data
-    caption = str(output.data[MIME].get("caption") or "This").split(":")[0].rstrip(".")  # what it shows, without how
-    label = data[MIME].setdefault("label", f"{what}-{hashlib.sha256(repr(data[MIME]).encode()).hexdigest()[:12]}")
+    caption = (
+        str(output.data[MIME].get("caption") or "This").split(":")[0].rstrip(".")
+    )  # what it shows, without how
+    label = data[MIME].setdefault(
+        "label", f"{what}-{hashlib.sha256(repr(data[MIME]).encode()).hexdigest()[:12]}"
+    )
     anchor = f'<span id="{label}"></span>'
     if not str(data.get("text/html", anchor)).startswith(anchor):
         data["text/html"] = anchor + data["text/html"]
@@ -209,7 +236,11 @@ def _heading(cells: Any) -> str | None:
 
 def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:
     """The rows of tables of verdicts, without what to do and what limits a level."""
-    return {(*row[:2], re.sub(r" \([^)]*\)$", "", row[2], flags=re.M), row[3]) for b in tables for row in b["rows"]}
+    return {
+        (*row[:2], re.sub(r" \([^)]*\)$", "", row[2], flags=re.M), row[3])
+        for b in tables
+        for row in b["rows"]
+    }
 
 
 def _shows(cell: Any, *kinds: str) -> bool:

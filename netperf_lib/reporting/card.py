@@ -111,7 +111,9 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
         line(0.225, verdict, 18, 100, color=colour, weight="bold")
         line(0.155, todo or advice(c, ""), 17, 110, color=INK)
         line(0.085, notice or "", 11, 190, color="#8a5a00")
-        figure.text(0.96, 0.02, f"root {root[:16]}" if root else "", size=10, color=MUTE, ha="right")
+        figure.text(
+            0.96, 0.02, f"root {root[:16]}" if root else "", size=10, color=MUTE, ha="right"
+        )
     return figure
 
 
@@ -135,7 +137,15 @@ def _runs(axes: Any, obs: Observations, c: Comparison) -> None:
         name = name if len(name) <= 34 else f"{name[:32]} …"
         _fit(axes.text(-0.4, y - 0.08, name, size=17, weight="bold", va="center", **left), 0.26)
         runs = f", {plural(len(values), 'run')}" if values else ""
-        axes.text(-0.4, y + 0.3, f"median {format_value(median, unit)}{runs}", size=12, color=MUTE, va="center", **left)
+        axes.text(
+            -0.4,
+            y + 0.3,
+            f"median {format_value(median, unit)}{runs}",
+            size=12,
+            color=MUTE,
+            va="center",
+            **left,
+        )
     axes.set_ylim(len(c.names) - 0.45, -0.55)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -157,7 +167,9 @@ def _fit(text: Any, share: float) -> None:
 def _values(obs: Observations, name: str, median: float) -> list[float]:
     """The runs of a side: of the condition with its name, or of the one with its median."""
     alike = [
-        str(n) for n, v in levels(obs)["median"].items() if n == name or math.isclose(float(v), median, rel_tol=1e-9)
+        str(n)
+        for n, v in levels(obs)["median"].items()
+        if n == name or math.isclose(float(v), median, rel_tol=1e-9)
     ]
     fitting = [n for n in alike if n == name] or (alike if len(alike) == 1 else [])
     rows = obs.table[obs.table["condition"].isin(fitting) & (obs.table["state"] == "ok")]

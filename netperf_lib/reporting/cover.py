@@ -23,7 +23,17 @@ from .blocks import Shown, markup
 if TYPE_CHECKING:
     import pandas as pd
 
-SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
+SOFTWARE = (
+    "netperf_lib",
+    "papermill",
+    "typst",
+    "numpy",
+    "pandas",
+    "scipy",
+    "matplotlib",
+    "seaborn",
+    "pyarrow",
+)
 
 
 def _levels(runs: pd.DataFrame, *columns: str) -> list[str]:
@@ -33,7 +43,9 @@ def _levels(runs: pd.DataFrame, *columns: str) -> list[str]:
 def _some(values: list[str], most: int = 3) -> str:
     if not values:
         return "–"
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+    return ", ".join(values[:most]) + (
+        f" and {len(values) - most} more" if len(values) > most else ""
+    )
 
 
 def cover(runs: pd.DataFrame, headline: str | None = None) -> Shown:
@@ -64,10 +76,20 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
     started = runs["started_utc"].dropna()
     first, last = started.min(), started.max()
     one_day = len(started) and first.date() == last.date()
-    measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}" if len(started) else "–"
+    measured = (
+        f"{first:%d %B %Y}"
+        if one_day
+        else f"{first:%d %b} – {last:%d %b %Y}"
+        if len(started)
+        else "–"
+    )
     added = attached(runs).added
     names = _levels(runs, "experiment")
-    name = f"{len(names)} experiments" if len(names) > 1 else str(experiment.get("name") or _some(names))
+    name = (
+        f"{len(names)} experiments"
+        if len(names) > 1
+        else str(experiment.get("name") or _some(names))
+    )
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
     source = (experiment.get("hosts") or {}).get("source")
     hosts, rounds = len(_levels(runs, "client", "server")), runs["round"].nunique()
@@ -75,9 +97,15 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
         ["Experiment", name],
         ["Hosts", f"{hosts}{f' ({source})' if source else ''}" if hosts else "–"],
         ["VM size", _some(sizes, 2)],
-        ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}"],
+        [
+            "Contrasts",
+            f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}",
+        ],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
-        ["Rounds", f"{rounds} in {plural(runs['deployment'].nunique(), 'deployment')}" if rounds else "–"],
+        [
+            "Rounds",
+            f"{rounds} in {plural(runs['deployment'].nunique(), 'deployment')}" if rounds else "–",
+        ],
         ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
@@ -86,7 +114,9 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
         facts.append(["Placement", _proven(claimed)])
     if root := root_of(runs):
         facts.append(["Root digest", root[:16]])
-    without = {"Contrasts", "Rounds"} if len(names) > 1 else set()  # of these the experiments have different ones
+    without = (
+        {"Contrasts", "Rounds"} if len(names) > 1 else set()
+    )  # of these the experiments have different ones
     if source == "imported" and not experiment.get("contrasts"):  # they are compared by rule
         without.add("Contrasts")
     return [row for row in facts if row[0] not in without and row[1] != "–"]
@@ -113,19 +143,27 @@ def _proven(claimed: list[tuple[str, str, str, str]]) -> str:
     """How many claims about the hosts are proven, and how many are not."""
     count = Counter(holds for _, _, holds, _ in claimed)
     flagged = [
-        f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
+        f"{n} {words if n == 1 else words.replace('does', 'do')}"
+        for words, n in count.items()
+        if words != HOLDS[True]
     ]
-    return f"{count[HOLDS[True]]} of {len(claimed)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
+    return f"{count[HOLDS[True]]} of {len(claimed)} claims proven" + (
+        f"; {', '.join(flagged)}" if flagged else ""
+    )
 
 
-def _spent(runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, Any]) -> list[list[str]]:
+def _spent(
+    runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, Any]
+) -> list[list[str]]:
     """What the hosts did cost, by the prices that were planned with, and per answered question."""
     declared = experiment.get("hosts") or {}
     if declared.get("source") not in SOURCES or not plan.get("trials"):
         return []
     done = min(1.0, len(runs) / len(plan["trials"]))
     store = store_of(runs)
-    amount = source(declared["source"]).spent(state=store.path / "hosts", done=done) if store else None
+    amount = (
+        source(declared["source"]).spent(state=store.path / "hosts", done=done) if store else None
+    )
     if amount is None:
         return []
     currency = (declared.get("options") or {}).get("currency", "USD")
@@ -139,7 +177,10 @@ def _spent(runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, An
 def _machines(runs: pd.DataFrame) -> list[list[str]]:
     """Tools, kernels, drivers and hosts of the runs, and the software that made the report."""
     tools = sorted(
-        {f"{t} {v}" if present(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
+        {
+            f"{t} {v}" if present(v) else str(t)
+            for t, v in zip(runs["tool"], runs["tool_version"], strict=True)
+        }
     )
     software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
     rows = [
@@ -159,14 +200,21 @@ def provenance(runs: pd.DataFrame) -> Shown:
     ok, failed, excluded = status_counts(runs)
     store = store_of(runs)
     plan: dict[str, Any] = (store.read_plan() if store else None) or {}
-    hashes = "\n".join(sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True)))
+    hashes = "\n".join(
+        sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True))
+    )
     started = runs["started_utc"].dropna()
     data = [
         ["experiment", str(experiment.get("name") or _some(_levels(runs, "experiment")))],
         ["runs", f"{ok} ok, {failed} failed or cut short, {excluded} excluded"],
         ["rounds", f"{runs['round'].nunique()}"],
         ["seed of the order", str(plan.get("seed", experiment.get("seed") or "not recorded"))],
-        ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
+        [
+            "measured",
+            f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+            if len(started)
+            else "–",
+        ],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
         ["root digest", root_of(runs) or "–"],
         ["version of the readers", _some(_levels(runs, "reader_version"))],
@@ -178,17 +226,25 @@ def provenance(runs: pd.DataFrame) -> Shown:
         if r.status != "ok" or present(getattr(r, "excluded", None))
     ]
     proofs = [
-        [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in claims(runs)
+        [f"{where}: {what}", holds + (f" ({shows})" if shows else "")]
+        for where, what, holds, shows in claims(runs)
     ]
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
         {"title": "machines and tools", "rows": _machines(runs)},
-        {"title": PROOFS, "rows": proofs or [["none", "the source of the hosts recorded no proof"]]},
+        {
+            "title": PROOFS,
+            "rows": proofs or [["none", "the source of the hosts recorded no proof"]],
+        },
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]
     planned = (experiment.get("hosts") or {}).get("source") != "imported"
     text = (
-        ("Measured in rounds, in an order drawn at random within each round; the" if planned else "The")
+        (
+            "Measured in rounds, in an order drawn at random within each round; the"
+            if planned
+            else "The"
+        )
         + " run is the unit of every statistic. "
         "Raw logs are kept unchanged; the notebooks make tables, figures and words from them, and anyone can execute "
         "them again."

@@ -53,7 +53,9 @@ class Parameter:
             type(None): "null",
             dict: "a mapping",
         }
-        return " or ".join(dict.fromkeys(words[t] for t in self.types if t is not int or float not in self.types))
+        return " or ".join(
+            dict.fromkeys(words[t] for t in self.types if t is not int or float not in self.types)
+        )
 
 
 def notebooks() -> dict[str, Path]:
@@ -77,7 +79,9 @@ def _book(name: str) -> tuple[str, Path]:
         return full_name, library[full_name]
     if name.endswith(".ipynb") and Path(name).is_file():
         return name, Path(name)
-    raise UsageError(f"no notebook {name!r} (known: {', '.join(library)}; or the path of an .ipynb file)")
+    raise UsageError(
+        f"no notebook {name!r} (known: {', '.join(library)}; or the path of an .ipynb file)"
+    )
 
 
 def _refuse_files(declared: Sequence[str]) -> None:
@@ -102,7 +106,9 @@ def _pages(
     """
     books = dict(_book(os.fspath(name)) for name in chosen or [p.notebook for p in possible])
     if strange := sorted(own.keys() - books.keys()):
-        raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(books)})")
+        raise UsageError(
+            f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(books)})"
+        )
     checked = _checked(list(books.values()), parameters)
     pages = []
     for name, book in books.items():
@@ -113,9 +119,13 @@ def _pages(
             pages.append(_Page(book, book.stem, set_))
         pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
     for name, value in parameters.items():
-        about = dict.fromkeys(p.subject[name] for p in possible if p.notebook in books and name in p.subject)
+        about = dict.fromkeys(
+            p.subject[name] for p in possible if p.notebook in books and name in p.subject
+        )
         if about and value not in about:
-            raise UsageError(f"no page is about {name}={value}; there are: {', '.join(map(str, about))}")
+            raise UsageError(
+                f"no page is about {name}={value}; there are: {', '.join(map(str, about))}"
+            )
     return pages
 
 
@@ -139,13 +149,17 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
                 name, value, note = node.target.id, node.value, ast.unparse(node.annotation)
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 # papermill knows a union as a comment only
-                comment = re.search(r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1])
+                comment = re.search(
+                    r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1]
+                )
                 name, value, note = node.targets[0].id, node.value, comment[1] if comment else ""
             else:
                 continue
             try:
                 default = ast.literal_eval(value)
-            except ValueError:  # an expression, which papermill allows: only the kernel knows its value
+            except (
+                ValueError
+            ):  # an expression, which papermill allows: only the kernel knows its value
                 parameters[name] = Parameter(name, ast.unparse(value), _types(..., note))
                 continue
             parameters[name] = Parameter(name, default, _types(default, note))
@@ -180,7 +194,9 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"parameter {text!r}: write it as name=value, for example metric=throughput_bps")
+            raise UsageError(
+                f"parameter {text!r}: write it as name=value, for example metric=throughput_bps"
+            )
         parameters[name.strip()] = value
     return parameters
 
@@ -196,7 +212,9 @@ def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
     elif value == "null" and type(None) in parameter.types:
         read = None
     if type(read) not in parameter.types:
-        raise UsageError(f"parameter {parameter.name} of {notebook} takes {parameter.takes}, not {value!r}")
+        raise UsageError(
+            f"parameter {parameter.name} of {notebook} takes {parameter.takes}, not {value!r}"
+        )
     return read
 
 
@@ -206,8 +224,13 @@ def _checked(books: Sequence[Path], values: Mapping[str, Any]) -> dict[Path, dic
     names = sorted({name for p in declared.values() for name in p} - {"experiment"})
     if strange := [name for name in values if name not in names]:
         where = books[0].stem if len(books) == 1 else "these notebooks"
-        raise UsageError(f"no parameter {strange[0]!r} in {where} (parameters: {', '.join(names) or 'none'})")
-    return {book: {n: _typed(p[n], v, book.stem) for n, v in values.items() if n in p} for book, p in declared.items()}
+        raise UsageError(
+            f"no parameter {strange[0]!r} in {where} (parameters: {', '.join(names) or 'none'})"
+        )
+    return {
+        book: {n: _typed(p[n], v, book.stem) for n, v in values.items() if n in p}
+        for book, p in declared.items()
+    }
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -312,14 +335,21 @@ def _planned(
     from ..experiment.model import Report
 
     store = _located(experiment_path)
-    location = store.location if store else "/".join(split(experiment_path))  # absolute: notebooks run elsewhere
+    location = (
+        store.location if store else "/".join(split(experiment_path))
+    )  # absolute: notebooks run elsewhere
     folder = report_folder(location, "fleet" if store is None else store.experiment)
     if store is not None and folder.is_relative_to(location):
         current(store, "runs")
     chosen = (None if store is None or notebooks else store.declared().report) or Report()
     possible = [] if notebooks else _possible_pages(location if store is None else store)
     _refuse_files(chosen.notebooks or ())
-    return store, location, folder, _pages(possible, notebooks or chosen.notebooks, chosen.parameters, parameters)
+    return (
+        store,
+        location,
+        folder,
+        _pages(possible, notebooks or chosen.notebooks, chosen.parameters, parameters),
+    )
 
 
 def _executed(
@@ -389,10 +419,14 @@ def _possible_pages(data: Store | str) -> list[Page]:
     return planned
 
 
-def _executed_page(page: _Page, executed: Path, problem: str | None, measured: Callable[[str | None], Any]) -> Any:
+def _executed_page(
+    page: _Page, executed: Path, problem: str | None, measured: Callable[[str | None], Any]
+) -> Any:
     """The page of an executed notebook: it ended well, or with nothing to report, or with an error that it shows."""
     done = _read(executed if executed.is_file() else page.notebook)
-    done.cells = [c for c in done.cells if "try-next" not in c.metadata.get("tags", [])]  # for who can type there
+    done.cells = [
+        c for c in done.cells if "try-next" not in c.metadata.get("tags", [])
+    ]  # for who can type there
     code = [c for c in done.cells if c.cell_type == "code" and c.source.strip()]
     # leaving the kernel early (sys.exit) counts as success for papermill; for a reader it is half a report
     if problem is None and not any(_ends(c) for c in code):
@@ -433,7 +467,9 @@ def _furnish(book: Any, runs: Any) -> None:
 
 def _ends(cell: Any) -> str | None:
     """Why a notebook ends with this cell, if the experiment lacks the data for it."""
-    return next((str(o["evalue"]) for o in cell.get("outputs", ()) if o.get("ename") == NOTHING), None)
+    return next(
+        (str(o["evalue"]) for o in cell.get("outputs", ()) if o.get("ename") == NOTHING), None
+    )
 
 
 def _close(book: Any, error: str | None) -> None:
@@ -444,12 +480,25 @@ def _close(book: Any, error: str | None) -> None:
 
     new: Any = v4
     cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
-    last = next((c for c in cells if any(o.get("output_type") == "error" for o in c.get("outputs", ()))), None)
+    last = next(
+        (c for c in cells if any(o.get("output_type") == "error" for o in c.get("outputs", ()))),
+        None,
+    )
     if reason := last and _ends(last):
         book.metadata["netperf"]["nothing"] = reason
-        block = {"kind": "callout", "level": "note", "title": "Not in this experiment", "text": f"{reason}."}
+        block = {
+            "kind": "callout",
+            "level": "note",
+            "title": "Not in this experiment",
+            "text": f"{reason}.",
+        }
     else:
-        block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}
+        block = {
+            "kind": "callout",
+            "level": "caution",
+            "title": "This page could not be made",
+            "text": f"{error}.",
+        }
     words = f"**{block['title']}**: {as_markdown(block['text'])}"
     callout = new.new_output("display_data", {MIME: block, "text/markdown": words})
     if last is not None:
@@ -476,13 +525,18 @@ def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[st
     if to == "html":
         from .html import exporter
 
-        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}, "explorer": explorer.result()}
+        resources = {
+            "metadata": {"name": final.stem, "path": str(final.parent)},
+            "explorer": explorer.result(),
+        }
         body = exporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
         from .pdf import typeset
 
         body = typeset(book, name=final.stem, base=str(final.parent), code=code)
-    with tempfile.NamedTemporaryFile(dir=final.parent, prefix=f".{final.name}.", delete=False) as aside:
+    with tempfile.NamedTemporaryFile(
+        dir=final.parent, prefix=f".{final.name}.", delete=False
+    ) as aside:
         aside.write(body)
     Path(aside.name).chmod(0o644)
     shutil.move(aside.name, final)

@@ -99,7 +99,9 @@ def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
 
     exp = read(experiment) if isinstance(experiment, str | os.PathLike) else experiment
     if not isinstance(exp, Results):
-        raise UsageError("explore shows one experiment: give the folder of one, or what read() returns for it")
+        raise UsageError(
+            "explore shows one experiment: give the folder of one, or what read() returns for it"
+        )
     data = _data(exp)
     return Explorer(_page(data, _logs(exp, data["runs"]["id"])))
 
@@ -116,7 +118,9 @@ def _data(exp: Results) -> dict[str, Any]:
     lead = lead_paragraph(runs)
     factors = dict.fromkeys(f for obs in observations.values() for f in obs.by)
     levels_of = {
-        f: sort_levels(f, [v for obs in observations.values() if f in obs.by for v in obs.conditions[f]])
+        f: sort_levels(
+            f, [v for obs in observations.values() if f in obs.by for v in obs.conditions[f]]
+        )
         for f in factors
     }
     return {
@@ -156,7 +160,11 @@ def _metric(
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
     rows = levels(obs)
-    tables = dict(iter(obs.table.sort_values(["unit", "round"]).groupby("condition", sort=False, observed=True)))
+    tables = dict(
+        iter(
+            obs.table.sort_values(["unit", "round"]).groupby("condition", sort=False, observed=True)
+        )
+    )
     held = of_conditions(obs)
     conditions = []
     for index, row in rows.iterrows():
@@ -196,10 +204,14 @@ def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
     from ..stats import compare_samples
 
     complete = obs.table[obs.table["state"] == "ok"].set_index(["unit", "round"])
-    values = {str(name): rows["value"] for name, rows in complete.groupby("condition", observed=True)}
+    values = {
+        str(name): rows["value"] for name, rows in complete.groupby("condition", observed=True)
+    }
     rows = {str(name): tuple(levels) for name, *levels in obs.conditions.itertuples()}
     neighbours = (
-        (a, b) for a, b in combinations(values, 2) if sum(x != y for x, y in zip(rows[a], rows[b], strict=True)) == 1
+        (a, b)
+        for a, b in combinations(values, 2)
+        if sum(x != y for x, y in zip(rows[a], rows[b], strict=True)) == 1
     )
     judged = {
         (obs.condition(c.a), obs.condition(c.b)): result
@@ -214,7 +226,9 @@ def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
         if not len(both):
             continue
         x, y = both["a"].dropna(), both["b"].dropna()
-        one = judged.get((a, b)) or compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
+        one = judged.get((a, b)) or compare_samples(
+            x, y, paired=obs.blocked, declared=False, metric=obs.metric
+        )
         there = one.ratio, one.low, one.high
         back = tuple(1 / v if v else math.inf for v in (one.ratio, one.high, one.low))
         for key, ratios, verdict in (
@@ -228,11 +242,17 @@ def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
 def _verdicts(lead: Lead, observations: Mapping[str, Observations]) -> list[dict[str, Any]]:
     """The family of comparisons: words, advice, and the conditions on each side."""
     rows = []
-    for contrast, result, todo in zip(lead.contrasts, lead.family, lead.recommendations, strict=True):
+    for contrast, result, todo in zip(
+        lead.contrasts, lead.family, lead.recommendations, strict=True
+    ):
         obs = observations.get(contrast.metric)
-        a, b = (obs.matching(side) if obs and side else () for side in (contrast.a, contrast.b or {}))
+        a, b = (
+            obs.matching(side) if obs and side else () for side in (contrast.a, contrast.b or {})
+        )
         words = {"verdict": str(result.verdict), "words": result.words, "advice": todo}
-        rows.append({"metric": contrast.metric, "question": contrast.question, **words, "a": a, "b": b})
+        rows.append(
+            {"metric": contrast.metric, "question": contrast.question, **words, "a": a, "b": b}
+        )
     return rows
 
 
@@ -253,10 +273,18 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
         try:
             with exp.store.raw(name) as folder:
                 record = folder.records[run_id]
-                log = plain_file(folder.path, "client.out" if name == run_id else next(iter(record["files"])))
+                log = plain_file(
+                    folder.path, "client.out" if name == run_id else next(iter(record["files"]))
+                )
                 lines = (record.get("log") or {}).get("lines")
                 yield _part(log, lines[0], lines[1], share) if lines else _cut(log, share)
-        except (OSError, ValueError, KeyError, TypeError, StoreError):  # whatever a folder of others holds
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            StoreError,
+        ):  # whatever a folder of others holds
             yield ""
 
 
@@ -284,10 +312,14 @@ def _cut(log: Path, share: int) -> str:
 
 def _block(name: str, value: Any, *, packed: bool = False) -> str:
     """Data in the page, which are never code: no ``<`` is left in them. Packed: gzip in base64."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
     if packed:
         text = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-    return f'<script type="application/{"gzip" if packed else "json"}" id="{name}">{text}</script>\n'
+    return (
+        f'<script type="application/{"gzip" if packed else "json"}" id="{name}">{text}</script>\n'
+    )
 
 
 def _digest(text: str) -> str:

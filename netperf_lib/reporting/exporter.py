@@ -16,7 +16,9 @@ class TypstPDFExporter(Exporter):
     export_from_notebook = "Report as PDF"
     output_mimetype = "application/pdf"
     code = Bool(default_value=False, help="show the code too").tag(config=True)
-    contents = Bool(default_value=True, help="show the contents after the first page").tag(config=True)
+    contents = Bool(default_value=True, help="show the contents after the first page").tag(
+        config=True
+    )
     pdf_standards = List(["ua-1"], help="standards that the PDF must meet").tag(config=True)
 
     def _file_extension_default(self) -> str:
@@ -27,5 +29,7 @@ class TypstPDFExporter(Exporter):
         nb, resources = super().from_notebook_node(nb, resources, **kw)
         metadata = resources.get("metadata", {})
         options = {"name": metadata.get("name") or "Report", "base": metadata.get("path")}
-        pdf = typeset(nb, standards=self.pdf_standards, code=self.code, contents=self.contents, **options)
+        pdf = typeset(
+            nb, standards=self.pdf_standards, code=self.code, contents=self.contents, **options
+        )
         return pdf, resources

@@ -15,7 +15,9 @@ from typing import Any
 
 SELECTORS = "\ufe0e\ufe0f"
 """They choose between a black and a coloured picture, which is spelled out anyway."""
-COMBINING = "".join(chr(c) for c in range(0x300, 0x20F0) if unicodedata.category(chr(c)).startswith("M"))
+COMBINING = "".join(
+    chr(c) for c in range(0x300, 0x20F0) if unicodedata.category(chr(c)).startswith("M")
+)
 """Marks that combine with the character before them: not where that is spelled out."""
 
 
@@ -51,7 +53,10 @@ def _covered(file: str) -> frozenset[int]:
 def _spelled(text: str) -> str:
     """Characters by their names, or by their numbers."""
     names = [(f"U+{ord(c):04X}", unicodedata.name(c, "").lower()) for c in text]
-    return "".join(f"‹{name if name and 'ideograph' not in name and len(name) < 40 else code}›" for code, name in names)
+    return "".join(
+        f"‹{name if name and 'ideograph' not in name and len(name) < 40 else code}›"
+        for code, name in names
+    )
 
 
 def printable(*texts: str) -> tuple[str, str, dict[str, Any]]:
@@ -60,13 +65,23 @@ def printable(*texts: str) -> tuple[str, str, dict[str, Any]]:
     Also returned is what the template must know of them: further font families, and a pattern of those characters that
     the first font would put together from a letter and a mark, which programs that read a PDF take for the letter.
     """
-    sans, base, japanese = map(_covered, ("SourceSansPro-Regular.ttf", "DejaVuSans.ttf", "ipaexg.ttf"))
+    sans, base, japanese = map(
+        _covered, ("SourceSansPro-Regular.ttf", "DejaVuSans.ttf", "ipaexg.ttf")
+    )
     wide = {c for text in texts for c in text if ord(c) > 126 and ord(c) not in sans}
-    composed = sorted(c for c in wide if ord(c) in base and re.match("[0-9A-F]", unicodedata.decomposition(c)))
+    composed = sorted(
+        c for c in wide if ord(c) in base and re.match("[0-9A-F]", unicodedata.decomposition(c))
+    )
     wide -= {c for c in wide if ord(c) in base}
     cjk = {c for c in wide if ord(c) in japanese}
     lacking = re.escape("".join(sorted(wide - cjk - {*SELECTORS})))
     pattern = re.compile(f"[{SELECTORS}]+|[{lacking or chr(0)}][{COMBINING}]*")
-    first, second = (pattern.sub(lambda m: "" if m[0][0] in SELECTORS else _spelled(m[0]), text) for text in texts)
-    further = {"fonts": ["IPAexGothic"] if cjk else [], "composed": f"[{''.join(composed)}]+" if composed else None}
+    first, second = (
+        pattern.sub(lambda m: "" if m[0][0] in SELECTORS else _spelled(m[0]), text)
+        for text in texts
+    )
+    further = {
+        "fonts": ["IPAexGothic"] if cjk else [],
+        "composed": f"[{''.join(composed)}]+" if composed else None,
+    }
     return first, second, further

@@ -62,7 +62,9 @@ class PageExporter(HTMLExporter):
                 headings += re.findall(r"(?m)^##\s+(.+?)\s*$", cell.source)
         _fold(nb.cells)
         resources["contents"] = list(enumerate(headings, 1))
-        if len(headings) > 2:  # after the answers in short, on top of which a phone would show nothing else
+        if (
+            len(headings) > 2
+        ):  # after the answers in short, on top of which a phone would show nothing else
             covers = (c for c in nb.cells if outputs_of([c], "cover"))
             next(covers, nb.cells[0]).metadata["netperf_contents"] = True
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
@@ -79,7 +81,10 @@ class PageExporter(HTMLExporter):
             return self._anchored(_harmless(run_pandoc(source, MARKDOWN, to="html")))
         attachments = context.get("cell", {}).get("attachments", {})
         renderer = IPythonRenderer(
-            escape=True, allow_harmful_protocols=False, exclude_anchor_links=True, attachments=attachments
+            escape=True,
+            allow_harmful_protocols=False,
+            exclude_anchor_links=True,
+            attachments=attachments,
         )
         return self._anchored(_harmless(str(MarkdownWithMath(renderer=renderer).render(source))))
 
@@ -113,13 +118,19 @@ def inlined(page: str, explorer: str | None = None) -> str:
         if explorer:
             svg = re.sub(
                 r'<use data-run="([^"]*)".*?</use>',
-                lambda point: f'<a href="{explorer}#run={quote(unescape(point[1]))}">{point[0]}</a>',
+                lambda point: (
+                    f'<a href="{explorer}#run={quote(unescape(point[1]))}">{point[0]}</a>'
+                ),
                 svg,
                 flags=re.DOTALL,
             )
-        return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{image[1]}"', 1)
+        return svg[svg.index("<svg") :].replace(
+            "<svg", f'<svg role="img" aria-label="{image[1]}"', 1
+        )
 
-    return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page)
+    return re.sub(
+        r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page
+    )
 
 
 def _fold(cells: Any) -> None:

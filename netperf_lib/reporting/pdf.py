@@ -78,7 +78,9 @@ def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) ->
             if "error: PDF/" not in str(error) and "PDF/UA" not in str(error):
                 raise
             # a user's notebook; a page that is not accessible to everyone is better than none
-            logging.getLogger(__name__).warning("the PDF does not meet %s: %s", ", ".join(standards), error)
+            logging.getLogger(__name__).warning(
+                "the PDF does not meet %s: %s", ", ".join(standards), error
+            )
             return _compile(Path(folder), stamp(nb), [])
 
 
@@ -97,9 +99,13 @@ def _compile(folder: Path, when: dt.datetime, standards: Sequence[Any]) -> bytes
             package_path=str(folder / "no-packages"),
         )
     except typst.TypstError as error:
-        raise ReportError(f"the report could not be typeset: {getattr(error, 'diagnostic', None) or error}") from None
+        raise ReportError(
+            f"the report could not be typeset: {getattr(error, 'diagnostic', None) or error}"
+        ) from None
     if any("converge" in str(w) for w in warnings):
-        raise ReportError("the pages of the report do not settle: page, figure and table numbers would be wrong")
+        raise ReportError(
+            "the pages of the report do not settle: page, figure and table numbers would be wrong"
+        )
     return bytes(pdf)
 
 
@@ -109,7 +115,11 @@ def stamp(nb: Any) -> dt.datetime:
     if epoch:
         return dt.datetime.fromtimestamp(int(epoch), dt.UTC)
     cover = next(iter(contents_of(nb.cells, "cover")), {})
-    when = cover.get("date") or nb.metadata.get("papermill", {}).get("end_time") or "1980-01-01T00:00:00+00:00"
+    when = (
+        cover.get("date")
+        or nb.metadata.get("papermill", {}).get("end_time")
+        or "1980-01-01T00:00:00+00:00"
+    )
     return dt.datetime.fromisoformat(when).replace(microsecond=0)
 
 
@@ -141,9 +151,14 @@ class _Page:
         self.files[name] = data
         return name
 
-    def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str, label: str | None = None) -> str:
+    def _picture(
+        self, data: bytes, suffix: str, caption: str | None, alt: str, label: str | None = None
+    ) -> str:
         path = self.keep(data, suffix)
-        return self.call("picture", {"path": path, "caption": caption, "alt": alt, "scale": self.scale, "label": label})
+        return self.call(
+            "picture",
+            {"path": path, "caption": caption, "alt": alt, "scale": self.scale, "label": label},
+        )
 
     # -- the document -------------------------------------------------------------------------------------------------
 
@@ -166,9 +181,13 @@ class _Page:
                 body.append(words[index])
             elif cell.cell_type == "code":
                 tags = cell.metadata.get("tags", [])
-                hidden = {"parameters", "injected-parameters", "hide-input", "remove-input"} & set(tags)
+                hidden = {"parameters", "injected-parameters", "hide-input", "remove-input"} & set(
+                    tags
+                )
                 if self.code and cell.source.strip() and not hidden:
-                    body.append(self.call("code", {"source": wrap(cell.source.strip()), "lang": "python"}))
+                    body.append(
+                        self.call("code", {"source": wrap(cell.source.strip()), "lang": "python"})
+                    )
                 for output in cell.get("outputs", ()):
                     block = output.get("data", {}).get(MIME, {})
                     if block.get("kind") == "provenance":
@@ -186,25 +205,42 @@ class _Page:
         elif self.name:
             head.append("#r.plain-title()")
         source = "\n".join([*head, "\n\n".join(body)]) + "\n"
-        data = {"meta": self._meta(), "cover": self.cover, "blocks": self.data, "images": self.images}
+        data = {
+            "meta": self._meta(),
+            "cover": self.cover,
+            "blocks": self.data,
+            "images": self.images,
+        }
         text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
         source, text, further = fonts.printable(source, text)
         if any(further.values()):
             data = json.loads(text)
             data["meta"] |= further
             text = json.dumps(data, ensure_ascii=False, indent=1)
-        files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
+        files = self.files | {
+            "data.json": text.encode(),
+            "report.typ": (TEMPLATE / "report.typ").read_bytes(),
+        }
         return source, files
 
     def _title(self) -> None:
         """Take the first heading as the title; the cover or the title line shows it."""
-        first = next((c for c in self.nb.cells if c.cell_type == "markdown" and c.source.strip()), None)
+        first = next(
+            (c for c in self.nb.cells if c.cell_type == "markdown" and c.source.strip()), None
+        )
         heading = re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", first.source) if first else None
         if first and heading and not self.chapters:
             self.name = self.name or as_text(heading[1])
             subtitle = first.source[heading.end() :].strip()
-            if self.cover is not None and subtitle and "\n\n" not in subtitle and len(subtitle) < 300:
-                self.cover = self.cover | {"subtitle": re.sub(r"[*_`]", "", " ".join(subtitle.split()))}
+            if (
+                self.cover is not None
+                and subtitle
+                and "\n\n" not in subtitle
+                and len(subtitle) < 300
+            ):
+                self.cover = self.cover | {
+                    "subtitle": re.sub(r"[*_`]", "", " ".join(subtitle.split()))
+                }
                 subtitle = ""
             first.source = subtitle
 
@@ -228,15 +264,25 @@ class _Page:
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
         metadata = self.nb.metadata.get("netperf", {})
-        implied = {"experiment", "metric"} if self.chapters else {"experiment"}  # a page is named after its metric
+        implied = (
+            {"experiment", "metric"} if self.chapters else {"experiment"}
+        )  # a page is named after its metric
         rows = []
         for name, values in metadata.get("parameters", {}).items():
-            words = [f"{k} {_plain(v)}" for k, v in values.items() if k not in implied and v is not None]
+            words = [
+                f"{k} {_plain(v)}" for k, v in values.items() if k not in implied and v is not None
+            ]
             rows += [f"{name}: {', '.join(words)}"] if words else []
-        named = [{"title": "parameters of the notebooks", "rows": [["set", "; ".join(rows)]]}] if rows else []
+        named = (
+            [{"title": "parameters of the notebooks", "rows": [["set", "; ".join(rows)]]}]
+            if rows
+            else []
+        )
         groups = [*block["groups"], *named]
         if unasked := metadata.get("unasked"):
-            groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
+            groups.append(
+                {"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]}
+            )
         return {**block, "groups": groups}
 
     # -- markdown --------------------------------------------------------------------------------------------------
@@ -252,17 +298,31 @@ class _Page:
                 block = data.get(MIME, {})
                 if block.get("kind") in ("callout", *WORDS):
                     pieces[index, id(output)] = as_markdown(block["text"])
-                elif MIME not in data and "text/markdown" in data and not PICTURES.keys() & data.keys():
+                elif (
+                    MIME not in data
+                    and "text/markdown" in data
+                    and not PICTURES.keys() & data.keys()
+                ):
                     pieces[index, id(output)] = _text(data["text/markdown"])
-        done = dict(zip(pieces, _pandoc(list(pieces.values()), shift=0 if self.chapters else -1), strict=True))
+        done = dict(
+            zip(
+                pieces,
+                _pandoc(list(pieces.values()), shift=0 if self.chapters else -1),
+                strict=True,
+            )
+        )
         done = dict(zip(done, _levelled(list(done.values())), strict=True))
         for index, cell in enumerate(self.nb.cells):
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
                 if block.get("kind") == "callout":
-                    title = json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
+                    title = (
+                        json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
+                    )
                     body = done[index, id(output)]
-                    done[index, id(output)] = f'\n#r.callout("{block["level"]}", {title})[\n{body}\n]\n'
+                    done[index, id(output)] = (
+                        f'\n#r.callout("{block["level"]}", {title})[\n{body}\n]\n'
+                    )
         return done
 
     def _with_images(self, cell: Any) -> str:
@@ -288,7 +348,11 @@ class _Page:
     def _output(self, output: Any) -> str:
         kind = output["output_type"]
         if kind == "stream":
-            return "" if output["name"] == "stderr" else self.call("stream", {"text": printed(_text(output["text"]))})
+            return (
+                ""
+                if output["name"] == "stderr"
+                else self.call("stream", {"text": printed(_text(output["text"]))})
+            )
         if kind == "error":
             text = printed("\n".join(output["traceback"]))
             return self.call("error", {"title": output["ename"], "text": text})
@@ -299,7 +363,9 @@ class _Page:
             if mime in data:
                 raw = _text(data[mime])
                 alt = _text(data.get("text/plain", "")) or "Chart without a description"
-                return self._picture(_svg(raw) if suffix == ".svg" else base64.b64decode(raw), suffix, None, alt)
+                return self._picture(
+                    _svg(raw) if suffix == ".svg" else base64.b64decode(raw), suffix, None, alt
+                )
         if "text/html" in data and "<table" in _text(data["text/html"]):
             return "".join(
                 self.call("data-table", tables.fitted(t.header, t.rows, caption=t.caption))
@@ -334,7 +400,9 @@ class _Page:
             return self.call("reference", block)
         if kind == "verdicts":
             return self.call("verdicts", block)
-        raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook from another version?")
+        raise ReportError(
+            f"a cell shows something of an unknown kind {kind!r}; is the notebook from another version?"
+        )
 
 
 def _svg(text: str) -> bytes:
@@ -407,7 +475,11 @@ def run_pandoc(text: str, source: str, shift: int = 0, *, to: str = "typst") -> 
     command += ["-L", str(TEMPLATE / "markdown.lua")] if to == "typst" else ["--mathml"]
     if shift:
         command.append(f"--shift-heading-level-by={shift}")
-    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, input=text.encode(), capture_output=True, timeout=120, check=False
+    )
     if done.returncode:
-        raise ReportError(f"pandoc could not read a text of the notebook: {done.stderr.decode().strip()}")
+        raise ReportError(
+            f"pandoc could not read a text of the notebook: {done.stderr.decode().strip()}"
+        )
     return done.stdout.decode()

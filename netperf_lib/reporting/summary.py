@@ -78,7 +78,9 @@ class Summary:
         runs = self.runs
         if len(set(runs["experiment"])) > 1:  # each has a report of its own
             counts = runs.assign(ok=runs["status"] == "ok").groupby("experiment", sort=False)
-            table = counts.agg(runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min"))
+            table = counts.agg(
+                runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min")
+            )
             table["started"] = table["started"].dt.strftime("%Y-%m-%d %H:%M").fillna("–")
             return Parts([Table.of(table.reset_index(), "The experiments of this data root.")])
         planned: dict[str, list[str]] = {}
@@ -95,7 +97,13 @@ class Summary:
         table, alone = _folded(overview(runs))
         heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, table))}
         caption = f"Medians of the complete runs{'; a dash: not measured' if table.isna().any(axis=None) else ''}."
-        return Parts([Table.of(table, caption, columns=heads), *([Words.of(*alone)] if alone else []), *parts])
+        return Parts(
+            [
+                Table.of(table, caption, columns=heads),
+                *([Words.of(*alone)] if alone else []),
+                *parts,
+            ]
+        )
 
     @property
     def caveats(self) -> Words:
@@ -111,17 +119,23 @@ class Summary:
                 " Another deployment of the same request may land elsewhere; only "
                 f"{DEPLOYMENTS} or more deployments say something about a placement as such."
             )
-        if assumed := dict.fromkeys(a for c in family for a in c.assumptions if a != HOURS):  # the first line says it
+        if assumed := dict.fromkeys(
+            a for c in family for a in c.assumptions if a != HOURS
+        ):  # the first line says it
             lines.append(f"- Assumed: {'; '.join(assumed)}.")
         if added := attached(runs).added:
             lines.append(
                 f"- {plural(added, 'contrast')} added after the first run: exploratory, an interval but no verdict."
             )
         if unknown := int(runs["placement"].isna().sum()):
-            lines.append(f"- The placement of {plural(unknown, 'run')} is not known: label them, or they count as one.")
+            lines.append(
+                f"- The placement of {plural(unknown, 'run')} is not known: label them, or they count as one."
+            )
         claimed = [c for c in stored(runs) if c["factor"] and c["holds"] is False]
         if false := [f"{c['host'] or c['deployment']}: {c['claim']}" for c in claimed]:
-            lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
+            lines.append(
+                f"- Measured although declared factors are proven false: {'; '.join(false)}."
+            )
         if open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]:
             lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
         if failed or excluded:
@@ -145,11 +159,20 @@ def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         return medians, []
     sentences = []
     for placement in values.columns[values[alone].notna().any()]:
-        cells = medians.loc[alone & values[placement].notna(), ["measured", placement]].itertuples(index=False)
+        cells = medians.loc[alone & values[placement].notna(), ["measured", placement]].itertuples(
+            index=False
+        )
         by_metric: dict[str, list[str]] = {}
-        for (metric, _, condition), value in ((what.partition(", "), value) for what, value in cells):
-            by_metric.setdefault(metric, []).append(f"{value} ({condition})" if condition else str(value))
-        listed = (f"{metric[:1].lower()}{metric[1:]} {', '.join(figures)}" for metric, figures in by_metric.items())
+        for (metric, _, condition), value in (
+            (what.partition(", "), value) for what, value in cells
+        ):
+            by_metric.setdefault(metric, []).append(
+                f"{value} ({condition})" if condition else str(value)
+            )
+        listed = (
+            f"{metric[:1].lower()}{metric[1:]} {', '.join(figures)}"
+            for metric, figures in by_metric.items()
+        )
         sentences.append(f"Only on {placement}: {'; '.join(listed)}.")
     return medians[~alone].dropna(axis="columns", how="all"), sentences
 

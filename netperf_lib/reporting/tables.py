@@ -25,7 +25,9 @@ SMALLEST = 6.5
 """Points below which a table is cut into parts rather than made smaller."""
 
 
-def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None) -> dict[str, Any]:
+def fitted(
+    header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None
+) -> dict[str, Any]:
     """Lay a table out: every cell of every row is kept.
 
     Returns ``caption``, ``size`` in points, and ``parts``, each with ``header`` (one or more rows), ``rows``,
@@ -36,12 +38,18 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
     right = [numeric(c[heads:]) for c in columns]
     # a heading may wrap at its spaces, a number never
     longest = [
-        max([max(map(len, h.split() or [""])) for h in c[:heads]] + [len(x) for x in c[heads:]], default=0)
+        max(
+            [max(map(len, h.split() or [""])) for h in c[:heads]] + [len(x) for x in c[heads:]],
+            default=0,
+        )
         for c in columns
     ]
     for long, least in [(n, READABLE) for n in LONG] + [(n, SMALLEST) for n in LONG]:
         wraps = [n > long and not r for n, r in zip(longest, right, strict=True)]
-        need = [(min(n, long) if w else max(n, 2)) * CHARACTER + GAP for n, w in zip(longest, wraps, strict=True)]
+        need = [
+            (min(n, long) if w else max(n, 2)) * CHARACTER + GAP
+            for n, w in zip(longest, wraps, strict=True)
+        ]
         if sum(need) * least / 9 <= WIDTH:
             break
     size = 9.0 if sum(need) <= WIDTH else max(SMALLEST, 9 * WIDTH / sum(need))
@@ -60,7 +68,8 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
         "parts": [
             {
                 "header": [
-                    [h[i] if wraps[i] else textwrap.fill(h[i], max(longest[i], 14)) for i in part] for h in header
+                    [h[i] if wraps[i] else textwrap.fill(h[i], max(longest[i], 14)) for i in part]
+                    for h in header
                 ],
                 "rows": [[breakable(r[i]) for i in part] for r in rows],
                 "align": ["right" if right[i] else "left" for i in part],
@@ -75,7 +84,9 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
 
 def breakable(text: str) -> str:
     """Let a word that is longer than a column break after punctuation, or anywhere when it has none."""
-    return re.sub(r"\S{28,}", lambda w: re.sub(r"([/_.:,;=-]|[^/_.:,;=-]{24})", "\\1\u200b", w[0]), text)
+    return re.sub(
+        r"\S{28,}", lambda w: re.sub(r"([/_.:,;=-]|[^/_.:,;=-]{24})", "\\1\u200b", w[0]), text
+    )
 
 
 @dataclass
@@ -97,7 +108,10 @@ def parse(html: str) -> list[HtmlTable]:
         table = HtmlTable(caption=_words(tag.caption) if tag.caption else None)
         down: dict[int, tuple[int, str]] = {}
         for line in tag.find_all("tr"):
-            head, cells = line.find_parent("thead") is not None, line.find_all(["td", "th"], recursive=False)
+            head, cells = (
+                line.find_parent("thead") is not None,
+                line.find_all(["td", "th"], recursive=False),
+            )
             row: list[str] = []
             for cell in cells:
                 for i in range(int(cell.get("colspan") or 1)):

@@ -33,7 +33,9 @@ def _python() -> str:
 def _started() -> subprocess.Popen[str]:
     # a session of its own: Ctrl-C reaches the report alone, which then ends this
     words, pipe = [_python(), "-c", PROGRAM], subprocess.PIPE
-    return subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", start_new_session=True)
+    return subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", start_new_session=True
+    )
 
 
 def _answer(process: subprocess.Popen[str], request: Mapping[str, Any]) -> str:
@@ -103,14 +105,18 @@ def execute(notebook: str, executed: str, parameters: dict[str, Any], own: bool)
     # it takes braces for places of parameters
     paths = (path.replace("{", "{{").replace("}", "}}") for path in (notebook, executed))
 
-    with tempfile.TemporaryDirectory(prefix="netperf-report-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="netperf-report-", ignore_cleanup_errors=True
+    ) as folder:
         try:
             papermill.execute_notebook(
                 *paths,
                 parameters=parameters,
                 language="python",
                 kernel_name="python3",
-                cwd=Path(notebook).parent if own else None,  # a relative path in a parameter is the user's
+                cwd=Path(notebook).parent
+                if own
+                else None,  # a relative path in a parameter is the user's
                 progress_bar=False,
                 log_output=False,
                 **(_kernel(folder) if own else {"engine_name": ENGINE}),
@@ -118,10 +124,16 @@ def execute(notebook: str, executed: str, parameters: dict[str, Any], own: bool)
         except PapermillExecutionError as error:
             if error.ename == NothingToReport.__name__:
                 return None
-            return f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
+            return (
+                f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
+            )
         except DeadKernelError:
             return "the kernel died"
-        except (RuntimeError, OSError, KeyError) as error:  # it died, does not answer, or is not there
+        except (
+            RuntimeError,
+            OSError,
+            KeyError,
+        ) as error:  # it died, does not answer, or is not there
             return f"the kernel did not start: {' '.join(str(error).split())}"
     return None
 
@@ -158,19 +170,26 @@ def _register() -> None:
 
     class Shell(InteractiveShell):
         def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
-            self.failure = new.new_output("error", ename=etype.__name__, evalue=str(evalue), traceback=stb)
+            self.failure = new.new_output(
+                "error", ename=etype.__name__, evalue=str(evalue), traceback=stb
+            )
 
     shell: Any = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
 
     def run(source: str) -> list[Any]:
         shell.failure = None
         with capture_output() as captured:
-            shell.display_trap.hook = hooks.CapturingDisplayHook(shell=shell, outputs=shell.display_pub.outputs)
+            shell.display_trap.hook = hooks.CapturingDisplayHook(
+                shell=shell, outputs=shell.display_pub.outputs
+            )
             shell.run_cell(source, store_history=True)
         streams = (("stdout", captured.stdout), ("stderr", captured.stderr))
         outputs = [new.new_output("stream", name=name, text=text) for name, text in streams if text]
         for output in captured.outputs:
-            data = {t: base64.b64encode(v).decode() if isinstance(v, bytes) else v for t, v in output.data.items()}
+            data = {
+                t: base64.b64encode(v).decode() if isinstance(v, bytes) else v
+                for t, v in output.data.items()
+            }
             if data:  # none where the value has shown itself
                 outputs.append(new.new_output("display_data", data, metadata=output.metadata or {}))
         return [*outputs, *([shell.failure] if shell.failure else [])]
@@ -179,7 +198,10 @@ def _register() -> None:
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
             shell.reset(new_session=True)
-            nb_man.output_path, final = None, nb_man.output_path  # written when it ends, not after every cell
+            nb_man.output_path, final = (
+                None,
+                nb_man.output_path,
+            )  # written when it ends, not after every cell
             try:
                 for index, cell in enumerate(nb_man.nb.cells):
                     if cell.cell_type != "code" or not cell.source.strip():
@@ -203,7 +225,9 @@ def serve() -> None:
 
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a notebook's programs print is no answer
-    logging.getLogger("papermill").setLevel(logging.ERROR)  # it calls a parameter unknown whose type is a union
+    logging.getLogger("papermill").setLevel(
+        logging.ERROR
+    )  # it calls a parameter unknown whose type is a union
     gc.disable()
     import netperf_lib as npl
 

@@ -83,12 +83,35 @@ def exercises() -> dict[str, Check]:
 
 UNITS: dict[str, dict[str, float]] = {
     "us": {"us": 1, "µs": 1, "μs": 1, "microseconds": 1, "ms": 1e3, "s": 1e6},
-    "bytes": {"b": 1, "byte": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30},
+    "bytes": {
+        "b": 1,
+        "byte": 1,
+        "bytes": 1,
+        "kb": 1e3,
+        "mb": 1e6,
+        "gb": 1e9,
+        "kib": 2**10,
+        "mib": 2**20,
+        "gib": 2**30,
+    },
     "ratio": {"%": 0.01, "x": 1, "×": 1, "times": 1, "fold": 1},
-    "Mbit/s": {"mbit/s": 1, "mbps": 1, "gbit/s": 1e3, "gbps": 1e3, "bit/s": 1e-6, "bps": 1e-6, "mbits/s": 1},
+    "Mbit/s": {
+        "mbit/s": 1,
+        "mbps": 1,
+        "gbit/s": 1e3,
+        "gbps": 1e3,
+        "bit/s": 1e-6,
+        "bps": 1e-6,
+        "mbits/s": 1,
+    },
     "count": {"rounds": 1, "runs": 1, "contrasts": 1, "questions": 1},
 }
-WORDS = {word: n for n, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"))}
+WORDS = {
+    word: n
+    for n, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
+    )
+}
 
 
 def _number(answer: Any, unit: str) -> float:
@@ -142,7 +165,11 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     ]
     if isinstance(truth, set):
         rounds = _round_numbers(answer)
-        return None if rounds == truth else next((words for words, v in mistakes if rounds == v), exercise.hint)
+        return (
+            None
+            if rounds == truth
+            else next((words for words, v in mistakes if rounds == v), exercise.hint)
+        )
     value, truth = _number(answer, exercise.unit), float(truth)
     if not math.isfinite(value):
         return exercise.hint
@@ -182,20 +209,33 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     'Correct'
     """
     if name != "own.plan" and name not in exercises():
-        raise UsageError(f"no exercise {name!r} (exercises: {', '.join([*exercises(), 'own.plan'])})")
+        raise UsageError(
+            f"no exercise {name!r} (exercises: {', '.join([*exercises(), 'own.plan'])})"
+        )
     if answer is ... or answer is None:
-        return callout("Replace the three dots with your answer, and run the cell again.", title="Not answered yet")
+        return callout(
+            "Replace the three dots with your answer, and run the cell again.",
+            title="Not answered yet",
+        )
     try:
         if name == "own.plan":
             because, wrong = "measure it now: the plan says how long it takes.", _plan(answer)
         else:
             exercise = exercises()[name]
             because = exercise.because
-            wrong = _judged(exercise, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs)
+            wrong = _judged(
+                exercise, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs
+            )
     except (NetperfError, KeyError) as error:
-        return callout(f"This experiment cannot answer the question: {error}.", title="No check here", level="warning")
+        return callout(
+            f"This experiment cannot answer the question: {error}.",
+            title="No check here",
+            level="warning",
+        )
     if wrong is None:
-        return callout(because[:1].upper() + because[1:] or "Continue.", title="Correct", level="tip")
+        return callout(
+            because[:1].upper() + because[1:] or "Continue.", title="Correct", level="tip"
+        )
     return callout(wrong, title="Not yet", level="caution")
 
 
@@ -221,7 +261,9 @@ def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
     for folder in (Path("results", "lab"), repository / "results" / "lab", recorded()):
         with suppress(StoreError):
             return Store.at(folder).path.resolve()
-    raise UsageError("the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or name one")
+    raise UsageError(
+        "the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or name one"
+    )
 
 
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
@@ -233,7 +275,10 @@ def lay_out(folder: Path, experiment: Path) -> list[Path]:
             book = json.loads(lesson.read_text("utf-8"))
             for cell in book["cells"]:
                 if "parameters" in cell["metadata"].get("tags", []):
-                    cell["source"] = [s.replace('"results/lab"', json.dumps(str(experiment))) for s in cell["source"]]
+                    cell["source"] = [
+                        s.replace('"results/lab"', json.dumps(str(experiment)))
+                        for s in cell["source"]
+                    ]
             copy.write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", "utf-8")
     return list(copies)
 
@@ -296,7 +341,9 @@ def _serve(desk: Path, browser: bool) -> int:
     options += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     # a kernel that does not report each time that it talks over loopback
-    kernels = os.pathsep.join(filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+    kernels = os.pathsep.join(
+        filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")])
+    )
     environment = {**os.environ, "PATH": path, "JUPYTER_PATH": kernels}
     # a session of its own: Ctrl-C reaches this process alone, which then ends server and lab in order
     command = [sys.executable, "-m", "jupyterlab", *options]
@@ -341,8 +388,12 @@ def _hold_lab(say: Callable[[str], None]) -> Path | None:
     wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
     for host in deployment.hosts:
         subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
-    if missing := [name for name in (server.split()[0] for server in SERVERS) if lab.program(name) is None]:
-        say(f"The lab is running, without {' and '.join(missing)}, which live cells need; see npl doctor")
+    if missing := [
+        name for name in (server.split()[0] for server in SERVERS) if lab.program(name) is None
+    ]:
+        say(
+            f"The lab is running, without {' and '.join(missing)}, which live cells need; see npl doctor"
+        )
     else:
         say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
     return folder

@@ -103,7 +103,9 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
     x = np.asarray(values, dtype=float)
     check_share(alpha, "alpha", below=0.5)
     if not (np.isfinite(x) & (x > 0)).all():
-        raise StatsError("every period of a series needs a positive value: drop its missing periods first")
+        raise StatsError(
+            "every period of a series needs a positive value: drop its missing periods first"
+        )
     y = np.log(x)
     if y.size < 3 * SHORTEST or np.ptp(y) == 0:
         return Changes()
@@ -155,7 +157,9 @@ def _arcs(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
     Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5 (2004) 557-572.
     """
     n = rows.shape[1]
-    total = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)], 1)
+    total = np.concatenate(
+        [np.zeros((len(rows), 1)), np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)], 1
+    )
     best, at = np.zeros(len(rows)), np.zeros((len(rows), 2), dtype=np.intp)
     for length in range(SHORTEST, n - SHORTEST + 1):
         gain = (total[:, length:] - total[:, :-length]) ** 2 * (n / (length * (n - length)))
@@ -214,10 +218,15 @@ def _abrupt(y: Floats, edges: list[int]) -> list[int]:
         level = [np.median(y[a:b]) for a, b in pairwise(bounds)]
         clear = []
         for i, c in enumerate(edges):
-            left, right = y[max(bounds[i], c - NEAR_EDGE) : c], y[c : min(bounds[i + 2], c + NEAR_EDGE)]
+            left, right = (
+                y[max(bounds[i], c - NEAR_EDGE) : c],
+                y[c : min(bounds[i + 2], c + NEAR_EDGE)],
+            )
             se = 1.25 * error * math.sqrt(1 / left.size + 1 / right.size)
             step = abs(float(np.median(right) - np.median(left)))
-            need = max(ABRUPT_LEAST, ABRUPT_SHARE * abs(level[i + 1] - level[i]), ABRUPT_ERRORS * se)
+            need = max(
+                ABRUPT_LEAST, ABRUPT_SHARE * abs(level[i + 1] - level[i]), ABRUPT_ERRORS * se
+            )
             clear.append(step / need)
         worst = int(np.argmin(clear))
         if clear[worst] >= 1:
@@ -231,22 +240,32 @@ def _p_of_best_arc(y: Floats, noise: Floats) -> float:
     n, r = noise.size, _autocorrelation(noise)
     length = 1
     if r >= 2 / math.sqrt(n):  # Carlstein, Annals of Statistics 14 (1986) 1171-1179
-        length = int(np.clip(round((2 * r / (1 - r * r)) ** (2 / 3) * n ** (1 / 3)), 1, max(1, n // 6)))
+        length = int(
+            np.clip(round((2 * r / (1 - r * r)) ** (2 / 3) * n ** (1 / 3)), 1, max(1, n // 6))
+        )
     rng = np.random.default_rng(0)
     start = np.arange(0, n, length)
     order = rng.permuted(np.tile(start, (ORDERS, 1)), axis=1)[:, :, None] + np.arange(length)
     order = order[order < n].reshape(ORDERS, n)
-    shuffled = noise[(order + rng.integers(0, n, (ORDERS, 1))) % n]  # blocks of a circle turned at random
+    shuffled = noise[
+        (order + rng.integers(0, n, (ORDERS, 1))) % n
+    ]  # blocks of a circle turned at random
     gains, total = _arcs(shuffled)[0], float(noise @ noise) + 1e-18
     gain = float(_arcs(y[None])[0][0])
-    return (1 + int((gains / np.maximum(total - gains, 1e-18) >= gain / total).sum())) / (1 + ORDERS)
+    return (1 + int((gains / np.maximum(total - gains, 1e-18) >= gain / total).sum())) / (
+        1 + ORDERS
+    )
 
 
 def _wave(flat: Floats, edges: list[int]) -> tuple[tuple[int, int] | None, float]:
     """Middle of the lowest and of the highest level between slow edges, and their distance; None for a slope."""
     bounds = [0, *edges, flat.size]
     level = [float(np.median(flat[a:b])) for a, b in pairwise(bounds)]
-    if len(level) < 3 or all(a <= b for a, b in pairwise(level)) or all(a >= b for a, b in pairwise(level)):
+    if (
+        len(level) < 3
+        or all(a <= b for a, b in pairwise(level))
+        or all(a >= b for a, b in pairwise(level))
+    ):
         return None, 0.0
     low, high = (int(f(level)) for f in (np.argmin, np.argmax))
     lowest, highest = ((bounds[i] + bounds[i + 1]) // 2 for i in (low, high))
@@ -276,7 +295,9 @@ class Trend:
 
     def over(self, days: float) -> tuple[float, float, float]:
         """Factor over this many days, and the ends of its interval."""
-        factor, low, high = (math.exp(min(max(v * days, -700.0), 700.0)) for v in (self.slope, self.low, self.high))
+        factor, low, high = (
+            math.exp(min(max(v * days, -700.0), 700.0)) for v in (self.slope, self.low, self.high)
+        )
         return factor, low, high
 
 
@@ -307,7 +328,9 @@ def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
     """
     y = np.asarray(values, dtype=float)
     if y.size < 10 or np.isnan(y).any() or (y <= 0).any():
-        raise StatsError(f"a trend needs at least 10 periods with positive values; got {plural(y.size, 'period')}")
+        raise StatsError(
+            f"a trend needs at least 10 periods with positive values; got {plural(y.size, 'period')}"
+        )
     logs = np.log(y)
     slope, intercept, low, high = scipy.stats.theilslopes(logs, days, alpha=confidence)
     widened = math.sqrt(_inflation(logs - intercept - slope * days))
@@ -327,7 +350,9 @@ def _inflation(noise: Floats) -> float:
     power = float(ranks @ ranks)
     if power == 0:
         return 1.0
-    measured = 2 * math.sin(math.pi / 6 * float(ranks[1:] @ ranks[:-1]) / power)  # of the values, from their ranks
+    measured = 2 * math.sin(
+        math.pi / 6 * float(ranks[1:] @ ranks[:-1]) / power
+    )  # of the values, from their ranks
     r = min((n * measured + 2) / (n - 4), 0.99)  # taking a trend away takes (2 + 4r)/n of it away
     if r <= 0:
         return 1.0

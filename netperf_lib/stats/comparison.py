@@ -11,7 +11,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..metrics import ALPHA, Better, plural
-from .result import Result, difference_words, direction, html_table, percent, spread, unit_of, value_words
+from .result import (
+    Result,
+    difference_words,
+    direction,
+    html_table,
+    percent,
+    spread,
+    unit_of,
+    value_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +165,9 @@ class Comparison(Result):
     def words(self) -> str:
         """The result in a sentence that names the direction in the metric's words."""
         a, b = self.names
-        tail = (f" ({self.context})" if self.context else "") + (f", {self.scope}" if self.scope else "")
+        tail = (f" ({self.context})" if self.context else "") + (
+            f", {self.scope}" if self.scope else ""
+        )
         if self.threshold is not None and math.isfinite(self.ratio):
             return self._of_threshold(tail)
         if self.settled and self.ratio in (0, math.inf):
@@ -164,11 +175,18 @@ class Comparison(Result):
             return f"{a}: {'higher' if self.ratio else 'lower'} {self.quantity} than {b} ({values}){tail}"
         interval = spread(self.ratio, self.low, self.high)
         if self.verdict in ("better", "worse"):
-            return difference_words(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
+            return (
+                difference_words(
+                    self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity
+                )
+                + tail
+            )
         if self.verdict == "equivalent":
             slow = f"; {self.slow_words}" if sum(self.slow) else ""
             size = f"({direction(self.ratio)}{slow})"
-            return f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} {size}{tail}"
+            return (
+                f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} {size}{tail}"
+            )
         if self.verdict == "inconclusive":
             return f"{a} against {b}: {self.quantity} inconclusive, {interval}{tail}; {self.reason}"
         if math.isnan(self.ratio):
@@ -183,13 +201,18 @@ class Comparison(Result):
         unit, limit = unit_of(self.metric), self.threshold or math.nan
         # shares of the threshold; those of zero are stored as a very small one
         value, low, high = (
-            value_words(v * limit if v > 1e-4 else 0.0, unit) for v in (self.ratio, self.low, self.high)
+            value_words(v * limit if v > 1e-4 else 0.0, unit)
+            for v in (self.ratio, self.low, self.high)
         )
         if self.settled:
             negation = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
             return f"{a}: {self.quantity} {negation}{condition} ({value}, {bound}){tail}"
-        sure = f" at {percent(self.confidence)}" if self.verdict in ("no verdict", "exploratory") else ""
+        sure = (
+            f" at {percent(self.confidence)}"
+            if self.verdict in ("no verdict", "exploratory")
+            else ""
+        )
         bounds = f"between {low} and {high}{sure}" if self._bounded else "no interval"
         text = f"{a}: {self.quantity} {condition}? {self.verdict} ({value}, {bounds}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
@@ -339,7 +362,9 @@ class Family(Sequence[Comparison]):
         """The note below the table."""
         verb = "shares" if self.declared == 1 else "share"
         rule = f"at most {percent(self.alpha)} of reports contain a false verdict about the hours measured"
-        shared = f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
+        shared = (
+            f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
+        )
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 
     @property
@@ -354,15 +379,24 @@ class Family(Sequence[Comparison]):
             for saying in filter(None, sayings(c)):
                 labels.setdefault(saying, []).append(c.label)
         n = len(self)
-        return [f"{'; '.join(of) if len(of) < n or n == 1 else 'all'}: {saying}" for saying, of in labels.items()]
+        return [
+            f"{'; '.join(of) if len(of) < n or n == 1 else 'all'}: {saying}"
+            for saying, of in labels.items()
+        ]
 
     def __repr__(self) -> str:
-        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
+        lines = [
+            f"Family of {plural(len(self), 'contrast')}: {self.note}",
+            *(f"  {c.words}" for c in self),
+        ]
         return "\n".join([*lines, *(f"  ! {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         assumed = dict.fromkeys(a for c in self for a in c.assumptions)
         assumptions = [f"assumed: {', '.join(assumed)}"] if assumed else []
         head = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")
-        rows = [(c.label, c.quantity, c.ratio_words, plural(c.n, c.unit), c.verdict, c.words) for c in self]
+        rows = [
+            (c.label, c.quantity, c.ratio_words, plural(c.n, c.unit), c.verdict, c.words)
+            for c in self
+        ]
         return html_table(head, rows, "; ".join((self.note, *self.notes, *assumptions)))

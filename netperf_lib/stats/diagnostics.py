@@ -29,7 +29,11 @@ class Diagnosis(Result):
     @property
     def words(self) -> str:
         """The findings in a sentence."""
-        return "; ".join(self.warnings) if self.warnings else f"nothing suspicious in {plural(self.n, 'run')}"
+        return (
+            "; ".join(self.warnings)
+            if self.warnings
+            else f"nothing suspicious in {plural(self.n, 'run')}"
+        )
 
     @property
     def basis(self) -> str:
@@ -60,7 +64,9 @@ def rank_correlation(positions: Floats, x: Floats) -> tuple[bool, float]:
     return statistic > 0, (1 + beyond) / (len(order) + 1)
 
 
-def diagnose(values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, series: int = 1) -> Diagnosis:
+def diagnose(
+    values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, series: int = 1
+) -> Diagnosis:
     """Look for anything that would make a level or a contrast misleading.
 
     Parameters
@@ -97,7 +103,9 @@ def diagnose(values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, serie
     x = numbers(values)
     position = np.arange(float(x.size)) if order is None else numbers(order, "order")
     if position.size != x.size:
-        raise StatsError(f"order has {plural(position.size, 'value')} and values {x.size}: give one per run")
+        raise StatsError(
+            f"order has {plural(position.size, 'value')} and values {x.size}: give one per run"
+        )
     ok = np.isfinite(x)
     x, position = x[ok], position[ok]
     if x.size < 6 or (x == x[0]).all():

@@ -14,7 +14,15 @@ import numpy.typing as npt
 import scipy
 
 from .median_ci import median_interval
-from .rank_tests import EXACT, hodges_lehmann, median, median_of_sorted, rank_sum_cut, signed_rank_interval, walsh
+from .rank_tests import (
+    EXACT,
+    hodges_lehmann,
+    median,
+    median_of_sorted,
+    rank_sum_cut,
+    signed_rank_interval,
+    walsh,
+)
 from .result import Floats
 
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
@@ -89,7 +97,11 @@ class Rounds(Estimate):
         if (error, equality) not in self._intervals:
             cap = rank_cap(self.n, error, equality)
             low, high, tail = signed_rank_interval(self.d, error / 2, cap, self._walsh)
-            self._intervals[error, equality] = min(low, self.centre), max(high, self.centre), 2 * tail
+            self._intervals[error, equality] = (
+                min(low, self.centre),
+                max(high, self.centre),
+                2 * tail,
+            )
         return self._intervals[error, equality]
 
 
@@ -201,7 +213,9 @@ def decide(
             for i, e in enumerate(estimates)
             if e is not None and i not in freed
         }
-        beyond = {i: (*v, share) for i, v in intervals.items() if v[0] > edges[i] or v[1] < -edges[i]}
+        beyond = {
+            i: (*v, share) for i, v in intervals.items() if v[0] > edges[i] or v[1] < -edges[i]
+        }
         freed |= beyond
         if not beyond:
             break
@@ -220,7 +234,9 @@ def decide(
                 decisions.append(Decision(EQUIVALENT, low, high, 1 - error, share))
                 continue
         low, high, error = intervals[i]
-        decisions.append(Decision(ABOVE if low > 0 else BELOW if high < 0 else OPEN, low, high, 1 - error, share))
+        decisions.append(
+            Decision(ABOVE if low > 0 else BELOW if high < 0 else OPEN, low, high, 1 - error, share)
+        )
     return decisions
 
 

@@ -205,7 +205,11 @@ def _percent(share: float) -> str:
 def _figure(e: Evidence, cause: str) -> str:
     """How far a cause is, in a few words."""
     if cause == "link":
-        return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
+        return (
+            f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}"
+            if e.cap_bps
+            else ""
+        )
     if cause == "loss":
         return f"{100 * (e.sent_again_share or 0):.2f} % retransmitted"
     if KIND_OF_CAUSE.get(cause) == "window":
@@ -213,7 +217,9 @@ def _figure(e: Evidence, cause: str) -> str:
         both = [size for size in largest.values() if size]
         size = largest.get(cause) or (min(both) if both else e.window_bytes)
         rtt = e.rtt_min_us or e.rtt_us
-        return f"{format_value(size, 'bytes')} over {format_value(rtt, 'us')}" if size and rtt else ""
+        return (
+            f"{format_value(size, 'bytes')} over {format_value(rtt, 'us')}" if size and rtt else ""
+        )
     return ""
 
 
@@ -227,12 +233,18 @@ def roofs(e: Evidence) -> dict[str, float]:
     if e.rtt_min_us:
         per_window = 8e6 * e.streams / e.rtt_min_us
         if e.receive_max_bytes:
-            full = e.window_bytes / e.receive_buffer_bytes if e.window_bytes and e.receive_buffer_bytes else 0.5
+            full = (
+                e.window_bytes / e.receive_buffer_bytes
+                if e.window_bytes and e.receive_buffer_bytes
+                else 0.5
+            )
             share = IN_FLIGHT["receive window"] * min(full, PAYLOAD)
             rates["receive window"] = share * e.receive_max_bytes * per_window
         if e.send_max_bytes:
             # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at least
-            share = max(IN_FLIGHT["send buffer"], min(_in_flight(e) / e.send_max_bytes, FULL_BUFFER[1]))
+            share = max(
+                IN_FLIGHT["send buffer"], min(_in_flight(e) / e.send_max_bytes, FULL_BUFFER[1])
+            )
             rates["send buffer"] = share * e.send_max_bytes * per_window
     for cause, process in (("sender's CPU", e.sender), ("receiver's CPU", e.receiver)):
         if process and process[0] > 0.02:
@@ -246,8 +258,14 @@ def _declared(e: Evidence) -> Limit | None:
         share = e.bps / e.asked_bps
         idle = max(map(_load, (e.sender, e.receiver))) < 0.8
         held = max(e.receive_window_share or 0, e.send_buffer_share or 0)
-        if share >= OF_RATE or (share >= 0.9 and e.application_share >= HELD and held < SOME and idle):
-            return Limit(causes=("rate",), share=share, reason=f"{_percent(share)} of the rate that the test asked for")
+        if share >= OF_RATE or (
+            share >= 0.9 and e.application_share >= HELD and held < SOME and idle
+        ):
+            return Limit(
+                causes=("rate",),
+                share=share,
+                reason=f"{_percent(share)} of the rate that the test asked for",
+            )
     if e.cap_bps and e.bps >= OF_CAP * e.cap_bps:
         share = e.bps / e.cap_bps
         text = f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
@@ -271,7 +289,11 @@ def _processor(e: Evidence) -> Limit | None:
         text = f"a core of the receiver {busy} busy, {soft} in soft interrupts"
         return Limit(causes=("receiver's CPU",), share=e.receiver_core[0], reason=text)
     unread, window = e.unread_bytes or 0, e.window_bytes or 0
-    if (e.receive_window_share or 0) >= HELD and unread * e.streams >= 0.3 * window and unread > 60_000:
+    if (
+        (e.receive_window_share or 0) >= HELD
+        and unread * e.streams >= 0.3 * window
+        and unread > 60_000
+    ):
         load = _load(e.receiver)
         text = f"{format_value(unread, 'bytes')} wait for the receiving program, "
         text += f"{_percent(load)} on or waiting for a processor"
@@ -307,7 +329,11 @@ def _window(e: Evidence) -> Limit | None:
         if standing:
             return Limit(causes=("link", "receive window"), reason=text)
         alone = clear or queue < 0.12 * (e.rtt_min_us or 0)
-        return Limit(causes=("receive window",) if alone else ("receive window", "link"), share=receive, reason=text)
+        return Limit(
+            causes=("receive window",) if alone else ("receive window", "link"),
+            share=receive,
+            reason=text,
+        )
     idle = max(map(_load, (e.sender, e.receiver))) < 0.8
     pauses = e.application_share >= 0.6 and e.unsent_none_share >= 0.5 and idle
     flight = _in_flight(e) / e.send_max_bytes if e.send_max_bytes else 0.0
@@ -323,8 +349,16 @@ def _window(e: Evidence) -> Limit | None:
         size = format_value(e.send_max_bytes, "bytes")
         text = f"{_percent(flight)} of the send buffer of {size} in flight; {path}"
         return Limit(causes=("send buffer",), share=min(1.0, flight), reason=text)
-    if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= DELIVERED * e.delivery_bps:
-        return Limit(causes=("link",), reason=f"a standing queue although all data are sent at once; {path}")
+    if (
+        pauses
+        and standing
+        and e.busy_share >= 0.95
+        and e.delivery_bps
+        and e.bps >= DELIVERED * e.delivery_bps
+    ):
+        return Limit(
+            causes=("link",), reason=f"a standing queue although all data are sent at once; {path}"
+        )
     if pauses or e.busy_share < 0.9:
         share = max(e.unsent_none_share, 1 - e.busy_share)
         text = f"nothing was left to send {_percent(share)} of the time"
@@ -343,7 +377,9 @@ def _path(e: Evidence) -> Limit:
     if standing or (queue >= max(0.8 * QUEUE_US, 0.1 * base) and again < 1e-3):
         return Limit(causes=("link",), reason=text)
     if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and _filled(e) < 0.7:
-        return Limit(causes=("link",), reason=f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path")
+        return Limit(
+            causes=("link",), reason=f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path"
+        )
     if again >= LOST and (e.sent_again_count or 0) >= 3 and (clear or again >= LOST_IN_QUEUE):
         text = f"{100 * again:.2f} % retransmitted, no queue: loss, or a cap without one"
         return Limit(causes=("loss",), share=again, reason=text)
@@ -357,15 +393,25 @@ def _from_log(e: Evidence) -> Limit:
             text = f"{_percent(process[0])} of a core, says the log"
             return Limit(causes=(cause,), share=min(1.0, process[0]), reason=text)
     if e.lost_share is not None:
-        return Limit(reason=f"{_percent(e.lost_share)} of its datagrams were lost; no window limits datagrams")
+        return Limit(
+            reason=f"{_percent(e.lost_share)} of its datagrams were lost; no window limits datagrams"
+        )
     if not e.rtt_min_us:
-        return Limit(reason="the log alone does not tell: the round-trip time of the idle path is not known")
+        return Limit(
+            reason="the log alone does not tell: the round-trip time of the idle path is not known"
+        )
     rtt = e.rtt_us or e.rtt_min_us
     queue, again = rtt / e.rtt_min_us - 1, e.sent_again_share or 0.0
     flight = e.bps / e.streams / 8e6 * rtt
     text = f"{format_value(flight, 'bytes')} in flight a stream, round-trip time {format_value(rtt, 'us')}"
     window, congestion = e.window_bytes, e.congestion_bytes
-    if window and congestion and window <= 0.9 * congestion and 0.8 <= flight / window <= 1.1 and queue < QUEUE:
+    if (
+        window
+        and congestion
+        and window <= 0.9 * congestion
+        and 0.8 <= flight / window <= 1.1
+        and queue < QUEUE
+    ):
         return Limit(causes=("receive window",), share=min(1.0, flight / window), reason=text)
     sizes = [size for size in (e.receive_max_bytes, e.send_max_bytes) if size]
     if len(sizes) == 2 and 0.5 <= flight / min(sizes) <= 0.9 and queue < 0.1 and again < 1e-4:
@@ -373,7 +419,14 @@ def _from_log(e: Evidence) -> Limit:
         return Limit(causes=("window",), share=flight / min(sizes), reason=of)
     if congestion and 0.75 <= flight / congestion <= 1.25 and not math.isnan(queue):
         if queue >= 0.25:
-            return Limit(causes=("link",), reason=f"{text}, {format_value(e.rtt_min_us, 'us')} when idle: a queue")
+            return Limit(
+                causes=("link",),
+                reason=f"{text}, {format_value(e.rtt_min_us, 'us')} when idle: a queue",
+            )
         if again >= 1e-3 and queue < 0.1:
-            return Limit(causes=("loss",), share=again, reason=f"{text}, {100 * again:.2f} % retransmitted, no queue")
+            return Limit(
+                causes=("loss",),
+                share=again,
+                reason=f"{text}, {100 * again:.2f} % retransmitted, no queue",
+            )
     return Limit(reason=text)

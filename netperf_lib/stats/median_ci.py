@@ -162,7 +162,9 @@ def _over_runs(x: Floats, unit: str, confidence: float, metric: str, dropped: in
         dropped=dropped,
         metric=metric,
         confidence=real,
-        method="median, interpolated order statistics" if real >= confidence else "median, range of the runs",
+        method="median, interpolated order statistics"
+        if real >= confidence
+        else "median, range of the runs",
         assumptions=("the runs are independent and measure one level",),
         warnings=_warnings(x, unit, dropped, confidence, real, (low, high)),
     )
@@ -192,7 +194,9 @@ def _warnings(
             "Hodges-Lehmann estimate): look at the single runs"
         )
     if n >= 6 and lag1_p(x[None, :])[0] < 0.01:
-        warnings.append("neighbouring rounds resemble each other: the level drifted, and holds for these rounds only")
+        warnings.append(
+            "neighbouring rounds resemble each other: the level drifted, and holds for these rounds only"
+        )
     return tuple(warnings)
 
 
@@ -213,5 +217,8 @@ def _over_units(medians: Floats, confidence: float, metric: str, dropped: int) -
         metric=metric,
         confidence=confidence,
         method="geometric mean of the deployments' medians, Student's t over them",
-        assumptions=("each deployment is an independent draw of where VMs land", "their levels are near normal"),
+        assumptions=(
+            "each deployment is an independent draw of where VMs land",
+            "their levels are near normal",
+        ),
     )

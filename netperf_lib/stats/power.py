@@ -97,14 +97,21 @@ def rounds_needed(
     if rounds is None:
         n, chance = _rounds(edge, sd, alpha / family, slow)
         slow_runs = f" and {percent(slow)} slow runs" if slow else ""
-        planned, variation = plural(n, "round"), f"a run-to-run variation of {percent(cv)}{slow_runs}"
+        planned, variation = (
+            plural(n, "round"),
+            f"a run-to-run variation of {percent(cv)}{slow_runs}",
+        )
     else:
         check_share(rounds, "rounds", below=math.inf)
-        n, chance = _deployments(edge, math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY), alpha, family)
+        n, chance = _deployments(
+            edge, math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY), alpha, family
+        )
         planned = f"{plural(n, 'deployment')} of {plural(rounds, 'round')}"
         variation = f"a variation of {percent(cv)} from run to run and {percent(between)} between deployments"
     words = f"{planned} show equivalence within {percent(margin)} with {percent(chance)} chance, at {variation}{shared}"
-    return RoundsNeeded(rounds=rounds or n, deployments=1 if rounds is None else n, power=chance, words=words)
+    return RoundsNeeded(
+        rounds=rounds or n, deployments=1 if rounds is None else n, power=chance, words=words
+    )
 
 
 def _rounds(edge: float, sd: float, alpha: float, slow: float) -> tuple[int, float]:
@@ -131,7 +138,9 @@ def _deployments(edge: float, sd: float, alpha: float, family: int) -> tuple[int
 
 def _of_rounds(n: int, edge: float, sd: float, alpha: float) -> float:
     """Chance of the verdict with n rounds, roughly and rather too high."""
-    _, tail = signed_rank_cut(n, alpha)  # signed ranks come in steps: use the tail that the interval really has
+    _, tail = signed_rank_cut(
+        n, alpha
+    )  # signed ranks come in steps: use the tail that the interval really has
     return _inside(n - 1, tail, sd / math.sqrt(n * _EFFICIENCY), edge) if tail else 0.0
 
 
@@ -215,7 +224,9 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     for i, c in enumerate(family):
         if c.settled:
             groups["settled"].append(i)
-        elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):
+        elif c.more_rounds > rounds_left or (
+            c.verdict == Verdict.NONE and not c.more_rounds and c.n
+        ):
             groups["futile"].append(i)
         else:
             groups["open"].append(i)

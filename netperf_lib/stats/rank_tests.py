@@ -54,7 +54,11 @@ def signed_rank_cut(n: int, tail: float, cap: int | None = None) -> tuple[int, f
     """
     if n > EXACT:
         scores = np.minimum(np.arange(1.0, n + 1), cap or n)
-        k = math.floor(scores.sum() / 2 + float(scipy.special.ndtri(tail)) * math.sqrt((scores**2).sum()) / 2 - 0.5)
+        k = math.floor(
+            scores.sum() / 2
+            + float(scipy.special.ndtri(tail)) * math.sqrt((scores**2).sum()) / 2
+            - 0.5
+        )
         return (k, tail) if k >= 0 else (-1, 0.0)
     return _cut(_signed_rank_cdf(n, min(cap or n, n)), tail)
 
@@ -122,7 +126,9 @@ def _lower_end(d: Floats, k: int, cap: int) -> float:
 def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
     """Largest k with P(U <= k) <= `tail`, and that probability; k is -1 where there is none."""
     if n * m > 2500:  # the alternating sums of the exact distribution lose digits beyond this
-        k = math.floor(n * m / 2 + float(scipy.special.ndtri(tail)) * math.sqrt(n * m * (n + m + 1) / 12) - 0.5)
+        k = math.floor(
+            n * m / 2 + float(scipy.special.ndtri(tail)) * math.sqrt(n * m * (n + m + 1) / 12) - 0.5
+        )
         return (k, tail) if k >= 0 else (-1, 0.0)
     return _cut(_rank_sum_cdf(n, m), tail)
 
@@ -173,7 +179,9 @@ def hodges_lehmann(x: Floats) -> float:
 @lru_cache(maxsize=64)
 def permutations(n: int) -> npt.NDArray[np.int16]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (PERMUTATIONS, 1)), axis=1)
+    return np.random.default_rng(n).permuted(
+        np.tile(np.arange(n, dtype=np.int16), (PERMUTATIONS, 1)), axis=1
+    )
 
 
 @lru_cache(maxsize=512)
@@ -188,7 +196,10 @@ def centred_ranks(d: Floats) -> Floats:
     order = np.sort(d, axis=1)
     if (order[:, 1:] > order[:, :-1]).all():
         return np.asarray(d.argsort(axis=1).argsort(axis=1) + 1 - mean, dtype=float)
-    twice = [np.searchsorted(s, x) + np.searchsorted(s, x, "right") for s, x in zip(order, d, strict=True)]
+    twice = [
+        np.searchsorted(s, x) + np.searchsorted(s, x, "right")
+        for s, x in zip(order, d, strict=True)
+    ]
     return np.asarray((np.array(twice) + 1) / 2 - mean)
 
 
@@ -210,6 +221,8 @@ def lag1_p(d: Floats) -> Floats:
     beyond = PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
     tied = (ranks**2).sum(axis=1) < n * (n * n - 1) / 12 - 1e-6
     for row in np.flatnonzero(tied):
-        r = ranks[row].astype(np.float32).take(permutations(n))  # sums of quarters, which this holds exactly
+        r = (
+            ranks[row].astype(np.float32).take(permutations(n))
+        )  # sums of quarters, which this holds exactly
         beyond[row] = (np.einsum("ij,ij->i", r[:, 1:], r[:, :-1]) >= s[row]).sum()
     return np.asarray((1 + beyond) / (PERMUTATIONS + 1), dtype=float)

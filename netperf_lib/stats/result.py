@@ -35,11 +35,17 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field and the words, as JSON types; values that are not finite are None."""
-        return {f.name: as_json(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
+        return {f.name: as_json(getattr(self, f.name)) for f in fields(cast(Any, self))} | {
+            "words": self.words
+        }
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  ! {w}" for w in self.warnings)
-        return f"{type(self).__name__}: {self.words}" + (f"\n  {self.basis}" if self.basis else "") + notes
+        return (
+            f"{type(self).__name__}: {self.words}"
+            + (f"\n  {self.basis}" if self.basis else "")
+            + notes
+        )
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
@@ -95,13 +101,19 @@ def as_json(value: Any) -> Any:
 def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
     """Return one-dimensional `values` as floats; missing values (None, pandas' NA) become NaN."""
     try:
-        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to know what a missing value becomes
+        if hasattr(
+            values, "to_numpy"
+        ):  # pandas: its nullable types need to know what a missing value becomes
             values = values.to_numpy(dtype=float, na_value=np.nan)
         x = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise StatsError(f"{what} must be numbers, one per run; got {type(values).__name__}") from None
+        raise StatsError(
+            f"{what} must be numbers, one per run; got {type(values).__name__}"
+        ) from None
     if x.ndim != 1:
-        raise StatsError(f"{what} must be one row of numbers, one per run; got an array of shape {x.shape}")
+        raise StatsError(
+            f"{what} must be one row of numbers, one per run; got an array of shape {x.shape}"
+        )
     return x
 
 
@@ -124,7 +136,13 @@ def percent(share: float) -> str:
 def rounded(size: float, digits: int, outward: int = 0) -> str:
     """Write a number with `digits` decimals: the nearest, or never above (outward −1) or below it (1)."""
     scaled = size * 10**digits
-    units = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
+    units = (
+        round(scaled)
+        if not outward
+        else math.floor(scaled + 1e-9)
+        if outward < 0
+        else math.ceil(scaled - 1e-9)
+    )
     return f"{units / 10**digits:,.{digits}f}"
 
 
@@ -152,7 +170,11 @@ def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> s
     size = size_words(ratio, outward, times=times)
     if size in ("0.0 %", "1.0 times"):
         return "the same"
-    return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
+    return (
+        f"{size} as high"
+        if size.endswith("times")
+        else f"{size} {'higher' if ratio > 1 else 'lower'}"
+    )
 
 
 def difference_words(ratio: float, bound: float, a: str, b: str, what: str) -> str:
@@ -194,7 +216,9 @@ def value_words(value: float, unit: str) -> str:
 def html_table(head: Iterable[str], rows: Iterable[Iterable[object]], note: str = "") -> str:
     """Write a plain HTML table, everything in it escaped."""
     top = "".join(f"<th>{escape(h)}</th>" for h in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows
+    )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>" + (
         f"<p><small>{escape(note)}</small></p>" if note else ""
     )

@@ -53,9 +53,7 @@ PLACINGS = 22
 FAR_PLACING = math.log(1.25)
 _NO_UNITS = np.zeros(0, dtype=np.intp)
 HOURS = "about the hours measured: another hour may differ"
-QUOTIENT = (
-    "the ratio is the typical one of common rounds, and not the quotient of the two medians, which are of all runs"
-)
+QUOTIENT = "the ratio is the typical one of common rounds, and not the quotient of the two medians, which are of all runs"
 HARDLY = 0.005
 """A log ratio that three written digits do not show."""
 UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
@@ -191,8 +189,12 @@ def judge_samples(
     prepared = [_Data(s) for s in samples]
     declared = [data for data in prepared if data.sample.declared]
     together = iter(_judged(declared, alpha, design))
-    comparisons = (next(together) if d.sample.declared else _judged([d], alpha, design)[0] for d in prepared)
-    return Family(comparisons=tuple(comparisons), alpha=alpha, **{"declared": len(declared), **family})
+    comparisons = (
+        next(together) if d.sample.declared else _judged([d], alpha, design)[0] for d in prepared
+    )
+    return Family(
+        comparisons=tuple(comparisons), alpha=alpha, **{"declared": len(declared), **family}
+    )
 
 
 class _Data:
@@ -220,7 +222,9 @@ class _Data:
         self.medians = median(values[0]), median(values[1])
         self.slow = _slow(values[0], s.good), _slow(values[1], s.good)
         self.runs = values[0].size, values[1].size
-        self.refusal = s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else "")
+        self.refusal = s.refusal or (
+            f"{plural(below, 'value')} below zero: there is no ratio" if below else ""
+        )
         self.d, self.unit, self.units, self.hourly = np.zeros(0), _NO_UNITS, 1, False
         self.unblocked: tuple[Floats, Floats] | None = None
         self.excess, self.unknown, self.absent = (0, _NO_UNITS), _NO_UNITS, 0
@@ -238,7 +242,9 @@ class _Data:
         gone = [np.isnan(v) | f for v, f in zip(logs, flags, strict=True)]
         absent = np.logical_and.reduce([np.isnan(v) & ~f for v, f in zip(logs, flags, strict=True)])
         only_a, only_b = (
-            (gone[0] & ~absent, absent & False) if s.b is None else (gone[0] & ~gone[1], gone[1] & ~gone[0])
+            (gone[0] & ~absent, absent & False)
+            if s.b is None
+            else (gone[0] & ~gone[1], gone[1] & ~gone[0])
         )
         unit = np.zeros(self.scheduled, dtype=np.intp)
         if s.unit is not None:
@@ -246,7 +252,10 @@ class _Data:
             self.units = max(1, names.size)
         ok = ~np.logical_or.reduce(gone)
         self.d, self.unit = np.clip((logs[0] - base)[ok], -ZERO, ZERO), unit[ok]
-        self.excess, self.unknown = _excess(unit[only_a], unit[only_b]), _excess(unit[absent], unit[:0])[1]
+        self.excess, self.unknown = (
+            _excess(unit[only_a], unit[only_b]),
+            _excess(unit[absent], unit[:0])[1],
+        )
         self.failed, self.absent = (int(only_a.sum()), int(only_b.sum())), int(absent.sum())
         if s.b is None and s.hour is not None and self.units == 1 and self.d.size >= LONG_SERIES:
             hour = np.asarray(s.hour)[ok]
@@ -277,7 +286,9 @@ class _Data:
         side, units = self.excess
         worst = {"lower": 1, "higher": -1}.get(self.sample.good or "", unknown) * side * WORST
         return (
-            np.concatenate([self.d, np.full(units.size, worst), np.full(self.unknown.size, unknown * WORST)]),
+            np.concatenate(
+                [self.d, np.full(units.size, worst), np.full(self.unknown.size, unknown * WORST)]
+            ),
             np.concatenate([self.unit, units, self.unknown]),
         )
 
@@ -288,7 +299,9 @@ def _excess(a: npt.NDArray[np.intp], b: npt.NDArray[np.intp]) -> tuple[int, npt.
         return 1, a
     more = a if a.size >= b.size else b
     beyond = max(0, abs(a.size - b.size) - math.ceil(math.sqrt(a.size + b.size)))
-    return (1 if a.size >= b.size else -1), more[np.linspace(0, more.size - 1, beyond).astype(np.intp)]
+    return (1 if a.size >= b.size else -1), more[
+        np.linspace(0, more.size - 1, beyond).astype(np.intp)
+    ]
 
 
 def _slow(values: Floats, good: Better | None) -> int:
@@ -302,7 +315,9 @@ def _slow(values: Floats, good: Better | None) -> int:
     return int((far & (x > median(x) if good == "lower" else x < median(x))).sum())
 
 
-def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> list[Estimate | None]:
+def _estimates(
+    family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]
+) -> list[Estimate | None]:
     """Estimates of a family from these log ratios and their units; None where there are none."""
     estimates: list[Estimate | None] = []
     by_unit: dict[int, Floats] = {}
@@ -352,9 +367,13 @@ class _Rules:
     placings: int
     """Placings of hosts that are seen in each unit."""
 
-    def decide(self, estimates: Sequence[Estimate | None], family: Sequence[_Data]) -> list[Decision]:
+    def decide(
+        self, estimates: Sequence[Estimate | None], family: Sequence[_Data]
+    ) -> list[Decision]:
         """What the estimates of a family decide."""
-        usable = [e if not data.refusal else None for e, data in zip(estimates, family, strict=True)]
+        usable = [
+            e if not data.refusal else None for e, data in zip(estimates, family, strict=True)
+        ]
         edges = [data.sample.edge for data in family]
         return decide(usable, edges, self.alpha, sequential=self.design == "sequential")
 
@@ -368,28 +387,40 @@ def _judged(family: Sequence[_Data], alpha: float, design: Design) -> list[Compa
     factors = dependence_factor([data.series for data in family])
     return [
         _comparison(data, e, d, doubt, rules, factor)
-        for data, e, d, doubt, factor in zip(family, estimates, decisions, doubts, factors, strict=True)
+        for data, e, d, doubt, factor in zip(
+            family, estimates, decisions, doubts, factors, strict=True
+        )
     ]
 
 
 def _doubts(
-    family: Sequence[_Data], estimates: Sequence[Estimate | None], decisions: Sequence[Decision], rules: _Rules
+    family: Sequence[_Data],
+    estimates: Sequence[Estimate | None],
+    decisions: Sequence[Decision],
+    rules: _Rules,
 ) -> list[str]:
     """Why a decision does not hold: failures beyond chance, or outlying rounds; empty where it does."""
     doubts = ["" for _ in family]
     if any(data.unsure for data in family):
         both_ways = any(data.unknown.size or data.sample.good is None for data in family)
         for unknown in (1, -1) if both_ways else (1,):
-            ranked = rules.decide(_estimates(family, [data.ranked(unknown) for data in family]), family)
+            ranked = rules.decide(
+                _estimates(family, [data.ranked(unknown) for data in family]), family
+            )
             for i, (data, decision) in enumerate(zip(family, ranked, strict=True)):
                 if decision.code != decisions[i].code and data.unsure:
-                    doubts[i] = "the verdict does not hold when the failures beyond chance are ranked worst"
+                    doubts[i] = (
+                        "the verdict does not hold when the failures beyond chance are ranked worst"
+                    )
     near = [without_far(data.series) for data in family]
     if not all(v.all() for v in near):
         core = [
-            e if v.all() else _of_rounds(data, data.d[v]) for e, data, v in zip(estimates, family, near, strict=True)
+            e if v.all() else _of_rounds(data, data.d[v])
+            for e, data, v in zip(estimates, family, near, strict=True)
         ]
-        for i, (data, decision, v) in enumerate(zip(family, rules.decide(core, family), near, strict=True)):
+        for i, (data, decision, v) in enumerate(
+            zip(family, rules.decide(core, family), near, strict=True)
+        ):
             # every round is farther from no difference than they are from each other
             spread = float(np.ptp(data.d)) if data.d.size >= 6 else math.inf
             beyond = int((data.d > spread).all()) - int((data.d < -spread).all())
@@ -400,7 +431,12 @@ def _doubts(
 
 
 def _comparison(
-    data: _Data, estimate: Estimate | None, decision: Decision, doubt: str, rules: _Rules, factor: float
+    data: _Data,
+    estimate: Estimate | None,
+    decision: Decision,
+    doubt: str,
+    rules: _Rules,
+    factor: float,
 ) -> Comparison:
     """Put a decision into words, or give the reason why there is none."""
     s = data.sample
@@ -413,11 +449,15 @@ def _comparison(
     if data.series.size >= SECOND_INTERVAL and math.isfinite(low + high):
         other = for_other_hours(data.d.size, centre, (low, high), factor, max(1 - confidence, 1e-6))
     if data.series.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / rules.size, 4e-4):
-        warnings.append(f"neighbouring {data.name}s resemble each other: another hour may differ from those measured")
+        warnings.append(
+            f"neighbouring {data.name}s resemble each other: another hour may differ from those measured"
+        )
     if data.unblocked is not None:
         warnings.append(UNPAIRED)
     medians = s.subject.get("medians", data.medians)
-    quotient = math.log(medians[0] / medians[1]) if s.b is not None and min(medians) > 0 else math.nan
+    quotient = (
+        math.log(medians[0] / medians[1]) if s.b is not None and min(medians) > 0 else math.nan
+    )
     if quotient < low - HARDLY or quotient > high + HARDLY:
         warnings.append(QUOTIENT)
     if not s.declared:
@@ -472,14 +512,22 @@ def _verdict(
     if n < (need := _least(data, rules)):
         shared = f" for a family of {rules.size} contrasts" if rules.size > 1 else ""
         size = f"{plural(n, unit)}{side}" if a == b else f"{plural(a, unit)} against {b}"
-        return Verdict.NONE, f"{size}, at least {need} are needed{shared} ({need - n} more)", need - n
+        return (
+            Verdict.NONE,
+            f"{size}, at least {need} are needed{shared} ({need - n} more)",
+            need - n,
+        )
     if doubt and code != OPEN:
         return Verdict.NONE, doubt, 0
     if code == EQUIVALENT:
         if unseen := _unseen(data, rules.placings * data.units):
             return Verdict.NONE, *unseen
         certain = decision.low > 0 or decision.high < 0
-        return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if certain else "", 0
+        return (
+            Verdict.EQUIVALENT,
+            "a difference is certain, and smaller than the margin" if certain else "",
+            0,
+        )
     if code == OPEN:
         half = (decision.high - decision.low) / 2
         if RANKED <= half < math.inf:
@@ -489,7 +537,11 @@ def _verdict(
         many = more > 300
         units = unit if more == 1 else f"{unit}s"
         reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {units}{side} would settle it"
-        return Verdict.INCONCLUSIVE, reason + (": find what makes the runs vary first" if many else ""), more
+        return (
+            Verdict.INCONCLUSIVE,
+            reason + (": find what makes the runs vary first" if many else ""),
+            more,
+        )
     if s.good is None:
         return Verdict.NONE, "it differs, but neither direction is better", 0
     return Verdict.BETTER if (code == ABOVE) == (s.good == "higher") else Verdict.WORSE, "", 0
@@ -505,7 +557,9 @@ def _printed(data: _Data, decision: Decision, centre: float) -> tuple[float, flo
     least, most = float(data.d.min()), float(data.d.max())
     if not math.isfinite(low + high) and data.d.size > 1:
         return least, most, 1 - 2.0 ** (1 - data.d.size)
-    if low == high:  # the values that count are alike, and stand for all that the tool rounds to them
+    if (
+        low == high
+    ):  # the values that count are alike, and stand for all that the tool rounds to them
         step = data.sample.step
         least, most = (least, most) if least < most else (low - step, high + step)
         low, high = max(low - step, least), min(high + step, most)
@@ -538,7 +592,9 @@ def _failures(data: _Data) -> list[str]:
     if data.absent:
         remarks.append(f"{plural(data.absent, 'round')} of {n} without a run on either side")
     dropped = n - data.d.size
-    if data.unblocked is None and not data.hourly and dropped > data.absent:  # else it is said above
+    if (
+        data.unblocked is None and not data.hourly and dropped > data.absent
+    ):  # else it is said above
         remarks.append(f"{plural(dropped, 'round')} of {n} dropped: a value is missing")
     return remarks
 
@@ -573,7 +629,9 @@ def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, t
         return method + looks, over + what, (
             "runs are independent", "both distributions have the same shape", "nothing drifted between them"
         )  # fmt: skip
-    what = "typical value relative to the threshold" if s.b is None else "typical ratio within a round"
+    what = (
+        "typical value relative to the threshold" if s.b is None else "typical ratio within a round"
+    )
     if over:
         assumed = (
             f"each {s.unit_name} is an independent draw of where VMs land",
@@ -584,9 +642,17 @@ def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, t
     ranks = "capped signed rank" if capped else "signed rank"
     unit = "by hour" if data.hourly else "by round"
     if s.b is None:
-        return f"{unit}, median, interpolated order statistics{looks}", what, ("the runs measure one level", HOURS)
+        return (
+            f"{unit}, median, interpolated order statistics{looks}",
+            what,
+            ("the runs measure one level", HOURS),
+        )
     assumed = ("the ratios of the rounds scatter evenly around their median, on a log scale", HOURS)
-    return f"paired {unit}, Hodges-Lehmann, {'' if looks else 'exact '}{ranks}{looks}", what, assumed
+    return (
+        f"paired {unit}, Hodges-Lehmann, {'' if looks else 'exact '}{ranks}{looks}",
+        what,
+        assumed,
+    )
 
 
 def compare_samples(
@@ -637,13 +703,24 @@ def compare_samples(
     check_share(margin, "margin")
     check_share(alpha, "alpha", below=0.5)
     if family < 1 or int(family) != family:
-        raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
+        raise StatsError(
+            f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}"
+        )
     if better not in ("higher", "lower", None):
         raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
     x, y = numbers(a, "a"), numbers(b, "b")
     declared, step = bool(subject.get("declared", True)), half_step(x) + half_step(y)
     words = {name: value for name, value in subject.items() if name != "declared"}
-    sample = Sample(a=x, b=y, margin=margin, better=better, paired=paired, declared=declared, step=step, subject=words)
+    sample = Sample(
+        a=x,
+        b=y,
+        margin=margin,
+        better=better,
+        paired=paired,
+        declared=declared,
+        step=step,
+        subject=words,
+    )
     # Bonferroni: the share of this contrast alone
     [c] = judge_samples([sample], alpha=alpha / family)
     shared = f" for a family of {family} contrasts" if family > 1 else ""
@@ -660,7 +737,10 @@ def merged(values: Floats, cell: Numbers, part: Numbers, group: Numbers) -> Floa
     if (values <= 0).any():
         return np.asarray(np.bincount(cell, weights=values) / count)
     x, (_, first, which) = np.log(values), np.unique(part, return_index=True, return_inverse=True)
-    mean, of = np.bincount(which, weights=x) / np.bincount(which), np.unique(group[first], return_inverse=True)[1]
+    mean, of = (
+        np.bincount(which, weights=x) / np.bincount(which),
+        np.unique(group[first], return_inverse=True)[1],
+    )
     level = np.bincount(of, weights=mean) / np.bincount(of)
     return np.asarray(np.exp(np.bincount(cell, weights=x + (level[of] - mean)[which]) / count))
 

@@ -82,7 +82,9 @@ def _by_round(throughput: Mapping[int, npt.ArrayLike], counts: Sequence[int]) ->
     """The throughput by round at each number of streams; StatsError if the rounds differ, or for what is none."""
     columns = [numbers(throughput[k], f"throughput of {plural(k, 'stream')}") for k in counts]
     if len({x.size for x in columns}) != 1 or not columns[0].size:
-        raise StatsError("give a throughput for each round at every number of streams; NaN where it is missing")
+        raise StatsError(
+            "give a throughput for each round at every number of streams; NaN where it is missing"
+        )
     if any((x <= 0).any() for x in columns):
         raise StatsError("throughput must be above zero; a failed run is a missing value")
     return columns
@@ -125,7 +127,9 @@ def streams(
     rates = np.column_stack(columns)
     complete = rates[np.isfinite(rates).all(axis=1)]
     dropped = len(rates) - len(complete)
-    warnings = [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []
+    warnings = (
+        [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []
+    )
     need, enough = rounds_required(2 * alpha, max(1, len(counts) - 1)), None
     best = counts[int(np.argmax(np.nanmedian(rates, axis=0)))]
     reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
@@ -134,7 +138,9 @@ def streams(
         best, enough = counts[top], None if smallest is None else counts[smallest]
         reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
     if enough == best == max(counts) and len(counts) > 1:
-        warnings.append(f"the best is the largest number measured ({best}): more streams may still be faster")
+        warnings.append(
+            f"the best is the largest number measured ({best}): more streams may still be faster"
+        )
     return Streams(
         enough=enough,
         best=best,
@@ -145,6 +151,9 @@ def streams(
         n=len(complete),
         confidence=1 - alpha,
         method="one-sided signed-rank bounds against every other number of streams, by round",
-        assumptions=("rounds are independent blocks", "all numbers of streams are measured in every round"),
+        assumptions=(
+            "rounds are independent blocks",
+            "all numbers of streams are measured in every round",
+        ),
         warnings=tuple(warnings),
     )

@@ -145,7 +145,9 @@ def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]]) -> Warmup:
 def _run(rows: npt.ArrayLike) -> Floats:
     run = np.asarray(rows, dtype=float)
     if run.ndim != 2 or run.shape[1] != 3 or not len(run) or not np.isfinite(run).all():
-        raise StatsError(f"a run is an array of intervals (start, end, value), all numbers; got shape {run.shape}")
+        raise StatsError(
+            f"a run is an array of intervals (start, end, value), all numbers; got shape {run.shape}"
+        )
     return run
 
 
@@ -171,4 +173,8 @@ def _moving(every: Sequence[Floats], cut_s: float, conditions: int) -> float:
     by = math.expm1(float(np.median(change)))
     # few runs cannot reach a small p: then all must move alike
     alarm = max(0.01 / conditions, 2.0 ** (1 - len(change)))
-    return by if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12 else 0.0
+    return (
+        by
+        if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12
+        else 0.0
+    )

@@ -43,7 +43,11 @@ class Quantiles(Result):
     @property
     def flagged(self) -> tuple[float, ...]:
         """Percentiles with fewer than 10 observations beyond them in some run."""
-        return tuple(p for p, k in zip(self.percentiles, self.beyond, strict=True) if k is not None and k < FEW_BEYOND)
+        return tuple(
+            p
+            for p, k in zip(self.percentiles, self.beyond, strict=True)
+            if k is not None and k < FEW_BEYOND
+        )
 
     @property
     def words(self) -> str:
@@ -58,7 +62,11 @@ def percentile_name(percentile: float) -> str:
     """Name a percentile: ``median``, ``99.9th percentile``."""
     if percentile == 50:
         return "median"
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(int(percentile) % 10, "th") if percentile == int(percentile) else "th"
+    ending = (
+        {1: "st", 2: "nd", 3: "rd"}.get(int(percentile) % 10, "th")
+        if percentile == int(percentile)
+        else "th"
+    )
     return f"{percentile:g}{'th' if percentile in (11, 12, 13) else ending} percentile"
 
 
@@ -103,7 +111,12 @@ def tails(
     for p in levels:
         names: Subject = {**subject, "quantity": f"{what} ({percentile_name(p)})"}
         sides = [[run[p].latency_us if p in run else math.nan for run in side] for side in stated]
-        how: dict[str, Any] = {"margin": margin, "alpha": alpha, "family": len(levels), "better": "lower"}
+        how: dict[str, Any] = {
+            "margin": margin,
+            "alpha": alpha,
+            "family": len(levels),
+            "better": "lower",
+        }
         comparisons.append(compare_samples(*sides, **how, **names))
         counts = (run[p].beyond for side in stated for run in side if p in run)
         fewest.append(min((count for count in counts if count is not None), default=None))

@@ -140,14 +140,20 @@ class Buffers(Result):
             parts = [f"{percent(e.median)} of a buffer is in flight ({bounds})"]
         if self.cap:
             low, high = (value_words(v, "bps") for v in (self.cap.low, self.cap.high))
-            parts.append(f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})")
+            parts.append(
+                f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})"
+            )
         else:
             parts.append("the largest buffer still limits")
         margin = next((c.margin for c in self.fits.values()), 0.1)
         if self.equivalent:
-            parts.append(f"the model agrees with the data within {percent(margin)} at every buffer size")
+            parts.append(
+                f"the model agrees with the data within {percent(margin)} at every buffer size"
+            )
         else:
-            off = [format_value(k, "bytes") for k, c in self.fits.items() if c.verdict != "equivalent"]
+            off = [
+                format_value(k, "bytes") for k, c in self.fits.items() if c.verdict != "equivalent"
+            ]
             parts.append(f"the data do not confirm this model at {', '.join(off)}")
         return "; ".join(parts)
 
@@ -215,14 +221,21 @@ def buffers(
     >>> round(npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median, 3)
     0.5
     """
-    columns = [numbers(v, name) for v, name in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
+    columns = [
+        numbers(v, name)
+        for v, name in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))
+    ]
     (size, rate, rtt), complete = _complete(columns, np.asarray(rounds).size)
     numbers_of_rounds, block = np.unique(np.asarray(rounds)[complete], return_inverse=True)
     x, y = np.log(8e6 * size / rtt), np.log(rate)
-    fitted = np.array([window_fit(x[block == b], y[block == b]) for b in range(numbers_of_rounds.size)])
+    fitted = np.array(
+        [window_fit(x[block == b], y[block == b]) for b in range(numbers_of_rounds.size)]
+    )
     fits = _held_out(x, y, block, size, fitted, margin, alpha)
     # a limit counts when most rounds show it
-    eta, cap = (level(np.exp(v[np.isfinite(v)])) if np.isfinite(v).mean() > 0.5 else None for v in fitted.T)
+    eta, cap = (
+        level(np.exp(v[np.isfinite(v)])) if np.isfinite(v).mean() > 0.5 else None for v in fitted.T
+    )
     dropped = int((~complete).sum())
     return Buffers(
         eta=eta,
@@ -232,7 +245,9 @@ def buffers(
         confidence=min(v.confidence for v in (eta, cap) if v is not None),
         method="bandwidth-delay product fitted by round; each round predicted from the others",
         assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
-        warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
+        warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",)
+        if dropped
+        else (),
     )
 
 
@@ -242,12 +257,20 @@ def _complete(columns: Sequence[Floats], runs: int) -> tuple[list[Floats], npt.N
         raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
     complete = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
     if (sizes := np.unique(columns[0][complete]).size) < 2:
-        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}")
+        raise StatsError(
+            f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}"
+        )
     return [x[complete] for x in columns], complete
 
 
 def _held_out(
-    x: Floats, y: Floats, block: npt.NDArray[np.intp], windows: Floats, fitted: Floats, margin: float, alpha: float
+    x: Floats,
+    y: Floats,
+    block: npt.NDArray[np.intp],
+    windows: Floats,
+    fitted: Floats,
+    margin: float,
+    alpha: float,
 ) -> dict[int, Comparison]:
     """Measured against predicted for each buffer size, each round predicted from the other rounds."""
     predicted = np.full(y.size, np.nan)

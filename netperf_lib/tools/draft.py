@@ -52,7 +52,9 @@ class Draft:
             error=None if error is None else str(error),
             contradictory=isinstance(error, Contradictory),
             warnings=tuple(dict.fromkeys(self.warnings)),
-            metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None} if complete else {},
+            metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None}
+            if complete
+            else {},
             parameters={k: v for k, v in self.parameters.items() if v is not None},
             intervals=self.intervals if status != "failed" else {},
             percentiles=self.percentiles if complete else (),
@@ -121,11 +123,16 @@ class Figure:
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
         mantissa, _, power = text.partition("e")
-        return cls(float(text) * factor, 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor)
+        return cls(
+            float(text) * factor,
+            0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor,
+        )
 
     def __mul__(self, other: Figure | float) -> Figure:
         b = other if isinstance(other, Figure) else Figure(other)
-        return Figure(self.value * b.value, self.half * abs(b.value) + b.half * (abs(self.value) + self.half))
+        return Figure(
+            self.value * b.value, self.half * abs(b.value) + b.half * (abs(self.value) + self.half)
+        )
 
     def __truediv__(self, other: Figure | float) -> Figure:
         b = other if isinstance(other, Figure) else Figure(other)
@@ -150,4 +157,8 @@ def interval_columns(start_s: list[float], end_s: list[float], **columns: Any) -
     filled = {"stream": -1, "direction": "forward", "omitted": False} | columns
     names = "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
     filled |= {"start_s": start_s, "end_s": end_s}
-    return {n: v if isinstance(v := filled.get(n), list) else [v] * len(start_s) for n in names} if start_s else {}
+    return (
+        {n: v if isinstance(v := filled.get(n), list) else [v] * len(start_s) for n in names}
+        if start_s
+        else {}
+    )

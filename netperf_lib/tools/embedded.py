@@ -42,7 +42,9 @@ def _logs(value: Any) -> Iterator[str]:
             yield json.dumps({"start": None} | value)
             return
         for key, inner in value.items():
-            if not key.endswith("_lines"):  # Ansible keeps the output of a command as a string, and again as lines
+            if not key.endswith(
+                "_lines"
+            ):  # Ansible keeps the output of a command as a string, and again as lines
                 yield from _logs(inner)
     elif isinstance(value, list):
         for inner in value:

@@ -26,7 +26,9 @@ BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREF
 """Bytes by the letter before "Bytes"."""
 _BITS_S = {("bits", prefix): to_bps(1, prefix, "bit") for prefix in _PREFIXES}
 # -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
-_BITS_S |= {("Bytes", prefix): to_bps(1, f"{prefix}i" if prefix else "", "byte") for prefix in _PREFIXES}
+_BITS_S |= {
+    ("Bytes", prefix): to_bps(1, f"{prefix}i" if prefix else "", "byte") for prefix in _PREFIXES
+}
 LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
     r"\((?P<percent>-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
@@ -79,8 +81,13 @@ def row(line: str, index: int) -> Row | None:
         return None
     if _TORN.search(line[: m.start()]):
         raise Damaged(f"a row is cut short before another one: {line.strip()!r}")
-    stream, role, begin, finish, amount, amount_prefix, speed, speed_prefix, per, figures = m.groups()
-    size, rate = Figure.printed(amount, BYTES[amount_prefix]), Figure.printed(speed, _BITS_S[per, speed_prefix])
+    stream, role, begin, finish, amount, amount_prefix, speed, speed_prefix, per, figures = (
+        m.groups()
+    )
+    size, rate = (
+        Figure.printed(amount, BYTES[amount_prefix]),
+        Figure.printed(speed, _BITS_S[per, speed_prefix]),
+    )
     start, end = Figure.printed(begin), Figure.printed(finish)
     length = Figure(end.value - start.value, end.half + start.half)
     if length.value < 0:
@@ -110,7 +117,9 @@ class Interval:
 def columns(intervals: Sequence[Interval]) -> Columns:
     """Return the table of intervals; without sums, the rows of a direction's only stream are also its sums."""
     ways = {i.direction for i in intervals}
-    single = all(i.stream != -1 for i in intervals) and len({(i.direction, i.stream) for i in intervals}) == len(ways)
+    single = all(i.stream != -1 for i in intervals) and len(
+        {(i.direction, i.stream) for i in intervals}
+    ) == len(ways)
     each = [(n, i) for i in intervals for n in ((i.stream, -1) if single else (i.stream,))]
     return interval_columns(
         [i.row.start_s for _, i in each],

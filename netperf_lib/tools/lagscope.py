@@ -19,13 +19,16 @@ _EACH_PING = "Index, Latency(us)"
 MARKS = ("lagscope ", "Ping statistics for ", '"latencies"', _EACH_PING)
 
 _START = re.compile(
-    rf'^lagscope \d+\.\d+\S*\n-{{20}}|^\{{\s*"latencies"\s*:|^{re.escape(_EACH_PING)}[ \t]*$', re.MULTILINE
+    rf'^lagscope \d+\.\d+\S*\n-{{20}}|^\{{\s*"latencies"\s*:|^{re.escape(_EACH_PING)}[ \t]*$',
+    re.MULTILINE,
 )
 _STATISTICS = re.compile(r"^.*Ping statistics for (\S+):[ \t]*$", re.MULTILINE)
 _COMMAND = re.compile(r".*\blagscope .*-P.*\n")
 """A command that requests percentiles."""
 _PINGS = re.compile(r"Number of successful Pings: (\d+)[ \t]*\n")
-_FIGURES = re.compile(r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us")
+_FIGURES = re.compile(
+    r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us"
+)
 _TIME = re.compile(r"^(\d\d):(\d\d):(\d\d) [A-Z]{3,4} ?:", re.MULTILINE)
 _TABLE = re.compile(r"^[ \t>]*Percentile[ \t]+Latency\(us\)[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
@@ -82,7 +85,11 @@ def _statistics(run: Draft, text: str, *, command: bool, mixed: bool) -> None:
     m = _TABLE.search(text)
     if not m:
         histogram(run, text, mean, n)
-        if command or "Dumping latency frequency table" in text or any(map(_POINT.fullmatch, text.split("\n"))):
+        if (
+            command
+            or "Dumping latency frequency table" in text
+            or any(map(_POINT.fullmatch, text.split("\n")))
+        ):
             run.warnings.append("no percentiles: their table, or its head, is missing")
         return
     points: list[Percentile] = []
@@ -93,16 +100,22 @@ def _statistics(run: Draft, text: str, *, command: bool, mixed: bool) -> None:
         if not r:
             break
         if not row.endswith("\n"):
-            run.warnings.append("the log ends early: the last percentile may be cut and is left out")
+            run.warnings.append(
+                "the log ends early: the last percentile may be cut and is left out"
+            )
             break
         p, value = float(r[1]), float(r[2])
         if not int(least) <= value <= most:
-            raise Damaged(f"percentile {p:g} is {value:g}, outside of minimum and maximum: the log is damaged")
+            raise Damaged(
+                f"percentile {p:g} is {value:g}, outside of minimum and maximum: the log is damaged"
+            )
         if points and value < points[-1].latency_us:
             run.warnings.append(f"percentile {p:g} is below the one before it")
         points.append(Percentile(p, value, n - 1 - int(p * (n + 1) / 100 - 1)))
     run.percentiles, run.basis = tuple(points), "rtt"
-    named = {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points if p.percentile in POINTS}
+    named = {
+        f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points if p.percentile in POINTS
+    }
     run.metrics |= named
     if lost := [metric for name in POINTS.values() if (metric := f"rtt_{name}_us") not in named]:
         run.warnings.append(f"the table of percentiles is not whole: {', '.join(lost)} are missing")
@@ -127,11 +140,22 @@ def _frequencies(run: Draft, text: str) -> None:
 def _each_ping(run: Draft, text: str) -> None:
     """Read the file of ``-R``: the number of each ping, and its round trip cut to whole microseconds."""
     lines = text.split("\n")
-    rows = [re.fullmatch(r"(\d+), (\d+)", line) for line in lines[1 : lines.index("") if "" in lines else -1]]
-    if not rows or "" not in lines or any(row is None or int(row[1]) != i for i, row in enumerate(rows)):
+    rows = [
+        re.fullmatch(r"(\d+), (\d+)", line)
+        for line in lines[1 : lines.index("") if "" in lines else -1]
+    ]
+    if (
+        not rows
+        or "" not in lines
+        or any(row is None or int(row[1]) != i for i, row in enumerate(rows))
+    ):
         raise Damaged("the list of round trips is cut or damaged")
     latencies = Counter(int(row[2]) for row in rows if row)
-    _from_bins(run, latencies.items(), "whole microseconds: no mean; the list does not say whether pings are missing")
+    _from_bins(
+        run,
+        latencies.items(),
+        "whole microseconds: no mean; the list does not say whether pings are missing",
+    )
 
 
 def _from_bins(run: Draft, bins: Collection[tuple[int, int]], warning: str) -> None:

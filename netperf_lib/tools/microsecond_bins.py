@@ -12,7 +12,9 @@ from .parsed import Percentile
 
 _TABLE = re.compile(r"^Interval\(usec\)[ \t]+Frequency[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*(\d+)[ \t]+(\d+)[ \t]*")
-POINTS = {p: "p" + f"{p:g}".replace(".", "") for p in (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999)}
+POINTS = {
+    p: "p" + f"{p:g}".replace(".", "") for p in (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999)
+}
 """The percentiles that are read, and their names in metrics."""
 
 
@@ -31,18 +33,24 @@ def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
             break
         r = _ROW.fullmatch(row)
         if not r:
-            run.warnings.append(f"no percentiles: the histogram is not whole, {row.strip()[:60]!r} stands in it")
+            run.warnings.append(
+                f"no percentiles: the histogram is not whole, {row.strip()[:60]!r} stands in it"
+            )
             return
         bins.append((int(r[1]), int(r[2])))
     total = sum(n for _, n in bins)
     if total and count is not None and total != count:
-        raise Contradictory(f"{CONTRADICTION}the histogram counts {total} messages, the log {count:.0f}")
+        raise Contradictory(
+            f"{CONTRADICTION}the histogram counts {total} messages, the log {count:.0f}"
+        )
     if not total or any(b != a + 1 for (a, _), (b, _) in pairwise(bins)):
         run.warnings.append("no percentiles: the histogram has gaps, or counts nothing")
         return
     low = sum(e * n for e, n in bins) / total
     if not low - 0.01 <= mean <= low + 1.01:
-        raise Contradictory(f"{CONTRADICTION}the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
+        raise Contradictory(
+            f"{CONTRADICTION}the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}"
+        )
     percentiles(run, bins)
 
 

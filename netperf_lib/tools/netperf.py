@@ -19,7 +19,15 @@ from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from .parsed import ParsedRun, Percentile
 
 NAME = "netperf"
-MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ", "netperf -")
+MARKS = (
+    " TEST from ",
+    "THROUGHPUT=",
+    "_LATENCY=",
+    "TRANSACTION_RATE=",
+    "establish control",
+    "netperf: ",
+    "netperf -",
+)
 
 _BANNER = re.compile(
     r"(?:^[ \t>]*|(?=MIGRATED ))(?:MIGRATED )?"
@@ -31,7 +39,8 @@ _BANNER = re.compile(
 )
 _KEY = re.compile(r"^[ \t]*([A-Z][A-Z0-9_]*)=.*\n*", re.MULTILINE)
 _COMPLAINT = re.compile(
-    r"^(?:establish control: are you sure.*|netperf: .*(?:fail|cannot|error|invalid).*)", re.MULTILINE
+    r"^(?:establish control: are you sure.*|netperf: .*(?:fail|cannot|error|invalid).*)",
+    re.MULTILINE,
 )
 _COMMAND = re.compile(r"^.*\bnetperf (?P<options>-.*)$", re.MULTILINE)
 _TESTS = {"RR": "REQUEST/RESPONSE", "CRR": "Connect/Request/Response", "CC": "Connect/Close"}
@@ -82,7 +91,9 @@ def sightings(text: str) -> Iterator[int]:
     for at in _keyed_blocks(text):
         before = max((s for s in starts if s < at), default=None)
         # keys belong to a banner if there are no other figures between them
-        if before is None or re.search(r"^[ \t]*(?:[A-Z][A-Z0-9_]*=|-?\d)", text[before:at], re.MULTILINE):
+        if before is None or re.search(
+            r"^[ \t]*(?:[A-Z][A-Z0-9_]*=|-?\d)", text[before:at], re.MULTILINE
+        ):
             starts.append(at)
     complaint = _COMPLAINT.search(text)
     if complaint and not any(s < complaint.start() for s in starts):
@@ -103,7 +114,9 @@ def _keyed_blocks(text: str) -> Iterator[int]:
         end = m.end()
     for blocks in groups:
         # one process prints the same names in each block, except in a last one that is cut; two processes do not
-        alike = all(names == blocks[0][1] for _, names in blocks[:-1]) and blocks[-1][1] <= blocks[0][1]
+        alike = (
+            all(names == blocks[0][1] for _, names in blocks[:-1]) and blocks[-1][1] <= blocks[0][1]
+        )
         yield from (start for start, names in (blocks if alike else blocks[:1]) if names & _KEYS)
 
 
@@ -120,7 +133,9 @@ def _requested(text: str) -> tuple[str, str | None]:
     options = m["options"] if (m := _COMMAND.match(text)) else ""
     name = re.search(r"-t ?(TCP|UDP|SCTP)_(\w+)", options)
     server = re.search(r"-H ?(\S+)", options)
-    return f"{name[1]} {_TESTS.get(name[2], name[2])}" if name else "TCP STREAM", server[1] if server else None
+    return f"{name[1]} {_TESTS.get(name[2], name[2])}" if name else "TCP STREAM", server[
+        1
+    ] if server else None
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------
@@ -163,12 +178,19 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
         raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
     iterations = _number(result.get("Confidence Iterations Run")) or 0
     if banner and iterations > 1 and "conf." not in body.partition("\n")[0]:
-        raise Contradictory("an average of several iterations, which the banner does not mention: of another process")
+        raise Contradictory(
+            "an average of several iterations, which the banner does not mention: of another process"
+        )
     _metrics(run, result, test, burst)
     if all(v is None for v in run.metrics.values()):
-        raise Damaged("; ".join(run.warnings) or "nothing was measured: every figure is missing or -1")
+        raise Damaged(
+            "; ".join(run.warnings) or "nothing was measured: every figure is missing or -1"
+        )
     run.warnings += [
-        w.strip() for w in re.findall(r"^!!! (Desired confidence .*|Confidence intervals: .*)", text, re.MULTILINE)
+        w.strip()
+        for w in re.findall(
+            r"^!!! (Desired confidence .*|Confidence intervals: .*)", text, re.MULTILINE
+        )
     ]
 
 
@@ -182,8 +204,17 @@ def _result(run: Draft, body: str) -> dict[str, str]:
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
     rows = lines[:-1] if cut else lines
     keyed = _keyed(rows)
-    titles = next((i for i, x in enumerate(rows) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
-    units = next((i for i, x in enumerate(rows) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None)
+    titles = next(
+        (
+            i
+            for i, x in enumerate(rows)
+            if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))
+        ),
+        None,
+    )
+    units = next(
+        (i for i, x in enumerate(rows) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None
+    )
     table = _table(run.test or "", rows, units) if units is not None and not keyed else {}
     if (keyed and (titles, units) != (None, None)) or (table and titles is not None):
         raise Contradictory("results in two forms: two processes wrote into one log")
@@ -208,7 +239,10 @@ def _keyed(lines: list[str]) -> dict[str, str]:
 
 def _first_row(lines: list[str], end: str) -> int:
     """Return the index of the first line that begins with a number before `end`, or 0."""
-    return next((i for i, line in enumerate(lines) if re.match(rf"[ \t]*-?\d+(?:\.\d+)?(?:{end}|$)", line)), 0)
+    return next(
+        (i for i, line in enumerate(lines) if re.match(rf"[ \t]*-?\d+(?:\.\d+)?(?:{end}|$)", line)),
+        0,
+    )
 
 
 def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
@@ -219,19 +253,27 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     titles = [t.strip() for t in " ".join(lines[:row]).split(",")]
     values = lines[row].split(",")
     if cut and row == len(lines) - 1 and len(values) == len(titles):
-        run.warnings.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
+        run.warnings.append(
+            f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out"
+        )
         values.pop()
     surplus = len(values) - len(titles)
     # a comma in the only value is a decimal one
-    if not 0 <= surplus <= 1 or (surplus and (len(titles) == 1 or not set(titles) <= _KNOWN_TITLES)):
+    if not 0 <= surplus <= 1 or (
+        surplus and (len(titles) == 1 or not set(titles) <= _KNOWN_TITLES)
+    ):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if broken := [t for t in titles if t not in _KNOWN_TITLES and _PART_OF_A_TITLE.search(t)]:
         run.warnings.append(f"unknown or damaged titles: {', '.join(map(repr, broken))}")
     if surplus:
-        run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
+        run.warnings.append(
+            f"{len(values)} values for {len(titles)} titles: those without a title are left out"
+        )
     result = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
     if not _UNIT.fullmatch(unit := result.get("THROUGHPUT_UNITS", "Trans/s")):
-        raise Damaged(f"the values are not under their titles: {unit!r} is not a unit of throughput")
+        raise Damaged(
+            f"the values are not under their titles: {unit!r} is not a unit of throughput"
+        )
     return result
 
 
@@ -242,7 +284,9 @@ def _columns(lines: list[str]) -> dict[str, str]:
         return {}
     starts = [m.start() for m in re.finditer(r"\S+", lines[0])]
     spans = list(zip(starts, [*starts[1:], None], strict=True))
-    titles = [" ".join(" ".join(line[a:b].strip() for line in lines[:row]).split()) for a, b in spans]
+    titles = [
+        " ".join(" ".join(line[a:b].strip() for line in lines[:row]).split()) for a, b in spans
+    ]
     if _TITLES.keys().isdisjoint(titles):
         return {}
     values = [lines[row][a:b].strip() for a, b in spans]
@@ -272,7 +316,11 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
     kind = "answered" if _is_answered(test) else "datagrams" if _sends_datagrams(test) else "stream"
     by_bits = kind == "answered" and "per sec" not in lines[at]  # -f
-    if kind == "answered" and not (by_bits and _UNIT.fullmatch(unit)) and lines[at].count("per sec") != 1:
+    if (
+        kind == "answered"
+        and not (by_bits and _UNIT.fullmatch(unit))
+        and lines[at].count("per sec") != 1
+    ):
         raise Damaged(f"unknown units: {lines[at].strip()!r}")
     names = _CLASSIC[kind]
     rate = next(n for n in names if n.endswith(("THROUGHPUT", "RATE")))
@@ -283,13 +331,21 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     # two decimals show that the row is complete; with CPU columns the rate of datagrams has one decimal, and the
     # columns after it show that it is complete
     digits = r"\d\d?" if kind == "datagrams" and "%" in units else r"\d\d"
-    if not re.fullmatch(r"\d+\.\d\d", result["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", result[rate]):
+    if not re.fullmatch(r"\d+\.\d\d", result["ELAPSED_TIME"]) or not re.fullmatch(
+        rf"\d+\.{digits}", result[rate]
+    ):
         raise Damaged(f"a damaged number in {printed!r}")
-    two_rows = kind == "datagrams" or (kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2)
+    two_rows = kind == "datagrams" or (
+        kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2
+    )
     below = lines[at + 1 :]
     for _ in range(1 + two_rows):  # -P 0: the row of another run is below
         below = below[next((i for i, line in enumerate(below) if line.strip()), 0) + 1 :]
-    if len(rows) > 1 + two_rows and len(rows[1 + two_rows]) == len(rows[0]) and numeric[1 + two_rows]:
+    if (
+        len(rows) > 1 + two_rows
+        and len(rows[1 + two_rows]) == len(rows[0])
+        and numeric[1 + two_rows]
+    ):
         result["further"] = "\n".join(["", *lines[: at + 1], *below, ""])
     result["THROUGHPUT_UNITS"] = unit
     if by_bits:
@@ -304,8 +360,12 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
         result |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
         size, seconds = float(result["message"]), Figure.printed(result["ELAPSED_TIME"])
         for packets, moved in ((result["packets"], result[rate]), (rows[1][2], rows[1][3])):
-            if not (_bps(moved, unit, digits) * seconds / 8).agrees(Figure(float(packets) * size, size), 0.02):
-                raise Damaged(f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}")
+            if not (_bps(moved, unit, digits) * seconds / 8).agrees(
+                Figure(float(packets) * size, size), 0.02
+            ):
+                raise Damaged(
+                    f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}"
+                )
     if kind == "answered":
         _round_trips(result, lines, by_bits=by_bits)
     return result
@@ -313,14 +373,19 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
 
 def _round_trips(result: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
     """Take the round-trip time of ``-v 2`` if only one request was in flight at a time."""
-    row = next((line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), "")
+    row = next(
+        (line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), ""
+    )
     if not row and any("usec/Tran" in line or "RoundTrip" in line for line in lines):
         result["note"] = "without rtt_us: the row of round trips is missing"
     elif row:
         trip, rate = map(float, row.split()[4:6])
         waiting = max(1, round(trip * rate / 1e6))  # -b: number of requests in flight
         off = abs(rate - float(result["TRANSACTION_RATE"]))
-        if off > (0.01 * rate if by_bits else 0.01) or abs(trip * rate - 1e6 * waiting) > 0.001 * rate:
+        if (
+            off > (0.01 * rate if by_bits else 0.01)
+            or abs(trip * rate - 1e6 * waiting) > 0.001 * rate
+        ):
             raise Contradictory(f"{CONTRADICTION}{row.strip()!r}")
         if waiting == 1:
             result["MEAN_LATENCY"] = row.split()[4]
@@ -382,13 +447,17 @@ def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
             warning = f"a throughput of {number} {unit or 'without its unit'} is not a transaction rate: left out"
             run.warnings.append(warning)
     elif unit is None and number is not None:
-        run.warnings.append(f"a throughput of {number} without its unit is left out; also ask for THROUGHPUT_UNITS")
+        run.warnings.append(
+            f"a throughput of {number} without its unit is left out; also ask for THROUGHPUT_UNITS"
+        )
     elif unit is not None:  # counted at this end: over UDP these are the sent data
         here = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
         names = {"": here, "LOCAL_SEND_": "throughput_sent_bps", "REMOTE_RECV_": "throughput_bps"}
         for key, name in names.items():
             if _number(throughput := result.get(f"{key}THROUGHPUT")) is not None and throughput:
-                run.metrics[name] = _bps(throughput, unit, r"\d\d?" if "received" in result else r"\d\d").value
+                run.metrics[name] = _bps(
+                    throughput, unit, r"\d\d?" if "received" in result else r"\d\d"
+                ).value
         if not test and number is not None:
             run.warnings.append("no banner names the test: taken as a transfer over TCP")
     latencies = {name: value(f"{key}_LATENCY") for name, key in _LATENCIES.items()}
@@ -401,7 +470,11 @@ def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
         else:
             _latencies(run, latencies, burst)
     # each name has a line of its own, so a lost line leaves no trace
-    expected = [*_LATENCIES, "transaction_rate_per_s"] if "keyed" in result and (answered or unit == "Trans/s") else []
+    expected = (
+        [*_LATENCIES, "transaction_rate_per_s"]
+        if "keyed" in result and (answered or unit == "Trans/s")
+        else []
+    )
     if gone := [k for k in expected if run.metrics.get(k) is None]:
         run.warnings.append(f"without {', '.join(gone)}")
 
@@ -418,17 +491,25 @@ def _latencies(run: Draft, latencies: dict[str, float | None], burst: int) -> No
         raise Contradictory(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions per second")
     run.metrics |= latencies
     points = ((p, latencies[f"rtt_p{p}_us"]) for p in (50, 90, 99))
-    run.percentiles, run.basis = tuple(Percentile(float(p), v) for p, v in points if v is not None), "rtt"
+    run.percentiles, run.basis = (
+        tuple(Percentile(float(p), v) for p, v in points if v is not None),
+        "rtt",
+    )
 
 
 _INTERIM = re.compile(
-    r"^Interim result: +(\d+\.\d\d) (\S+) over (\d+\.\d+) seconds ending at (\d+\.\d+)[ \t]*$", re.MULTILINE
+    r"^Interim result: +(\d+\.\d\d) (\S+) over (\d+\.\d+) seconds ending at (\d+\.\d+)[ \t]*$",
+    re.MULTILINE,
 )
 
 
 def _interim(run: Draft, text: str, direction: str) -> None:
     """Read the interim results of a transfer (``-D``); the table has no column for those of transactions."""
-    rows = [(float(n), m[1], float(s), float(t)) for n, u, s, t in _INTERIM.findall(text) if (m := _UNIT.fullmatch(u))]
+    rows = [
+        (float(n), m[1], float(s), float(t))
+        for n, u, s, t in _INTERIM.findall(text)
+        if (m := _UNIT.fullmatch(u))
+    ]
     rows = [r for r in rows if r[1] != "Trans"]
     start = rows[0][3] - rows[0][2] if rows else 0.0
     run.intervals = interval_columns(

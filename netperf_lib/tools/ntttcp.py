@@ -15,7 +15,17 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, line_start, or_above
+from .draft import (
+    CONTRADICTION,
+    Contradictory,
+    Damaged,
+    Draft,
+    Figure,
+    drafted,
+    first_or_starts,
+    line_start,
+    or_above,
+)
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -45,7 +55,9 @@ def read(text: str) -> list[ParsedRun]:
 
 def _fill(run: Draft, text: str) -> None:
     if text.count(_TOTALS) > 1:
-        raise Contradictory("totals of several tests, possibly of two processes: pass one test per log")
+        raise Contradictory(
+            "totals of several tests, possibly of two processes: pass one test per log"
+        )
     if re.match(r"\s*<ntttcp", text):
         _document(run, _xml(text))
     elif re.match(r"\s*\{", text):
@@ -56,7 +68,9 @@ def _fill(run: Draft, text: str) -> None:
         _linux(run, text)
 
 
-def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float, **others: Any) -> None:
+def _totals(
+    run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float, **others: Any
+) -> None:
     """Store the totals under the names of the end that printed them; `cpu` in percent, other metrics by name."""
     if not size.value or not seconds.value or not bps.value:
         raise Damaged("nothing was transferred")
@@ -69,7 +83,9 @@ def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: fl
         "throughput_sent_bps" if sender else "throughput_bps": bps.value,
         "sent_bytes" if sender else "transferred_bytes": round(size.value),
         "duration_measured_s": seconds.value,
-        "cpu_client_ratio" if sender else "cpu_server_ratio": None if cpu is None else float(cpu) / 100,
+        "cpu_client_ratio" if sender else "cpu_server_ratio": None
+        if cpu is None
+        else float(cpu) / 100,
         **others,
     }
 
@@ -143,7 +159,11 @@ def _document(run: Draft, figures: dict[str, str]) -> None:
         retransmits_count=optional("packets_retransmitted") if tcp else None,
         rtt_loaded_us=optional("tcp_average_rtt us") or None,
     )  # fmt: skip
-    keys = ["udp", "packets_retransmitted", *(["tcp_average_rtt us"] if linux and run.test == "sender" else [])]
+    keys = [
+        "udp",
+        "packets_retransmitted",
+        *(["tcp_average_rtt us"] if linux and run.test == "sender" else []),
+    ]
     keys += [] if "cpu_busy_all %" in figures else ["cpu %"]
     if gone := [key for key in keys if key not in figures]:
         run.warnings.append(f"the document lacks {', '.join(gone)}")
@@ -182,10 +202,16 @@ def _linux(run: Draft, text: str) -> None:
         if m := _KEY.fullmatch(row):
             figures.setdefault(m[1], m[2])
     values = {key: re.fullmatch(pattern, figures.get(key, "")) for key, pattern in _VALUES.items()}
-    lost = [k for k, m in values.items() if not m and (k in figures or k not in ("retrans segs", "cpu busy (all)"))]
+    lost = [
+        k
+        for k, m in values.items()
+        if not m and (k in figures or k not in ("retrans segs", "cpu busy (all)"))
+    ]
     seconds, size, rate, retransmits, cpu = values.values()
     if lost or not (seconds and size and rate):
-        raise Damaged(f"{lost[0]!r} is {figures.get(lost[0], 'missing')}: the log is cut or damaged")
+        raise Damaged(
+            f"{lost[0]!r} is {figures.get(lost[0], 'missing')}: the log is cut or damaged"
+        )
     _totals(
         run, Figure.printed(rate[1], to_bps(1, rate[2], "bit")), Figure.printed(size[1]), Figure.printed(seconds[1]),
         slack=1e-4, cpu=cpu and cpu[1], retransmits_count=int(retransmits[1]) if retransmits else None,
@@ -212,7 +238,9 @@ def _windows(run: Draft, text: str) -> None:
         titles = _TITLE.findall(row)
         if titles and " ".join(titles) == row:
             values = below.split()
-            if len(values) != len(titles) or not all(re.fullmatch(r"\d+(?:\.\d{3,6})?", v) for v in values):
+            if len(values) != len(titles) or not all(
+                re.fullmatch(r"\d+(?:\.\d{3,6})?", v) for v in values
+            ):
                 raise Damaged(f"not readable: {below!r}")
             fields |= zip(titles, values, strict=True)
     if "Throughput(MB/s)" not in fields:
@@ -223,12 +251,20 @@ def _windows(run: Draft, text: str) -> None:
     command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
     if not command and not (sent and received):
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
-    sends = command[1] == "s" if command else sent is not None and received is not None and sent.value > received.value
+    sends = (
+        command[1] == "s"
+        if command
+        else sent is not None and received is not None and sent.value > received.value
+    )
     run.test = "sender" if sends else "receiver"
     if not command:
         run.warnings.append(f"taken for the {run.test}'s log, from the packets sent and received")
     seconds, buffers = figures["realtime(s)"], figures.get("Buffers")
-    if buffers and buffers.value and not (buffers / seconds).agrees(figures["Throughput(Buffers/s)"], 1e-4):
+    if (
+        buffers
+        and buffers.value
+        and not (buffers / seconds).agrees(figures["Throughput(Buffers/s)"], 1e-4)
+    ):
         raise Contradictory(f"{CONTRADICTION}buffers, time and buffers per second")
     retransmits, cpu = figures.get("Retransmits"), fields.get("Avg. CPU %")
     _totals(

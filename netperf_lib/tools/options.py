@@ -49,7 +49,9 @@ class Option:
             return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
             return None if isinstance(value, bool) else "true or false"
-        if isinstance(value, bool) or not isinstance(value, int if self.type is int else int | float):
+        if isinstance(value, bool) or not isinstance(
+            value, int if self.type is int else int | float
+        ):
             return "a whole number" if self.type is int else "a number"
         return None if value >= 0 else "zero or above"
 
@@ -78,11 +80,19 @@ def arguments(declared: Iterable[Option], values: Mapping[str, Any]) -> list[str
     return words
 
 
-def levels(request: Request, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:
+def levels(
+    request: Request, *, streams: str = "", buffer: str = "", message: str = ""
+) -> list[str]:
     """Return the tool's arguments for the levels of a request, with the given flags."""
     several = request.streams if request.streams > 1 else None
-    flags = ((streams, several), (buffer, request.tcp_buffer_bytes), (message, request.message_bytes))
-    return [word for flag, level in flags if flag and level is not None for word in (flag, str(level))]
+    flags = (
+        (streams, several),
+        (buffer, request.tcp_buffer_bytes),
+        (message, request.message_bytes),
+    )
+    return [
+        word for flag, level in flags if flag and level is not None for word in (flag, str(level))
+    ]
 
 
 def bits_per_second(rate: str | float) -> float:

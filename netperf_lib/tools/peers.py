@@ -44,11 +44,21 @@ class Peer:
         try:
             documents = _documents(text)
         except ValueError as error:
-            return [ParsedRun(tool=self.NAME, status="failed", error=f"the JSON is damaged or cut ({error})")]
+            return [
+                ParsedRun(
+                    tool=self.NAME, status="failed", error=f"the JSON is damaged or cut ({error})"
+                )
+            ]
         try:
             return self.documents(documents)
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
-            return [ParsedRun(tool=self.NAME, status="failed", error=f"not of the form of {self.NAME} ({error})")]
+            return [
+                ParsedRun(
+                    tool=self.NAME,
+                    status="failed",
+                    error=f"not of the form of {self.NAME} ({error})",
+                )
+            ]
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
@@ -56,7 +66,9 @@ def _documents(text: str) -> list[dict[str, Any]]:
         document = json.loads(text)
     except ValueError:
         document = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return [d for d in (document if isinstance(document, list) else [document]) if isinstance(d, dict)]
+    return [
+        d for d in (document if isinstance(document, list) else [document]) if isinstance(d, dict)
+    ]
 
 
 def _number(value: object) -> float | None:
@@ -112,7 +124,9 @@ def _flent(document: Mapping[str, Any]) -> ParsedRun:
     }
     note = "averages over the time of the test, as flent keeps them"
     run = _run("flent", meta.get("NAME"), metrics, parameters, meta.get("FLENT_VERSION"), note)
-    return replace(run, intervals=_series(document.get("x_values") or [], up, pings, range(first, last + 1)))
+    return replace(
+        run, intervals=_series(document.get("x_values") or [], up, pings, range(first, last + 1))
+    )
 
 
 def _mean(values: list[float | None], factor: float) -> float | None:
@@ -120,7 +134,9 @@ def _mean(values: list[float | None], factor: float) -> float | None:
     return fmean(measured) * factor if measured else None
 
 
-def _series(times: list[float], up: list[float | None], pings: list[float | None], busy: range) -> Columns:
+def _series(
+    times: list[float], up: list[float | None], pings: list[float | None], busy: range
+) -> Columns:
     """Return throughput and round trips against time; samples outside of the traffic are marked as omitted."""
     rows = [
         (i, v if v is None else v * 1e6, p if p is None else p * 1e3)
@@ -149,8 +165,20 @@ _PERFKIT_LABELS = {
     "ip_type": "ip_type",
     "runtime_in_seconds": "duration_s",
 }
-_STATISTIC = {"p50": "p50", "p90": "p90", "p99": "p99", "min": "min", "max": "max", "stddev": "stdev"}
-_PING = {"Min Latency": "min", "Average Latency": "", "Max Latency": "max", "Latency Std Dev": "stdev"}
+_STATISTIC = {
+    "p50": "p50",
+    "p90": "p90",
+    "p99": "p99",
+    "min": "min",
+    "max": "max",
+    "stddev": "stdev",
+}
+_PING = {
+    "Min Latency": "min",
+    "Average Latency": "",
+    "Max Latency": "max",
+    "Latency Std Dev": "stdev",
+}
 
 
 def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
@@ -159,7 +187,9 @@ def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
     unread: Counter[str] = Counter()
     for sample in documents:
         labels = sample.get("metadata") or dict(_LABEL.findall(str(sample.get("labels") or "")))
-        named = _perfkit_metric(str(sample.get("test")), str(sample.get("metric")), str(sample.get("unit")))
+        named = _perfkit_metric(
+            str(sample.get("test")), str(sample.get("metric")), str(sample.get("unit"))
+        )
         value = _number(sample.get("value"))
         if named is None or value is None:
             unread[f"{sample.get('test')} {sample.get('metric')}"] += 1
@@ -204,12 +234,20 @@ def _placement(labels: Mapping[str, Any]) -> dict[str, str]:
 def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, float] | None:
     """Return test, metric and factor of a sample's metric; None if it has no counterpart here."""
     if benchmark == "iperf" and name == "Throughput" and unit in _SCALE:
-        return "tcp", "throughput_sent_bps", _SCALE[unit]  # the client of iperf 2 prints what was sent
+        return (
+            "tcp",
+            "throughput_sent_bps",
+            _SCALE[unit],
+        )  # the client of iperf 2 prints what was sent
     if benchmark == "ping" and name in _PING and unit in _SCALE:
         return "icmp", "_".join(filter(None, ("rtt", _PING[name], "us"))), _SCALE[unit]
     if m := re.fullmatch(r"((?:TCP|UDP)_\w+?)_(Throughput|Transaction_Rate|Latency_(\w+))", name):
         if m[2] == "Throughput" and unit in _SCALE:
-            return m[1], "throughput_bps" if m[1].startswith("TCP") else "throughput_sent_bps", _SCALE[unit]
+            return (
+                m[1],
+                "throughput_bps" if m[1].startswith("TCP") else "throughput_sent_bps",
+                _SCALE[unit],
+            )
         if m[2] == "Transaction_Rate":
             return m[1], "transaction_rate_per_s", 1.0
         if m[1].endswith("_RR") and m[3] in _STATISTIC and unit in _SCALE:
@@ -223,7 +261,9 @@ def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, flo
 def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     profile = str(document.get("profile") or "")
     # zero means that the figure could not be computed
-    throughput, latency = (_number(document.get(name)) or None for name in ("throughput", "latency"))
+    throughput, latency = (
+        _number(document.get(name)) or None for name in ("throughput", "latency")
+    )
     metrics: dict[str, float | None] = {}
     if profile.endswith("STREAM"):
         metrics["throughput_bps"] = None if throughput is None else throughput * 1e6
@@ -248,10 +288,18 @@ def _k8s(document: Mapping[str, Any]) -> ParsedRun:
         "across_zones": document.get("acrossAZ"),
     }
     samples = document.get("samples")
-    notes = [f"an average of {samples} samples, as k8s-netperf keeps them"] if samples and samples != 1 else []
-    return _run("k8s-netperf", profile or None, metrics, parameters, document.get("toolVersion"), *notes)
+    notes = (
+        [f"an average of {samples} samples, as k8s-netperf keeps them"]
+        if samples and samples != 1
+        else []
+    )
+    return _run(
+        "k8s-netperf", profile or None, metrics, parameters, document.get("toolVersion"), *notes
+    )
 
 
 FLENT = Peer("flent", ('"x_values"',), lambda documents: list(map(_flent, documents)))
 PERFKIT = Peer("perfkit", ('"metric"', '"value"', '"run_uri"'), _perfkit)
-K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), lambda documents: list(map(_k8s, documents)))
+K8S_NETPERF = Peer(
+    "k8s-netperf", ('"tputMetric"', '"profile"'), lambda documents: list(map(_k8s, documents))
+)

@@ -77,7 +77,9 @@ def sightings(text: str) -> Iterator[int]:
     """Yield the offset of the first block of each call; blocks that directly follow each other belong to one call."""
     after: int | None = None
     for m in _HEADER.finditer(text):
-        if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m["known"] != "conf":
+        if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m[
+            "known"
+        ] != "conf":
             yield or_above(text, m.start(), _VERBOSE)
         after = None if m["known"] == "conf" else m.end()
 
@@ -122,7 +124,9 @@ def _compared(run: ParsedRun, printed: set[str]) -> ParsedRun:
 
 # --- one block --------------------------------------------------------------------------------------------------------
 
-_NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?")
+_NUMBER = re.compile(
+    r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
+)
 _PREFIXES = ("", "K", "M", "G", "T")
 _COUNTS = ("", "thousand", "million", "billion", "trillion")
 _UNITS: dict[str, dict[str, float]] = {
@@ -132,7 +136,9 @@ _UNITS: dict[str, dict[str, float]] = {
     "rate": {f"{p}/sec": to_bytes(1, p) for p in _PREFIXES},
     "cost": {f"{u}/GB": to_us(1, u) for u in ("ns", "us", "ms", "sec")},
     "share": {"% cpus": 0.01},
-    "size": {f"{p}{i}B" if p else "bytes": to_bytes(1, p and p + i) for p in _PREFIXES for i in ("", "i")},
+    "size": {
+        f"{p}{i}B" if p else "bytes": to_bytes(1, p and p + i) for p in _PREFIXES for i in ("", "i")
+    },
     "count": {name: to_bytes(1, p) for name, p in zip(_COUNTS, _PREFIXES, strict=True)},
 }
 """Kind of figure to its units, in µs, bit/s, 1/s, µs per GB, CPUs, bytes."""
@@ -187,7 +193,9 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             break
         if key in seen:
             raise Contradictory(f"two lines for {key!r}: {row.strip()!r} is the second")
-        now = _ORDER.index(key if key in _ORDER else "parameter" if _ENDS.sub("", key) == key else "later")
+        now = _ORDER.index(
+            key if key in _ORDER else "parameter" if _ENDS.sub("", key) == key else "later"
+        )
         if now < rank:
             raise Contradictory(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
         rank = now
@@ -202,10 +210,16 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
                 raise Damaged(f"{e} in {row.strip()!r}") from None
             if i == len(rows) - 1 and kind == "count":
                 del figures[key]
-                run.warnings.append(f"the log ends without the end of its line: {key} may be cut and is left out")
+                run.warnings.append(
+                    f"the log ends without the end of its line: {key} may be cut and is left out"
+                )
     if not figures:
         complaints = [w for w in [*before, *words] if _COMPLAINT.search(w)]
-        raise Damaged(complaints[0] if complaints else f"no result: nothing follows the name of the test, {run.test}")
+        raise Damaged(
+            complaints[0]
+            if complaints
+            else f"no result: nothing follows the name of the test, {run.test}"
+        )
     if len(columns) > 1:
         raise Contradictory(f"{_FOREIGN}: they are not aligned")
     test = run.test or ""
@@ -226,12 +240,24 @@ def _other_direction(test: str, seen: set[str]) -> str | None:
     """Return a figure of a test with the other number of directions; one direction has a sender and a receiver."""
     bandwidth = test.endswith("_bw")
     others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
-    if bandwidth and not seen & {"send_cpus_used", "recv_cpus_used"}:  # --unify_nodes: named by their ends
+    if bandwidth and not seen & {
+        "send_cpus_used",
+        "recv_cpus_used",
+    }:  # --unify_nodes: named by their ends
         others = "(?!)"
-    return next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
+    return (
+        next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
+    )
 
 
-_PARTNERS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}
+_PARTNERS = {
+    "loc": "rem",
+    "rem": "loc",
+    "send": "recv",
+    "recv": "send",
+    "bytes": "msgs",
+    "msgs": "bytes",
+}
 
 
 def _companions(test: str, seen: set[str]) -> list[str]:
@@ -239,13 +265,17 @@ def _companions(test: str, seen: set[str]) -> list[str]:
     others = set()
     for key in seen:
         parts = key.split("_")
-        if test.endswith("_bw") and len(parts) == 3 and parts[0] in ("loc", "rem"):  # one end sends, one receives
+        if (
+            test.endswith("_bw") and len(parts) == 3 and parts[0] in ("loc", "rem")
+        ):  # one end sends, one receives
             others.add("_".join(_PARTNERS.get(part, part) for part in parts[:2]) + f"_{parts[2]}")
         elif len(parts) > 1 and parts[-1] in ("used", "cost", "bytes", "msgs"):
             swaps = ((i, _PARTNERS[part]) for i, part in enumerate(parts) if part in _PARTNERS)
             others |= {"_".join([*parts[:i], other, *parts[i + 1 :]]) for i, other in swaps}
     counted = any(key.endswith(("_msgs", "_used")) for key in seen)
-    if _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen):  # printed with the figures it is computed from
+    if _ONE_WAY.fullmatch(test) and counted != (
+        "msg_rate" in seen
+    ):  # printed with the figures it is computed from
         others.add("what follows msg_rate" if not counted else "msg_rate")
     return sorted(others - seen)
 
@@ -265,7 +295,8 @@ def _lacking(test: str, seen: set[str]) -> str | None:
 
 
 _COMPLAINT = re.compile(
-    r"fail|unable|error|refused|timed out|not responding|cannot|bad |upgrade|interrupt|terminated", re.I
+    r"fail|unable|error|refused|timed out|not responding|cannot|bad |upgrade|interrupt|terminated",
+    re.I,
 )
 _ROUND_TRIP = {"rc_rdma_read_lat"}
 """Tests that time a request until its answer; the others count both directions of a ping-pong."""
@@ -315,7 +346,9 @@ def _each_end(direction: str, what: str) -> tuple[str, ...]:
 def _contradiction(figures: Mapping[str, float]) -> str | None:
     """Say which figures contradict each other; None if none do."""
     for what in ("bw", "bytes", "msgs"):
-        if (arrived := figures.get(f"recv_{what}", 0.0)) > 1.1 * figures.get(f"send_{what}", arrived):
+        if (arrived := figures.get(f"recv_{what}", 0.0)) > 1.1 * figures.get(
+            f"send_{what}", arrived
+        ):
             return f"more received than sent: recv_{what} is {arrived:g}"
     received = figures.get("recv_bw", figures.get("bw"))
     latency, rate = figures.get("latency"), figures.get("msg_rate")

@@ -22,7 +22,9 @@ LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
 
 
-def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None) -> list[ParsedRun]:
+def parse(
+    data: str | bytes, *, file: str | None = None, tool: str | None = None
+) -> list[ParsedRun]:
     """Read every run of every known tool in a text.
 
     Parameters
@@ -58,8 +60,18 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
         data = decode(data)
     sources = [Voice(without_colours(data))] if tool else cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):
-        return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
-    runs = sorted((run for source in sources for run in _of_source(source, file, tool)), key=lambda run: run.line)
+        return [
+            ParsedRun(
+                tool="unknown",
+                status="failed",
+                error="the log is empty: nothing was printed",
+                file=file,
+            )
+        ]
+    runs = sorted(
+        (run for source in sources for run in _of_source(source, file, tool)),
+        key=lambda run: run.line,
+    )
     if not runs and tool:
         return parse(data, file=file)
     if not runs:
@@ -85,8 +97,16 @@ def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
     """Warn if the run before or after a run, of the same tool, may contain lines of another process."""
     mixed = {i for i, r in enumerate(runs) if r.contradictory}
     for i in {i + step for i in mixed for step in (-1, 1)} - mixed:
-        if 0 <= i < len(runs) and runs[i].status == "ok" and any(runs[i].tool == runs[j].tool for j in mixed):
-            _warn(runs, i, "the log next to it may contain lines of another process: lines of this run may be missing")
+        if (
+            0 <= i < len(runs)
+            and runs[i].status == "ok"
+            and any(runs[i].tool == runs[j].tool for j in mixed)
+        ):
+            _warn(
+                runs,
+                i,
+                "the log next to it may contain lines of another process: lines of this run may be missing",
+            )
     return runs
 
 
@@ -96,7 +116,9 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
     A reader has just made it and nothing else refers to it, so no copy is needed.
     """
     run = _with_metrics(run)
-    stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
+    stamp = next(
+        (source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None
+    )
     times = started(stamp) if stamp else {}
     if times and not any(name.startswith("started") for name in run.parameters):
         object.__setattr__(run, "parameters", dict(run.parameters) | times)
@@ -151,7 +173,9 @@ def _with_metrics(run: ParsedRun) -> ParsedRun:
     """The run with the metrics that follow from its own, and without those that no table has."""
     unknown = sorted(run.metrics.keys() - METRICS.keys())
     if unknown:
-        warnings = (f"left out, since netperf_lib.metrics does not have it: {name}" for name in unknown)
+        warnings = (
+            f"left out, since netperf_lib.metrics does not have it: {name}" for name in unknown
+        )
         metrics = {name: value for name, value in run.metrics.items() if name in METRICS}
         run = replace(run, metrics=metrics, warnings=(*run.warnings, *warnings))
     values = computed(run.metrics)

@@ -25,7 +25,9 @@ def _declared() -> dict[str, Reader]:
     for point in entry_points(group="netperf_lib.readers"):
         try:
             reader: Reader = point.load()
-            lacking = [name for name in ("NAME", "MARKS", "sightings", "read") if not hasattr(reader, name)]
+            lacking = [
+                name for name in ("NAME", "MARKS", "sightings", "read") if not hasattr(reader, name)
+            ]
             error = f"it lacks {', '.join(lacking)}" if lacking else ""
             if not error and reader.NAME in READERS.keys() | readers.keys():
                 error = f"there is another reader called {reader.NAME}"
@@ -33,7 +35,11 @@ def _declared() -> dict[str, Reader]:
             error = f"{type(e).__name__}: {e}"
         if error:
             package = point.dist.name if point.dist else "of an unknown package"
-            warnings.warn(f"the reader {point.value} ({package}) is left out: {error}", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"the reader {point.value} ({package}) is left out: {error}",
+                UserWarning,
+                stacklevel=2,
+            )
         else:
             readers[reader.NAME] = reader
     return readers

@@ -13,13 +13,24 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ..metrics import to_bps, to_bytes
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, interval_columns
+from .draft import (
+    CONTRADICTION,
+    Contradictory,
+    Damaged,
+    Draft,
+    Figure,
+    drafted,
+    first_or_starts,
+    interval_columns,
+)
 from .parsed import ParsedRun
 
 NAME = "uperf"
 MARKS = ("running profile:", "Txn")
 
-_START = re.compile(r"^Starting \d+ (?:threads?|process\w*) running profile:(\S+) \.\.\.", re.MULTILINE)
+_START = re.compile(
+    r"^Starting \d+ (?:threads?|process\w*) running profile:(\S+) \.\.\.", re.MULTILINE
+)
 _ROW = re.compile(
     r"^(Txn\d+|Total)[ \t]+(0|\d+\.\d\d)([KMGT]?)B?[ \t]*/[ \t]*(\d+\.\d\d)\(s\) = +"
     r"(0|\d+\.\d\d)([KMGT]?)(?:b/s)?(?:[ \t]+(\d+)op/s(?!\S)|(?=[ \t]*\n))",
@@ -32,13 +43,17 @@ _MASTER = re.compile(
     r"^master[ \t]+(\d+\.\d\d)s[ \t]+(\d+\.\d\d)([KMGT]?)B?[ \t]+(\d+\.\d\d)([KMGT]?)b/s[ \t]+(\d+)[ \t]",
     re.MULTILINE,
 )
-_RAW = re.compile(r"^timestamp_ms:(\d+\.\d+) name:(\w+) nr_bytes:(\d+) nr_ops:(\d+)[ \t]*$", re.MULTILINE)
+_RAW = re.compile(
+    r"^timestamp_ms:(\d+\.\d+) name:(\w+) nr_bytes:(\d+) nr_ops:(\d+)[ \t]*$", re.MULTILINE
+)
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets of lines that name the profile; without one, that of the first row."""
     rows = (p.search(text) for p in (_ROW, _RAW))
-    return first_or_starts((m.start() for m in _START.finditer(text)), *(m and m.start() for m in rows))
+    return first_or_starts(
+        (m.start() for m in _START.finditer(text)), *(m and m.start() for m in rows)
+    )
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -56,13 +71,22 @@ class _Moved(NamedTuple):
     operations: Figure
 
     @classmethod
-    def printed(cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure) -> _Moved:
+    def printed(
+        cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure
+    ) -> _Moved:
         """Convert printed figures; raises `Damaged` if they contradict each other."""
         of = Figure.printed
-        amount, bps = of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(rate, to_bps(1, rate_prefix, "bit"))
+        amount, bps = (
+            of(size, to_bytes(1, f"{prefix}i" if prefix else "")),
+            of(rate, to_bps(1, rate_prefix, "bit")),
+        )
         moved = cls(amount, of(seconds), bps, operations)
-        if moved.size.value and not (moved.size * 8 / moved.seconds).agrees(moved.bps, relative=1e-4):
-            raise Contradictory(f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
+        if moved.size.value and not (moved.size * 8 / moved.seconds).agrees(
+            moved.bps, relative=1e-4
+        ):
+            raise Contradictory(
+                f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s"
+            )
         return moved
 
     def metrics(self) -> dict[str, float | None]:
@@ -93,22 +117,37 @@ def _fill(run: Draft, text: str) -> None:
     if m := _MASTER.search(text):
         statistics = _Moved.printed(m[2], m[3], m[1], m[4], m[5], Figure(float(m[6])))
     of_all = _Moved(*(Figure.sum([row[i] for row in moved.values()]) for i in range(4)))
-    for what, other in (("transactions", of_all if moved else None), ("run statistics", statistics)):
+    for what, other in (
+        ("transactions", of_all if moved else None),
+        ("run statistics", statistics),
+    ):
         for i in (0, 3):  # data and operations
-            if total and other and total[i].value and other[i].value and not total[i].agrees(other[i], 0.005):
+            if (
+                total
+                and other
+                and total[i].value
+                and other[i].value
+                and not total[i].agrees(other[i], 0.005)
+            ):
                 raise Contradictory(f"{CONTRADICTION}the total is not that of the {what}")
     if run.test is None or not re.search("stream|write", run.test):
         run.warnings.append("written and read bytes may be counted together")
     # the transaction that moves the data; the total if several do
-    best = max((m for m in (*moved.values(), total) if m), key=lambda row: row.size.value, default=None)
+    best = max(
+        (m for m in (*moved.values(), total) if m), key=lambda row: row.size.value, default=None
+    )
     if best and best.size.value:
         run.metrics = best.metrics()
         run.warnings += [] if total else ["the line Total is missing: the log may be cut"]
         return
-    raw = [_Sample(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)]
+    raw = [
+        _Sample(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)
+    ]
     if not raw:
         complaint = re.search(r"(?i)^.*(?:error|cannot|failed|refused).*", text, re.MULTILINE)
-        raise Damaged(complaint[0].strip() if complaint else "no row of figures: the log ends before it")
+        raise Damaged(
+            complaint[0].strip() if complaint else "no row of figures: the log ends before it"
+        )
     _raw_rows(run, raw, statistics)
 
 
@@ -125,13 +164,17 @@ def _raw_rows(run: Draft, raw: list[_Sample], statistics: _Moved | None) -> None
     transactions = [list(group) for _, group in groupby(raw, key=lambda r: r.name)]
     names = [name for name, _ in groupby(raw, key=lambda r: r.name) if name.startswith("Txn")]
     if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
-        raise Contradictory(f"{CONTRADICTION}the rows of a transaction are among those of another one")
+        raise Contradictory(
+            f"{CONTRADICTION}the rows of a transaction are among those of another one"
+        )
     pairs = [pair for rows in transactions for pair in pairwise(rows)]
     if any(b.time_s < a.time_s or b.size < a.size or b.operations < a.operations for a, b in pairs):
         raise Damaged("the rows count down: the log is damaged")
     main = max(transactions, key=lambda rows: rows[-1].size)
     first, last = main[0], main[-1]
-    if statistics and not statistics.size.agrees(Figure(last.size), 0.01):  # the rows are an excerpt
+    if statistics and not statistics.size.agrees(
+        Figure(last.size), 0.01
+    ):  # the rows are an excerpt
         run.metrics = statistics.metrics() | {"transaction_rate_per_s": None}
         run.warnings.append("rows are missing: the figures are those of the run statistics")
         return

@@ -36,13 +36,19 @@ _HEAD_PATTERNS = [re.compile(f"^(?:{head})", re.MULTILINE) for head in _HEADS]
 _ANY_HEAD = re.compile("|".join(_HEADS), re.MULTILINE)
 _TAIL = re.compile(rf"[ \t]+-{{2,3}}[ \t]+({_CTIME}|{_ISO})[ \t]*$", re.MULTILINE)
 """A time at the end of a line, as from a shell loop with strftime."""
-_NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE)
+_NAME = re.compile(
+    r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE
+)
 """A host or container before each line."""
-_NO_NAMES = re.compile(r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE)
+_NO_NAMES = re.compile(
+    r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE
+)
 _QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
 _ARROW = re.compile(r"<(?<=[\w) \t]<)(?:--|==).*$", re.MULTILINE)
 """``9.42 Gbits/sec  <--* too slow``: an annotation on a web page."""
-_ITEM = re.compile(r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE)
+_ITEM = re.compile(
+    r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE
+)
 """An item of a list, as Ansible prints lines."""
 _MOST = 0.6
 """Share of the lines that must have such a head before it is removed."""
@@ -85,7 +91,9 @@ def cleaned(text: str) -> list[Voice]:
     text = _without_times(_without_items(text), stamps)
     voices = []
     for part, lines in _by_name(text):
-        inner = {i: stamps[n - 1] for i, n in enumerate(lines) if n - 1 in stamps} if lines else stamps
+        inner = (
+            {i: stamps[n - 1] for i, n in enumerate(lines) if n - 1 in stamps} if lines else stamps
+        )
         voices.append(Voice(_plain(_without_times(part, inner)), lines, inner))
     return voices
 
@@ -127,7 +135,11 @@ def _without_items(text: str) -> str:
 
     def inner(m: re.Match[str]) -> str:
         line = m["a"] or m["b"] or m["c"] or ""
-        return line.replace("''", "'") if m["q"] == "'" else line.replace('\\"', '"').replace("\\t", "\t")
+        return (
+            line.replace("''", "'")
+            if m["q"] == "'"
+            else line.replace('\\"', '"').replace("\\t", "\t")
+        )
 
     return _ITEM.sub(inner, text)
 
@@ -169,14 +181,19 @@ def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
         yield text, None
         return
     rows = text.split("\n")
-    names = [m[1] if (m := _NAME.match(row)) and not _NO_NAMES.match(m[1]) else None for row in rows]
+    names = [
+        m[1] if (m := _NAME.match(row)) and not _NO_NAMES.match(m[1]) else None for row in rows
+    ]
     counts = {n: c for n, c in Counter(names).items() if n and c >= 3}
     # these may be other words: nearly all lines must have a name
-    if not counts or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(text):
+    if not counts or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(
+        text
+    ):
         yield text, None
         return
     unnamed = [
-        row[m.end() :] if n in counts and (m := _NAME.match(row)) else row for n, row in zip(names, rows, strict=True)
+        row[m.end() :] if n in counts and (m := _NAME.match(row)) else row
+        for n, row in zip(names, rows, strict=True)
     ]
     if len(counts) == 1:
         yield "\n".join(unnamed), None
@@ -229,7 +246,9 @@ def repaired(text: str) -> Iterator[tuple[str, str]]:
     else:
         full = []
     if sum(full) > 1:
-        joined = "".join(line if cut else f"{line}\n" for line, cut in zip(lines, full, strict=True))
+        joined = "".join(
+            line if cut else f"{line}\n" for line, cut in zip(lines, full, strict=True)
+        )
         yield joined, f"lines that were wrapped at {_WIDTH} columns are joined"
     if len(_COMMA.findall(text)) > 4 * len(_POINT.findall(text)) + 1:
         yield _COMMA.sub(r"\1.\2", text), "decimal commas are read as points"

@@ -40,12 +40,22 @@ def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
 
 def _timed(runs: pd.DataFrame, metric: str, statistic: str = "median") -> Any:
     """A percentile of the packets that sockperf timed, by placement, idle."""
-    return _values(runs, "latency_oneway_p99_us", "placement", "sockperf", metric).agg(statistic).astype(float)
+    return (
+        _values(runs, "latency_oneway_p99_us", "placement", "sockperf", metric)
+        .agg(statistic)
+        .astype(float)
+    )
 
 
-def _queue(runs: pd.DataFrame, metric: str = "latency_oneway_p99_us", statistic: str = "median") -> float:
+def _queue(
+    runs: pd.DataFrame, metric: str = "latency_oneway_p99_us", statistic: str = "median"
+) -> float:
     """By how much a percentile to the other region is larger while another tool fills the path."""
-    levels = _values(runs, "latency_oneway_p99_us", "during", "sockperf", metric).agg(statistic).astype(float)
+    levels = (
+        _values(runs, "latency_oneway_p99_us", "during", "sockperf", metric)
+        .agg(statistic)
+        .astype(float)
+    )
     return float(levels[levels.index.notna()].iloc[0] - levels[levels.index.isna()].iloc[0])
 
 
@@ -59,13 +69,19 @@ def _printed(path: str, metric: str, accelerated: bool = True) -> float:
 
 def _window(bits: int = 8) -> float:
     """Mbit/s that the window of the published VPN path allows."""
-    return bits * _printed("cross-region-vpn", "cwnd") / (_printed("cross-region-vpn", "round-trip") * 1e-3)
+    return (
+        bits
+        * _printed("cross-region-vpn", "cwnd")
+        / (_printed("cross-region-vpn", "round-trip") * 1e-3)
+    )
 
 
 def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
     """Rounds with both same-zone and cross-zone; of those, where cross-zone was the faster one, or was not."""
     chosen = observe(runs, "latency_oneway_us", by="placement", where={"tool": "qperf"}).main().runs
-    wide = chosen.pivot_table(index="round", columns="placement", values="latency_oneway_us", observed=True)
+    wide = chosen.pivot_table(
+        index="round", columns="placement", values="latency_oneway_us", observed=True
+    )
     wide = wide[["cross-zone", "same-zone"]].dropna()
     nearer = wide["cross-zone"] < wide["same-zone"]
     return set(wide.index if faster is None else wide.index[nearer == faster])
@@ -83,7 +99,9 @@ def _rate(runs: pd.DataFrame) -> Any:
     obs = observe(runs, "throughput_bps", by="streams", where={"placement": "cross-region"})
     rates = obs.main().runs.groupby("streams")["throughput_bps"].median().astype(float)
     if len(rates) < 2:
-        raise NothingToReport("the experiment holds no transfers to another region with one and with many streams")
+        raise NothingToReport(
+            "the experiment holds no transfers to another region with one and with many streams"
+        )
     return rates
 
 
@@ -126,7 +144,9 @@ CHECKS: dict[str, Check] = {
         "Compare the two columns of `wide` row by row: which rounds are left? The faster one has the smaller latency.",
         "a single run would have said that the other zone is nearer in each of these rounds.",
         mistakes=lambda runs: {
-            "Those are the other rounds: which latency is smaller there?": _rounds(runs, faster=False)
+            "Those are the other rounds: which latency is smaller there?": _rounds(
+                runs, faster=False
+            )
         },
     ),
     "runs.size": Check(
@@ -139,7 +159,9 @@ CHECKS: dict[str, Check] = {
         "See npl.stats.rounds_required: it takes alpha and the number of contrasts that share it.",
         "with fewer rounds no exact paired test can give a verdict, whatever the numbers are.",
         mistakes=lambda runs: {
-            "That is enough for a single contrast. How many share the error?": rounds_required(ALPHA, 1)
+            "That is enough for a single contrast. How many share the error?": rounds_required(
+                ALPHA, 1
+            )
         },
     ),
     "placement.nearest": Check(
@@ -172,7 +194,10 @@ CHECKS: dict[str, Check] = {
         unit="bytes",
         tolerance=0.1,
         mistakes=lambda runs: {
-            "A factor of two: how many one-way trips pass until an acknowledgement is back?": _flight(runs) / 2,
+            "A factor of two: how many one-way trips pass until an acknowledgement is back?": _flight(
+                runs
+            )
+            / 2,
             "A factor of eight: the rate counts bits.": [_flight(runs) * 8, _flight(runs) * 4],
         },
     ),
@@ -182,7 +207,9 @@ CHECKS: dict[str, Check] = {
         "every stream has a window of its own; their sum fills the path.",
         unit="ratio",
         tolerance=0.05,
-        mistakes=lambda runs: {"That is the other way round.": _rate(runs).iloc[0] / _rate(runs).iloc[-1]},
+        mistakes=lambda runs: {
+            "That is the other way round.": _rate(runs).iloc[0] / _rate(runs).iloc[-1]
+        },
     ),
     "window.cause": Check(
         lambda runs: in_plain_words(_cause(runs)),
@@ -211,8 +238,11 @@ CHECKS: dict[str, Check] = {
         unit="ratio",
         tolerance=0.02,
         mistakes=lambda _: {
-            "That is the other way round.": _printed("direct", "one-way") / _printed("direct", "one-way", False),
-            "That is the throughput; the exercise asks for the latency.": _printed("direct", "throughput")
+            "That is the other way round.": _printed("direct", "one-way")
+            / _printed("direct", "one-way", False),
+            "That is the throughput; the exercise asks for the latency.": _printed(
+                "direct", "throughput"
+            )
             / _printed("direct", "throughput", False),
         },
     ),
@@ -224,7 +254,8 @@ CHECKS: dict[str, Check] = {
         tolerance=0.01,
         mistakes=lambda _: {
             "That is the row with acceleration.": _printed("direct", "throughput") / ADVERTISED,
-            "That is the share that was missing.": 1 - _printed("direct", "throughput", False) / ADVERTISED,
+            "That is the share that was missing.": 1
+            - _printed("direct", "throughput", False) / ADVERTISED,
         },
     ),
     "accelerated.verdict": Check(
@@ -268,7 +299,9 @@ CHECKS: dict[str, Check] = {
         unit="us",
         tolerance=0.02,
         mistakes=lambda runs: {
-            "That is nearer to the difference of the means: take the medians.": _queue(runs, statistic="mean"),
+            "That is nearer to the difference of the means: take the medians.": _queue(
+                runs, statistic="mean"
+            ),
             "That is the difference of the median packets.": _queue(runs, "latency_oneway_p50_us"),
             "That is the other way round.": -_queue(runs),
         },
@@ -285,8 +318,11 @@ CHECKS: dict[str, Check] = {
         unit="us",
         tolerance=0.01,
         mistakes=lambda _: {
-            "That is the basic load balancer.": _printed("basic-lb", "one-way") - _printed("direct", "one-way"),
-            "That is the path itself; what does the load balancer add?": _printed("standard-lb", "one-way"),
+            "That is the basic load balancer.": _printed("basic-lb", "one-way")
+            - _printed("direct", "one-way"),
+            "That is the path itself; what does the load balancer add?": _printed(
+                "standard-lb", "one-way"
+            ),
             "That is there and back; the latency in the table is one-way.": 2
             * (_printed("standard-lb", "one-way") - _printed("direct", "one-way")),
             "That is the path without acceleration.": _printed("direct", "one-way", False)
@@ -300,8 +336,12 @@ CHECKS: dict[str, Check] = {
         unit="Mbit/s",
         tolerance=0.02,
         mistakes=lambda _: {
-            "That is what was measured; the window gives what to expect.": _printed("cross-region-vpn", "throughput"),
-            "That is the advertised bandwidth of the gateway.": _printed("cross-region-vpn", "advertised"),
+            "That is what was measured; the window gives what to expect.": _printed(
+                "cross-region-vpn", "throughput"
+            ),
+            "That is the advertised bandwidth of the gateway.": _printed(
+                "cross-region-vpn", "advertised"
+            ),
             "A factor of eight: the window counts bytes.": _window(1),
             "A factor of two: the table prints a round trip already.": [_window(4), _window(16)],
         },
@@ -313,7 +353,9 @@ CHECKS: dict[str, Check] = {
         unit="us",
         tolerance=0.03,
         mistakes=lambda runs: {
-            "That is nearer to the difference of the means, which one slow run moves.": _step(runs, "mean"),
+            "That is nearer to the difference of the means, which one slow run moves.": _step(
+                runs, "mean"
+            ),
             "That is the other way round.": -_step(runs),
         },
     ),

@@ -48,7 +48,10 @@ def gaps(store: Store) -> list[float]:
 
 
 def test_time_beside_the_tests(tmp_path: Path) -> None:
-    tests = [{"tool": "iperf3", "test": "tcp", "streams": [1, 4]}, {"tool": "qperf", "test": "tcp_lat"}]
+    tests = [
+        {"tool": "iperf3", "test": "tcp", "streams": [1, 4]},
+        {"tool": "qperf", "test": "tcp_lat"},
+    ]
     declared = Experiment.model_validate(
         {
             "name": "bench",
@@ -110,12 +113,17 @@ def by_flent(deployment: Deployment) -> str:
         f"printf %s {shlex.quote(ONLY_IPERF)} >only.conf && sed -i s,@here,$d, batch && "
         f"{shlex.quote(program)} --batch-file batch --batch one 2>&1; ls out | grep -c flent; rm -r $d"
     )
-    server = subprocess.Popen(lab.ssh_command(deployment.host("near"), "exec iperf -s"), stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        lab.ssh_command(deployment.host("near"), "exec iperf -s"), stdout=subprocess.DEVNULL
+    )
     try:
         time.sleep(2)
         begun = time.monotonic()
         done = subprocess.run(
-            lab.ssh_command(deployment.host("client"), script), capture_output=True, text=True, timeout=1200
+            lab.ssh_command(deployment.host("client"), script),
+            capture_output=True,
+            text=True,
+            timeout=1200,
         )
         took = time.monotonic() - begun
     finally:

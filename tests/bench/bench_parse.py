@@ -38,7 +38,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def compare(bare: Callable[[], object], ours: Callable[[], object], rounds: int = 5) -> tuple[float, float, float]:
+def compare(
+    bare: Callable[[], object], ours: Callable[[], object], rounds: int = 5
+) -> tuple[float, float, float]:
     """Medians of the seconds of both, taken in turns, and the median of their ratios."""
     bare(), ours()
     pairs = [(seconds(bare), seconds(ours)) for _ in range(rounds)]
@@ -58,11 +60,26 @@ def iperf3_document(size: int, streams: int) -> bytes:
         rows = []
         for k in range(streams):
             moved = rng.randrange(10**6, 10**8)
-            rows.append(template | {"socket": 5 + 2 * k, "start": start, "end": end, "seconds": 0.1})
-            rows[-1] |= {"bytes": moved, "bits_per_second": moved * 8 / 0.1, "rtt": rng.randrange(20, 200)}
-            rows[-1] |= {"snd_cwnd": 1448 * rng.randrange(10, 2000), "retransmits": rng.randrange(3)}
+            rows.append(
+                template | {"socket": 5 + 2 * k, "start": start, "end": end, "seconds": 0.1}
+            )
+            rows[-1] |= {
+                "bytes": moved,
+                "bits_per_second": moved * 8 / 0.1,
+                "rtt": rng.randrange(20, 200),
+            }
+            rows[-1] |= {
+                "snd_cwnd": 1448 * rng.randrange(10, 2000),
+                "retransmits": rng.randrange(3),
+            }
         moved = sum(r["bytes"] for r in rows)
-        summed = total | {"start": start, "end": end, "seconds": 0.1, "bytes": moved, "bits_per_second": moved * 80}
+        summed = total | {
+            "start": start,
+            "end": end,
+            "seconds": 0.1,
+            "bytes": moved,
+            "bits_per_second": moved * 80,
+        }
         intervals.append({"streams": rows, "sum": summed})
         text = len(json.dumps(intervals[-1], indent="\t")) if len(intervals) < 100 else text
         written += text + 2 * 17 * (len(rows) + 1)
@@ -71,13 +88,33 @@ def iperf3_document(size: int, streams: int) -> bytes:
     for k in range(streams):
         rows = [i["streams"][k] for i in intervals]
         moved, rtts = sum(r["bytes"] for r in rows), [r["rtt"] for r in rows]
-        sender = {"socket": 5 + 2 * k, "start": 0, "end": last, "seconds": last, "bytes": moved, "sender": True}
-        sender |= {"bits_per_second": moved * 8 / last, "retransmits": sum(r["retransmits"] for r in rows)}
+        sender = {
+            "socket": 5 + 2 * k,
+            "start": 0,
+            "end": last,
+            "seconds": last,
+            "bytes": moved,
+            "sender": True,
+        }
+        sender |= {
+            "bits_per_second": moved * 8 / last,
+            "retransmits": sum(r["retransmits"] for r in rows),
+        }
         receiver = dict(sender)
-        sender |= {"max_snd_cwnd": max(r["snd_cwnd"] for r in rows), "max_rtt": max(rtts), "min_rtt": min(rtts)}
+        sender |= {
+            "max_snd_cwnd": max(r["snd_cwnd"] for r in rows),
+            "max_rtt": max(rtts),
+            "min_rtt": min(rtts),
+        }
         ends.append({"sender": sender | {"mean_rtt": sum(rtts) // len(rtts)}, "receiver": receiver})
     moved = sum(e["receiver"]["bytes"] for e in ends)
-    summed = {"start": 0, "end": last, "seconds": last, "bytes": moved, "bits_per_second": moved * 8 / last}
+    summed = {
+        "start": 0,
+        "end": last,
+        "seconds": last,
+        "bytes": moved,
+        "bits_per_second": moved * 8 / last,
+    }
     summed |= {"retransmits": sum(e["receiver"]["retransmits"] for e in ends), "sender": True}
     doc["start"]["test_start"] |= {"num_streams": streams, "duration": round(last)}
     doc["end"] = {"streams": ends, "sum_sent": summed, "sum_received": summed}
@@ -89,7 +126,9 @@ def peak(code: str, *arguments: str) -> int:
     """Peak resident memory in bytes of a fresh interpreter that runs `code`."""
     # not getrusage: its peak is inherited from the process that starts this one
     end = "; print(next(int(x.split()[1]) * 1024 for x in open('/proc/self/status') if x.startswith('VmHWM')))"
-    done = subprocess.run([sys.executable, "-c", code + end, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + end, *arguments], check=True, capture_output=True, text=True
+    )
     return int(done.stdout.split()[-1])
 
 
@@ -118,9 +157,15 @@ def one_large_document(folder: Path, streams: int) -> bool:
 def many_small_logs(folder: Path, count: int = 10_000) -> bool:
     rng = random.Random(2)
     originals = [
-        p for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json") and p.stat().st_size < 20_000
+        p
+        for p in sorted(LOGS.glob("*/*"))
+        if not p.name.endswith(".expected.json") and p.stat().st_size < 20_000
     ]
-    originals = [p for p in originals if '"no run' not in p.with_name(p.name + ".expected.json").read_text()[:10]]
+    originals = [
+        p
+        for p in originals
+        if '"no run' not in p.with_name(p.name + ".expected.json").read_text()[:10]
+    ]
     paths = []
     for i in range(count):
         paths.append(folder / f"{i:05d}.log")
@@ -143,14 +188,20 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
     def parsed(workers: int | None) -> None:
         logs.parse_files(paths, workers=workers)
 
-    print(f"{count} small logs of {len({p.parent.name for p in originals})} tools, {size / count:.0f} bytes each:")
+    print(
+        f"{count} small logs of {len({p.parent.name for p in originals})} tools, {size / count:.0f} bytes each:"
+    )
     for what, least in floors(paths).items():
         _, b, ratio = compare(text, least)
-        print(f"  {what}: {1e6 * b / count:.0f} us a log, {ratio:.1f} times reading and decoding to text")
+        print(
+            f"  {what}: {1e6 * b / count:.0f} us a log, {ratio:.1f} times reading and decoding to text"
+        )
     reached = math.inf
     for workers in (1, None):
         parsed(workers)
-        rounds = [(seconds(text), seconds(document), seconds(partial(parsed, workers))) for _ in range(5)]
+        rounds = [
+            (seconds(text), seconds(document), seconds(partial(parsed, workers))) for _ in range(5)
+        ]
         print(
             f"  parsed {'in one process' if workers else 'by default'}: "
             f"{1e6 * statistics.median(r[2] for r in rounds) / count:.0f} us a log"
@@ -158,7 +209,9 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
         for i, what in enumerate(("text", "lines, or a JSON document")):
             ratio = statistics.median(r[2] / r[i] for r in rounds)
             least_us = 1e6 * statistics.median(r[i] for r in rounds) / count
-            print(f"    ratio {ratio:.1f} to reading and decoding to {what}, {least_us:.0f} us (limit 3)")
+            print(
+                f"    ratio {ratio:.1f} to reading and decoding to {what}, {least_us:.0f} us (limit 3)"
+            )
             reached = min(reached, ratio)
     return reached <= 3
 
@@ -205,7 +258,9 @@ def floors(paths: list[Path]) -> dict[str, Callable[[], object]]:
 def machine() -> None:
     load = f"load {os.getloadavg()[0]:.1f}"
     print(f"\n{platform.platform()}, {os.cpu_count()} CPUs, {load}")
-    print(f"Python {platform.python_version()}, orjson {orjson.__version__}, netperf_lib {netperf_lib.__version__}")
+    print(
+        f"Python {platform.python_version()}, orjson {orjson.__version__}, netperf_lib {netperf_lib.__version__}"
+    )
 
 
 @pytest.mark.parametrize("streams", [1, 16])

@@ -32,7 +32,9 @@ def beside_start(words: list[str]) -> tuple[float, float]:
     """Medians of a command's wall time, and of how many start-ups it takes: one runs before each."""
     seconds(START), seconds(words)  # once for the disk
     pairs = [(seconds(START), seconds(words)) for _ in range(REPEATS)]
-    return statistics.median(taken for _, taken in pairs), statistics.median(taken / start for start, taken in pairs)
+    return statistics.median(taken for _, taken in pairs), statistics.median(
+        taken / start for start, taken in pairs
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +46,22 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("what", "words", "most"),
     [
-        ("npl compare", ["compare"], 1.2),  # 0.8 was promised, but it loads nearly all that the unit does: 1.1
+        (
+            "npl compare",
+            ["compare"],
+            1.2,
+        ),  # 0.8 was promised, but it loads nearly all that the unit does: 1.1
         ("one page", ["report", "--notebook", "01-placement"], 2.5),
         ("the whole report", ["report"], 7.0),
     ],
 )
-def test_an_answer_takes_so_many_start_ups(what: str, words: list[str], most: float, experiment: Path) -> None:
+def test_an_answer_takes_so_many_start_ups(
+    what: str, words: list[str], most: float, experiment: Path
+) -> None:
     verb, *options = words
-    taken, ratio = beside_start([sys.executable, "-m", "netperf_lib", verb, str(experiment), *options])
+    taken, ratio = beside_start(
+        [sys.executable, "-m", "netperf_lib", verb, str(experiment), *options]
+    )
     print(f"\n{what}: {taken:.1f} s, {ratio:.2f} start-ups (promised: {most:g})")
     assert ratio <= most
 
@@ -63,7 +73,11 @@ def test_beside_benchstat(tmp_path: Path) -> None:
         pytest.skip("benchstat is not installed: go install golang.org/x/perf/cmd/benchstat@latest")
     runs = npl.load(npl.recorded())
     for placement in ("ppg", "same-zone"):
-        some = runs[(runs["placement"] == placement) & (runs["tool"] == "qperf") & runs["latency_oneway_us"].notna()]
+        some = runs[
+            (runs["placement"] == placement)
+            & (runs["tool"] == "qperf")
+            & runs["latency_oneway_us"].notna()
+        ]
         some = some[some["accelerated"]]
         assert len(some) == 12
         lines = [f"BenchmarkLatency 1 {v * 1000:.0f} ns/op" for v in some["latency_oneway_us"]]

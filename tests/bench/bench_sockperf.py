@@ -62,7 +62,8 @@ def write_log(path: Path, n: int) -> int:
         deviation=latency.std(ddof=1),
         most=ordered[-1],
         percentiles="\n".join(
-            f"sockperf: ---> percentile {p:.3f} = {ordered[int(0.5 + n * p / 100) - 1]:8.3f}" for p in PERCENTILES
+            f"sockperf: ---> percentile {p:.3f} = {ordered[int(0.5 + n * p / 100) - 1]:8.3f}"
+            for p in PERCENTILES
         ),
         least=ordered[0],
     )
@@ -70,7 +71,13 @@ def write_log(path: Path, n: int) -> int:
         f.write(head)
         for start in range(0, n, 100_000):
             part = slice(start, start + 100_000)
-            rows = zip(range(start, n), tx[part].tolist(), rx[part].tolist(), latency[part].tolist(), strict=False)
+            rows = zip(
+                range(start, n),
+                tx[part].tolist(),
+                rx[part].tolist(),
+                latency[part].tolist(),
+                strict=False,
+            )
             f.writelines(map("{0[0]}, {0[1]:.9f}, {0[2]:.9f}, {0[3]:.3f}\n".format, rows))
         f.write("------------------------------\n")
     return len(head)
@@ -105,19 +112,31 @@ def test_full_log_to_parquet(tmp_path: Path) -> None:
     log, out = str(tmp_path / "packets.csv"), str(tmp_path / "packets.parquet")
     offset = write_log(Path(log), PACKETS)
     assert to_parquet(log, out) == bare(log, offset) == PACKETS == pq.read_metadata(out).num_rows
-    pairs = [(timed(lambda: to_parquet(log, out)), timed(lambda: bare(log, offset))) for _ in range(5)]
+    pairs = [
+        (timed(lambda: to_parquet(log, out)), timed(lambda: bare(log, offset))) for _ in range(5)
+    ]
     ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
     command = [sys.executable, __file__, log, out]
     peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) / 1024
     print(
         f"\n{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, pyarrow {pa.__version__}"
     )
-    print(f"{PACKETS} packets to parquet, medians of 5: {ours:.2f} s; read_csv of the bare rows: {theirs:.2f} s")
+    print(
+        f"{PACKETS} packets to parquet, medians of 5: {ours:.2f} s; read_csv of the bare rows: {theirs:.2f} s"
+    )
     print(f"ratio {ours / theirs:.2f} (at most 8), peak memory {peak:.0f} MB (at most 500)")
     assert peak <= 500
     assert ours / theirs <= 8
 
 
-if __name__ == "__main__":  # in a process of its own, whose peak is its own (ru_maxrss outlives exec)
+if (
+    __name__ == "__main__"
+):  # in a process of its own, whose peak is its own (ru_maxrss outlives exec)
     to_parquet(*sys.argv[1:])
-    print(next(row.split()[1] for row in Path("/proc/self/status").read_text().splitlines() if row.startswith("VmHWM")))
+    print(
+        next(
+            row.split()[1]
+            for row in Path("/proc/self/status").read_text().splitlines()
+            if row.startswith("VmHWM")
+        )
+    )

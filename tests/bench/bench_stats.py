@@ -28,20 +28,27 @@ def best(work: Callable[[], object], times: int = 5) -> float:
 def sides(digits: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
     """50 times 30 rounds of two conditions; rounded to two digits, they have ties."""
     rng = default_rng(1)
-    return [(rng.lognormal(0, 0.02, 30).round(digits), rng.lognormal(0, 0.02, 30).round(digits)) for _ in range(50)]
+    return [
+        (rng.lognormal(0, 0.02, 30).round(digits), rng.lognormal(0, 0.02, 30).round(digits))
+        for _ in range(50)
+    ]
 
 
 def wilcoxons(work: Callable[[], object]) -> float:
     """How many of scipy's Wilcoxon tests of 30 rounds take as long as `work`, measured before and after."""
     pairs = sides()
-    before, took, after = map(best, (unit := lambda: [wilcoxon(np.log(a / b)) for a, b in pairs], work, unit))
+    before, took, after = map(
+        best, (unit := lambda: [wilcoxon(np.log(a / b)) for a, b in pairs], work, unit)
+    )
     return took / min(before, after) * len(pairs)
 
 
 def test_compare_of_30_rounds() -> None:
     stats.compare_samples(*sides()[0])  # null distributions are computed once in a process
     for name, pairs in (("compare of 30 rounds", sides()), ("the same with ties", sides(digits=2))):
-        ratio = wilcoxons(lambda pairs=pairs: [stats.compare_samples(a, b) for a, b in pairs]) / len(pairs)
+        ratio = wilcoxons(
+            lambda pairs=pairs: [stats.compare_samples(a, b) for a, b in pairs]
+        ) / len(pairs)
         print(f"\n{name}: {ratio:.2f} times scipy's Wilcoxon test (at most 2)")
         assert ratio <= 2
 
@@ -66,7 +73,8 @@ def family(conditions: int, contrasts: int, rounds: int = 30) -> pd.DataFrame:
     )
     pairs = [(i, j) for i in range(conditions) for j in range(i)][:contrasts]
     declared = [
-        {"metric": "throughput_bps", "a": {"placement": f"p{i}"}, "b": {"placement": f"p{j}"}} for i, j in pairs
+        {"metric": "throughput_bps", "a": {"placement": f"p{i}"}, "b": {"placement": f"p{j}"}}
+        for i, j in pairs
     ]
     attach(runs, declared={"name": "bench", "contrasts": declared, "alpha": 0.05})
     return runs
@@ -76,7 +84,9 @@ def test_family_of_1000_contrasts() -> None:
     runs = family(46, 1000)
     assert len(compare(runs)) == 1000
     ratio = wilcoxons(lambda: compare(runs)) / 1000
-    print(f"\nfamily of 1,000 contrasts: {ratio:.2f} times scipy's Wilcoxon test for each (at most 2)")
+    print(
+        f"\nfamily of 1,000 contrasts: {ratio:.2f} times scipy's Wilcoxon test for each (at most 2)"
+    )
     assert ratio <= 2
 
 

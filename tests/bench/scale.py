@@ -27,7 +27,9 @@ from ..synth import synth
 
 
 def bytes_under(*places: Path) -> int:
-    return sum(file.stat().st_size for place in places for file in place.rglob("*") if file.is_file())
+    return sum(
+        file.stat().st_size for place in places for file in place.rglob("*") if file.is_file()
+    )
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -49,13 +51,17 @@ def ingest_alone(root: Path) -> tuple[float, float]:
         "start = time.perf_counter(); npl.ingest(sys.argv[1]); print(time.perf_counter() - start)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=True
+    )
     seconds, peak = done.stdout.split()
     return float(seconds), int(peak) / 1024
 
 
 def growth(base: Path, largest: int) -> None:
-    print("\ningest in one process: growth with the number of runs (qperf, iperf3, sockperf with 50 packets)")
+    print(
+        "\ningest in one process: growth with the number of runs (qperf, iperf3, sockperf with 50 packets)"
+    )
     n = 1000
     while n <= largest:
         root = base / f"runs-{n}"
@@ -76,7 +82,9 @@ def growth(base: Path, largest: int) -> None:
         nothing = [timed(lambda root=root: npl.ingest(root)) for _ in range(5)]  # type: ignore[misc]
         print(f"          ingest with nothing new: {statistics.median(nothing):.2f} s", flush=True)
         if n == largest:
-            print(f"          10^6 runs, extrapolated, not measured: {10**6 * seconds / n / 3600:.1f} h of one core")
+            print(
+                f"          10^6 runs, extrapolated, not measured: {10**6 * seconds / n / 3600:.1f} h of one core"
+            )
         shutil.rmtree(root)
         n *= 10
 
@@ -94,7 +102,10 @@ def storage(base: Path) -> None:
         synth(root, runs=240, samples=samples, tools=tools)
         npl.ingest(root)
         raw, tables = bytes_under(*root.glob("*/raw")), bytes_under(*root.glob("*/tables"))
-        print(f"  {'+'.join(tools):<22} {samples:>6} packets: {tables / raw:.1%} of {raw / 2**20:.1f} MiB", flush=True)
+        print(
+            f"  {'+'.join(tools):<22} {samples:>6} packets: {tables / raw:.1%} of {raw / 2**20:.1f} MiB",
+            flush=True,
+        )
         shutil.rmtree(root)
 
 
@@ -116,7 +127,9 @@ def workers(base: Path, runs: int) -> None:
 
     logging.disable(logging.INFO)  # Dask tells much when a cluster ends
     cores = sorted(os.sched_getaffinity(0))
-    print(f"\nworkers on {len(cores)} cores, {runs} runs (pairs, one after the other, for {PAIRS_S} s)")
+    print(
+        f"\nworkers on {len(cores)} cores, {runs} runs (pairs, one after the other, for {PAIRS_S} s)"
+    )
     root = base / "workers"
     synth(root, runs=runs, experiments=10, samples=300, workers=2)
     clusters = {
@@ -147,12 +160,16 @@ def workers(base: Path, runs: int) -> None:
             flush=True,
         )
     share = statistics.median(shares)
-    print(f"  median of {len(ratios)} pairs: {statistics.median(ratios):.2f}x; outside the workers {share:.1%}")
+    print(
+        f"  median of {len(ratios)} pairs: {statistics.median(ratios):.2f}x; outside the workers {share:.1%}"
+    )
     expected = rows(root)
     without_tables(root)
     threading.Timer(statistics.median(took[2]) / 3, os.kill, (pids[-1], 9)).start()
     npl.ingest(root, workers=clusters[2].scheduler_address)
-    print(f"  kill -9 of a worker in mid-ingest: runs, distinct runs, packets {rows(root)}, expected {expected}")
+    print(
+        f"  kill -9 of a worker in mid-ingest: runs, distinct runs, packets {rows(root)}, expected {expected}"
+    )
     for n in clusters:
         clients[n].close()  # type: ignore[no-untyped-call]
         clusters[n].close()
@@ -202,7 +219,9 @@ def one_of_many(base: Path, experiments: int) -> None:
         for name in times:
             times[name].append(timed(lambda name=name: npl.load(base / name / "fleet-0001")))  # type: ignore[misc]
     many, one = (statistics.median(times[name]) for name in ("many", "alone"))
-    print(f"  load: {1e3 * many:.1f} ms, alone {1e3 * one:.1f} ms: ratio {many / one:.2f}", flush=True)
+    print(
+        f"  load: {1e3 * many:.1f} ms, alone {1e3 * one:.1f} ms: ratio {many / one:.2f}", flush=True
+    )
     found = stores(root)
     assert isinstance(found[0], Store)
     took = timed(lambda: npl.scan(root).count_rows())
@@ -218,7 +237,9 @@ def main() -> None:
     parser.add_argument("--only", choices=["growth", "storage", "packets", "workers", "many"])
     given = parser.parse_args()
     cpu = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    print(f"{cpu[1] if cpu else 'unknown CPU'}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{cpu[1] if cpu else 'unknown CPU'}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    )
     with tempfile.TemporaryDirectory(prefix="netperf-scale-") as scratch:
         base = Path(scratch)
         parts: dict[str, Callable[[], None]] = {

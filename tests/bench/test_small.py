@@ -34,7 +34,9 @@ def test_the_time_between_tools_is_that_of_the_records() -> None:
 def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
     (run,) = tools.parse(bench_parse.iperf3_document(1 << 20, streams))
     assert (run.status, run.error, list(run.warnings)) == ("ok", None, [])
-    assert len(run.intervals["start_s"]) % (streams + (streams > 1)) == 0  # each stream, and the sum of several
+    assert (
+        len(run.intervals["start_s"]) % (streams + (streams > 1)) == 0
+    )  # each stream, and the sum of several
 
 
 def test_conditions_of_one_level_are_judged_the_same_or_not_at_all() -> None:

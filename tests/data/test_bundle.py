@@ -45,11 +45,26 @@ DECLARED: dict[str, Any] = {
     "title": "Is contoso-sql-02 slower, asks k.schmidt@contoso.com?",
     "hosts": {
         "source": "azure",
-        "options": {"subscription": SECRETS[0], "resource_group": SECRETS[1], "subnet": SECRETS[2], "ppg": SECRETS[3]},
+        "options": {
+            "subscription": SECRETS[0],
+            "resource_group": SECRETS[1],
+            "subnet": SECRETS[2],
+            "ppg": SECRETS[3],
+        },
     },
     "pairs": [
-        {"client": "contoso-web-01", "server": "contoso-sql-01", "placement": "ppg", "labels": {"rack": "r7"}},
-        {"client": "contoso-web-01", "server": "contoso-sql-02", "placement": "cross-zone", "labels": {"rack": "r8"}},
+        {
+            "client": "contoso-web-01",
+            "server": "contoso-sql-01",
+            "placement": "ppg",
+            "labels": {"rack": "r7"},
+        },
+        {
+            "client": "contoso-web-01",
+            "server": "contoso-sql-02",
+            "placement": "cross-zone",
+            "labels": {"rack": "r8"},
+        },
     ],
     "tests": [
         {"tool": "qperf", "test": "tcp_lat", "duration_s": 1},
@@ -108,7 +123,11 @@ def payments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.declare(experiment)
     plan = schedule(experiment, seed=4)
     store.write_plan(plan.to_dict())
-    proof = Proof(claim="contoso-sql-01 is in ppg-payments", holds=True, evidence="asked 51.124.9.44 as kschmidt")
+    proof = Proof(
+        claim="contoso-sql-01 is in ppg-payments",
+        holds=True,
+        evidence="asked 51.124.9.44 as kschmidt",
+    )
     hosts = {
         name: Host(
             name=name,
@@ -124,7 +143,9 @@ def payments(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name, address in HOSTS.items()
     }
-    where = Deployment(deployment_id="rg-payments-prod-1", source="azure", hosts=tuple(hosts.values()))
+    where = Deployment(
+        deployment_id="rg-payments-prod-1", source="azure", hosts=tuple(hosts.values())
+    )
     store.write_deployment(1, where)
     plain = {name: json.loads(json.dumps(host, default=vars_of)) for name, host in hosts.items()}
     for trial in plan.trials:
@@ -136,7 +157,10 @@ def payments(tmp_path_factory: pytest.TempPathFactory) -> Path:
             else:
                 mbit = 900 + trial.round - 300 * far
                 text = IPERF3.format(
-                    host=trial.pair.server, address=HOSTS[trial.pair.server], mb=f"{mbit / 8.388608:.0f}", mbit=mbit
+                    host=trial.pair.server,
+                    address=HOSTS[trial.pair.server],
+                    mb=f"{mbit / 8.388608:.0f}",
+                    mbit=mbit,
                 )
             (folder / "client.out").write_text(text)
             (folder / "client.err").write_text(ASIDE)
@@ -169,7 +193,16 @@ def vars_of(value: Any) -> Any:
 @pytest.fixture(scope="module")
 def anonymous(payments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("sent")
-    words = ["export", str(payments), "--bundle", "--anonymous", "--hide", "Fabrikam", "--into", str(into)]
+    words = [
+        "export",
+        str(payments),
+        "--bundle",
+        "--anonymous",
+        "--hide",
+        "Fabrikam",
+        "--into",
+        str(into),
+    ]
     done = CliRunner().invoke(command, words, catch_exceptions=False)
     assert "contoso-web-01 is now host-1" in done.output
     [file] = into.iterdir()
@@ -190,7 +223,12 @@ def texts(file: Path) -> dict[str, str]:
             data = archive.extractfile(member).read()  # type: ignore[union-attr]
             if data.startswith(b"\x1f\x8b"):
                 data = gzip.decompress(data)
-            text = member.name + "\n" + data.decode("utf-8", "replace") + data.decode("utf-16-le", "replace")
+            text = (
+                member.name
+                + "\n"
+                + data.decode("utf-8", "replace")
+                + data.decode("utf-16-le", "replace")
+            )
             if member.name.endswith(".pdf"):
                 pdf = pypdf.PdfReader(io.BytesIO(data))
                 text += str(pdf.metadata) + "\n".join(page.extract_text() for page in pdf.pages)
@@ -204,25 +242,41 @@ def texts(file: Path) -> dict[str, str]:
 
 def test_an_anonymous_bundle_holds_none_of_the_names(payments: Path, anonymous: Path) -> None:
     inside = texts(anonymous)
-    assert {name.split("/")[1] for name in inside} >= {"raw", "tables", "reports", "hosts", "digests", "plan.json"}
+    assert {name.split("/")[1] for name in inside} >= {
+        "raw",
+        "tables",
+        "reports",
+        "hosts",
+        "digests",
+        "plan.json",
+    }
     for secret in SECRETS:
         assert [name for name, text in inside.items() if secret.casefold() in text.casefold()] == []
     logs = "".join(text for name, text in inside.items() if "/raw/" in name)
     assert "10.1.2.3" in logs  # a private address says nothing
     assert "version 1.2.3" in logs
-    original = "".join(p.read_text("latin-1") for p in payments.rglob("*") if p.suffix in (".out", ".json", ".yaml"))
+    original = "".join(
+        p.read_text("latin-1")
+        for p in payments.rglob("*")
+        if p.suffix in (".out", ".json", ".yaml")
+    )
     assert sum(secret in original for secret in SECRETS) > 10  # the search can find
 
 
 def verdicts(place: Path) -> list[tuple[Any, ...]]:
-    return [(c.metric, c.verdict, c.ratio, c.low, c.high, c.n, c.medians) for c in npl.compare(npl.read(place))]
+    return [
+        (c.metric, c.verdict, c.ratio, c.low, c.high, c.n, c.medians)
+        for c in npl.compare(npl.read(place))
+    ]
 
 
 def test_an_anonymous_bundle_gives_the_same_verdicts(payments: Path, anonymous: Path) -> None:
     assert verdicts(anonymous) == verdicts(payments)
     assert [c.verdict for c in npl.compare(npl.read(anonymous))] == ["worse", "worse"]
     assert set(npl.load(anonymous)["server"]) <= {"host-2", "host-3"}
-    assert set(npl.load(anonymous)["server_rack" if "server_rack" in npl.load(anonymous) else "rack"]) == {"r7", "r8"}
+    assert set(
+        npl.load(anonymous)["server_rack" if "server_rack" in npl.load(anonymous) else "rack"]
+    ) == {"r7", "r8"}
 
 
 def test_a_bundle_verifies_and_names_the_root_of_its_report(anonymous: Path) -> None:
@@ -238,14 +292,22 @@ def test_a_bundle_verifies_and_names_the_root_of_its_report(anonymous: Path) -> 
 
 
 def test_a_bundle_is_read_by_the_commands_like_the_folder(anonymous: Path, tmp_path: Path) -> None:
-    for words in (["compare", "{}"], ["export", "{}", "--into", str(tmp_path / "out")], ["limits", "{}"]):
-        done = CliRunner().invoke(command, [w.format(anonymous) for w in words], catch_exceptions=False)
+    for words in (
+        ["compare", "{}"],
+        ["export", "{}", "--into", str(tmp_path / "out")],
+        ["limits", "{}"],
+    ):
+        done = CliRunner().invoke(
+            command, [w.format(anonymous) for w in words], catch_exceptions=False
+        )
         assert done.exit_code == 0, done.output
     [page] = npl.report(anonymous, to="html")
     assert "host-2" in page.read_text("utf-8")
 
 
-def test_the_same_folder_gives_the_same_bytes_and_its_own_root(payments: Path, tmp_path: Path) -> None:
+def test_the_same_folder_gives_the_same_bytes_and_its_own_root(
+    payments: Path, tmp_path: Path
+) -> None:
     npl.ingest(payments)
     root = Store.at(payments).root_digest()
     one, other = (pack(payments, "payments", root, tmp_path / f"{n}{SUFFIX}") for n in "ab")
@@ -266,32 +328,46 @@ def test_a_log_of_many_runs_is_packed_once(tmp_path: Path) -> None:
     copy, _ = anonymous_copy(Store.at(mine), tmp_path / "other")
     assert len([*copy.path.glob("raw/*/client-*.out")]) == 1
     assert npl.verify(copy.location) == []
-    assert sorted(npl.load(copy.path)["latency_oneway_us"]) == sorted(npl.load(mine)["latency_oneway_us"])
+    assert sorted(npl.load(copy.path)["latency_oneway_us"]) == sorted(
+        npl.load(mine)["latency_oneway_us"]
+    )
     assert {record["imported"]["file"] for _, record in copy.runs()}.isdisjoint({"all.txt"})
 
 
 @pytest.mark.parametrize("name", ["client.out", "server.err", "run.json"])
-def test_what_was_changed_since_it_was_measured_is_not_copied(payments: Path, tmp_path: Path, name: str) -> None:
+def test_what_was_changed_since_it_was_measured_is_not_copied(
+    payments: Path, tmp_path: Path, name: str
+) -> None:
     """Nobody vouches for it, and the copy, with new digests, would."""
     place = Path(shutil.copytree(payments, tmp_path / "payments"))
     file = sorted(place.glob(f"raw/*/{name}"))[3]
     file.write_bytes(file.read_bytes() + b" ")
-    with pytest.raises(StoreError, match=f"{file.parent.name}: {name} was changed .* as it was measured is copied"):
+    with pytest.raises(
+        StoreError, match=f"{file.parent.name}: {name} was changed .* as it was measured is copied"
+    ):
         anonymous_copy(Store.at(place), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
-def test_a_copy_of_its_log_for_each_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_its_log_for_each_run_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unpack(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
     place = next(tmp_path.glob("*/experiment.yaml")).parent
     said: list[str] = []
     monkeypatch.setattr(pipeline, "report_to", lambda _: [])
     file = npl.bundle(place, into=tmp_path, say=said.append)
-    assert said[0].endswith("with a copy of its log for each run; import into a new folder to send one")
+    assert said[0].endswith(
+        "with a copy of its log for each run; import into a new folder to send one"
+    )
     assert npl.verify(file) == []
     said.clear()
     (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n" * 2)
-    npl.bundle(npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path, into=tmp_path, say=said.append)
+    npl.bundle(
+        npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path,
+        into=tmp_path,
+        say=said.append,
+    )
     assert said == []
 
 
@@ -327,7 +403,9 @@ YAML = ("x/experiment.yaml", b"name: x\nhosts: {source: imported}\n", REG, "")
     ],
     ids=range(13),
 )
-def test_an_archive_of_a_stranger_writes_nothing_but_an_experiment(tmp_path: Path, members: list[Any]) -> None:
+def test_an_archive_of_a_stranger_writes_nothing_but_an_experiment(
+    tmp_path: Path, members: list[Any]
+) -> None:
     file = tar(tmp_path / f"x{SUFFIX}", *members)
     with pytest.raises(StoreError, match=re.escape(str(file))):
         npl.read(file)
@@ -342,7 +420,9 @@ def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path: Path) -> None:
     assert sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < 1 << 20
 
 
-def test_a_cut_archive_and_a_header_that_asks_for_memory_are_refused(anonymous: Path, tmp_path: Path) -> None:
+def test_a_cut_archive_and_a_header_that_asks_for_memory_are_refused(
+    anonymous: Path, tmp_path: Path
+) -> None:
     cut = tmp_path / f"cut{SUFFIX}"
     cut.write_bytes(anonymous.read_bytes()[:5000])
     bomb = tmp_path / f"bomb{SUFFIX}"
@@ -361,7 +441,16 @@ def test_a_name_that_is_a_word_of_the_logs_is_refused(payments: Path, tmp_path: 
 
 @pytest.mark.parametrize(
     "text",
-    ["12:30:45", "2026-11-23T19:37:13Z", "10.0.0.4", "fe80::1", "::1", "kernel 5.15.0-1053", "0.123, 0.124", "a::b"],
+    [
+        "12:30:45",
+        "2026-11-23T19:37:13Z",
+        "10.0.0.4",
+        "fe80::1",
+        "::1",
+        "kernel 5.15.0-1053",
+        "0.123, 0.124",
+        "a::b",
+    ],
 )
 def test_what_names_nobody_stays(text: str) -> None:
     assert StandIns().text(text) == text
@@ -387,7 +476,9 @@ def test_a_stand_in_is_the_same_everywhere_and_is_itself_no_name() -> None:
     assert ins.text(once) == once
 
 
-def test_samples_of_others_unpack_to_no_more_than_a_log_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_others_unpack_to_no_more_than_a_log_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "MOST", 1 << 20)
     name = f"client{connections.SAMPLES}"
     (tmp_path / name).write_bytes(gzip.compress(bytes(1 << 26)))

@@ -55,12 +55,18 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
 
 def test_the_number_of_a_repetition_is_a_round_or_nothing(folder: Path) -> None:
     for name in ("run", "rep", "Iteration"):
-        with pytest.raises(UsageError, match=rf"\{{{name}\}} in the pattern .*: write \{{round\}} if .* and \* if"):
+        with pytest.raises(
+            UsageError, match=rf"\{{{name}\}} in the pattern .*: write \{{round\}} if .* and \* if"
+        ):
             understand(folder, pattern=f"{{placement}}/{{tool}}-P{{streams}}-r{{{name}}}.txt")
     labels = pd.DataFrame({"file": ["*r1.txt", "*r2.txt"], "iteration": [1, 2]})
-    with pytest.raises(UsageError, match=r"column 'iteration': call it round if .*, and leave it out if"):
+    with pytest.raises(
+        UsageError, match=r"column 'iteration': call it round if .*, and leave it out if"
+    ):
         understand(folder, labels=labels)
-    with pytest.raises(UsageError, match=r"does not match the pattern '.*'; import only the logs that match"):
+    with pytest.raises(
+        UsageError, match=r"does not match the pattern '.*'; import only the logs that match"
+    ):
         understand(folder, pattern="{placement}/{tool}-P{streams}-r{round}.json")
 
 
@@ -123,9 +129,9 @@ def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path, data: bytes)
 
 def test_labels_are_read_from_a_workbook(tmp_path: Path) -> None:
     place = tmp_path / "labels.xlsx"
-    pd.DataFrame({"File": ["*"], "Placement": ["ppg"], "Round": [3], "Accelerated": [True], "Rack": ["a"]}).to_excel(
-        place, index=False
-    )
+    pd.DataFrame(
+        {"File": ["*"], "Placement": ["ppg"], "Round": [3], "Accelerated": [True], "Rack": ["a"]}
+    ).to_excel(place, index=False)
     (run,) = understand(QPERF, labels=place)
     assert run.labels == {"placement": "ppg", "round": 3, "accelerated": True, "Rack": "a"}
 
@@ -142,7 +148,9 @@ def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path:
 def test_what_a_document_states_in_another_form_is_left_out_with_a_warning(tmp_path: Path) -> None:
     document = '{"profile": "TCP_STREAM", "tputMetric": "Mb/s", "throughput": 5, "timestamp": "now", "duration": "10s"}'
     (tmp_path / "k8s.json").write_text(document)
-    labels = pd.DataFrame({"file": ["k8s.json"], "duration_s": [10.0], "started_utc": ["2026-11-03T14:05:00Z"]})
+    labels = pd.DataFrame(
+        {"file": ["k8s.json"], "duration_s": [10.0], "started_utc": ["2026-11-03T14:05:00Z"]}
+    )
     (run,) = understand(tmp_path, labels=labels)
     assert (run.get("duration_s"), run.get("started_utc")) == (10.0, "2026-11-03T14:05:00+00:00")
     (row,) = import_logs(tmp_path / "k8s.json", into=tmp_path / "exp").runs.to_dict("records")
@@ -153,10 +161,14 @@ def test_what_a_document_states_in_another_form_is_left_out_with_a_warning(tmp_p
     ]
 
 
-def test_runs_are_in_the_order_of_their_start_whatever_its_zone(folder: Path, tmp_path: Path) -> None:
+def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
+    folder: Path, tmp_path: Path
+) -> None:
     starts = ["2026-11-03T13:00:00Z", "2026-11-03T14:05:00+02:00"]
     labels = pd.DataFrame({"file": ["*r1.txt", "*r2.txt"], "started_utc": starts})
-    runs = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp").runs.sort_values("order")
+    runs = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp").runs.sort_values(
+        "order"
+    )
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
 
 
@@ -167,12 +179,20 @@ def test_a_number_that_has_two_readings_is_refused() -> None:
 
 def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
     log = (LOGS / "iperf3" / "aks-omit-we-az2az3.txt").read_text()
-    address = next(line for line in log.splitlines() if "Connecting to host" in line).split()[3].rstrip(",")
+    address = (
+        next(line for line in log.splitlines() if "Connecting to host" in line)
+        .split()[3]
+        .rstrip(",")
+    )
     for name, other in (("a.txt", address), ("b.txt", address), ("c.txt", "10.9.9.9")):
         (tmp_path / name).write_text(log.replace(address, other))
     labels = pd.DataFrame({"file": ["a.txt", "b.txt", "c.txt"], "server": ["near", "far", "far"]})
     runs = {r.name: r for r in understand(tmp_path, labels=labels)}
-    assert {n: r.get("server") for n, r in runs.items()} == {"a.txt": "near", "b.txt": "far", "c.txt": "far"}
+    assert {n: r.get("server") for n, r in runs.items()} == {
+        "a.txt": "near",
+        "b.txt": "far",
+        "c.txt": "far",
+    }
     assert runs["c.txt"].warnings == [
         f"server 'far' has several addresses: {', '.join(sorted((address, '10.9.9.9')))}",
     ]
@@ -186,12 +206,22 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
 
 def test_the_time_in_a_file_name_orders_the_runs(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    for at, us in (("20261103-1405", "41.0"), ("2026-11-03T09-30-15", "42.0"), ("2026-13-03T09-30", "43.0")):
+    for at, us in (
+        ("20261103-1405", "41.0"),
+        ("2026-11-03T09-30-15", "42.0"),
+        ("2026-13-03T09-30", "43.0"),
+    ):
         place = logs / f"ping_{at}.log"
         place.parent.mkdir(exist_ok=True)
-        place.write_text(QPERF.read_text().replace("39.4", us).replace("25.3 K", f"{1e3 / float(us):.1f} K"))
+        place.write_text(
+            QPERF.read_text().replace("39.4", us).replace("25.3 K", f"{1e3 / float(us):.1f} K")
+        )
     runs = import_logs(logs, into=tmp_path / "mine").runs.sort_values("order")
-    assert runs["latency_oneway_us"].tolist() == [43.0, 42.0, 41.0]  # one without a time comes first
+    assert runs["latency_oneway_us"].tolist() == [
+        43.0,
+        42.0,
+        41.0,
+    ]  # one without a time comes first
     assert runs["started_utc"].dropna().tolist() == [
         pd.Timestamp("2026-11-03T09:30:15Z"),
         pd.Timestamp("2026-11-03T14:05:00Z"),
@@ -201,7 +231,10 @@ def test_the_time_in_a_file_name_orders_the_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["status", "order", "throughput_bps"])
 def test_a_label_called_like_a_column_of_the_runs_is_refused(folder: Path, name: str) -> None:
-    for given in ({"labels": pd.DataFrame({"file": ["*"], name: ["x"]})}, {"pattern": f"{{placement}}/{{{name}}}.txt"}):
+    for given in (
+        {"labels": pd.DataFrame({"file": ["*"], name: ["x"]})},
+        {"pattern": f"{{placement}}/{{{name}}}.txt"},
+    ):
         with pytest.raises(UsageError, match=name):
             understand(folder, **given)  # type: ignore[arg-type]
 
@@ -237,7 +270,9 @@ def test_the_overview_says_what_is_missing() -> None:
 def test_several_runs_in_one_log_are_labelled_one_by_one(tmp_path: Path) -> None:
     log = tmp_path / "two.txt"
     log.write_text(QPERF.read_text() + (PUBLISHED / "qperf-tcp_lat-same-zone.txt").read_text())
-    labels = pd.DataFrame({"file": ["two.txt"] * 2, "run": [1, 2], "placement": ["ppg", "same-zone"]})
+    labels = pd.DataFrame(
+        {"file": ["two.txt"] * 2, "run": [1, 2], "placement": ["ppg", "same-zone"]}
+    )
     runs = understand(log, labels=labels)
     assert [(r.index, r.get("placement")) for r in runs] == [(0, "ppg"), (1, "same-zone")]
     assert runs[0].parsed.metrics != runs[1].parsed.metrics
@@ -245,26 +280,41 @@ def test_several_runs_in_one_log_are_labelled_one_by_one(tmp_path: Path) -> None
 
 # -- into a data root --------------------------------------------------------------------------------------------------
 
-PPG = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.1}
+PPG = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "ppg"},
+    "b": {"placement": "same-zone"},
+    "margin": 0.1,
+}
 LABELS = pd.DataFrame(
     {"file": ["*-ppg.txt", "*-same-zone.txt", "*-cross-zone.txt", "*-cross-region*.txt"]}
     | {"placement": ["ppg", "same-zone", "cross-zone", "cross-region"]}
 )
 
 
-def test_a_row_for_a_run_that_no_log_has_is_refused_and_a_number_may_be_a_float(tmp_path: Path) -> None:
+def test_a_row_for_a_run_that_no_log_has_is_refused_and_a_number_may_be_a_float(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "twice.txt"
     log.write_bytes(QPERF.read_bytes() * 2)
     rows = {"file": ["twice.txt"] * 2, "run": [1, 2], "rack": ["a", "b"]}
-    assert [r.get("rack") for r in understand(log, labels=pd.DataFrame(rows).astype({"run": float}))] == ["a", "b"]
-    with pytest.raises(UsageError, match=r"^labels:3 \('twice.txt'\): no such log has a run 3; .* round"):
+    assert [
+        r.get("rack") for r in understand(log, labels=pd.DataFrame(rows).astype({"run": float}))
+    ] == ["a", "b"]
+    with pytest.raises(
+        UsageError, match=r"^labels:3 \('twice.txt'\): no such log has a run 3; .* round"
+    ):
         understand(log, labels=pd.DataFrame(rows | {"run": [1, 3]}))
 
 
 def test_logs_of_both_ends_of_a_test_are_named(tmp_path: Path) -> None:
-    client, server = (LOGS / "iperf3" / f"bench-iperf-udp-{end}.txt" for end in ("client", "server"))
+    client, server = (
+        LOGS / "iperf3" / f"bench-iperf-udp-{end}.txt" for end in ("client", "server")
+    )
     both = import_logs([client, server], into=tmp_path / "both")
-    assert f"counts as two runs: {client.name} and {server.name}; import one end." in str(both.notice)
+    assert f"counts as two runs: {client.name} and {server.name}; import one end." in str(
+        both.notice
+    )
     for one in (client, server):
         assert "twice" not in str(import_logs(one, into=tmp_path / one.stem).notice)
 
@@ -275,7 +325,12 @@ def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     assert len(runs) == 9
     assert set(runs["status"]) == {"ok"}
     latency = runs.dropna(subset="latency_oneway_us").set_index("placement")["latency_oneway_us"]
-    assert latency.to_dict() == {"cross-region": 9900.0, "cross-zone": 57.2, "ppg": 39.4, "same-zone": 58.2}
+    assert latency.to_dict() == {
+        "cross-region": 9900.0,
+        "cross-zone": 57.2,
+        "ppg": 39.4,
+        "same-zone": 58.2,
+    }
     assert runs["round"].isna().all()
     assert mine.notice is not None
     assert "labelled" in mine.notice
@@ -285,7 +340,9 @@ def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_path: Path) -> None:
-    mine = import_logs(PUBLISHED.parent, labels=PUBLISHED.parent / "labels.csv", into=tmp_path / "mine")
+    mine = import_logs(
+        PUBLISHED.parent, labels=PUBLISHED.parent / "labels.csv", into=tmp_path / "mine"
+    )
     assert len(mine.runs) == 21
     assert "Left out, as no log or the same log again: README.md, figures.tsv." in str(mine.notice)
     paragraph = str(lead_paragraph(mine.runs))
@@ -302,7 +359,12 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
 
 def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    for pattern in ("netperf/doc-*.txt", "netperf/pkb-udp-stream.csv", "iperf3/aks-*.txt", "qperf/gen-tcp*.txt"):
+    for pattern in (
+        "netperf/doc-*.txt",
+        "netperf/pkb-udp-stream.csv",
+        "iperf3/aks-*.txt",
+        "qperf/gen-tcp*.txt",
+    ):
         for log in LOGS.glob(pattern):
             (folder / log.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(log, folder / log.parent.name)
@@ -312,9 +374,13 @@ def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path
     assert "trace.pcap" in str(mine.notice)
     assert mine.runs["status"].eq("ok").sum() >= 10
     paragraph = str(lead_paragraph(mine.runs))
-    assert "throughput to 10.2.0.21: 12 Gbit/s, to 10.2.0.58: 8.2, to 10.2.0.119: 26" in paragraph, paragraph
+    assert (
+        "throughput to 10.2.0.21: 12 Gbit/s, to 10.2.0.58: 8.2, to 10.2.0.119: 26" in paragraph
+    ), paragraph
     names = " ".join(map(str, observe(mine, "throughput_bps").conditions.index))
-    assert not re.search(r"unknown|no protocol|default", f"{paragraph} {names}"), f"{paragraph} {names}"
+    assert not re.search(r"unknown|no protocol|default", f"{paragraph} {names}"), (
+        f"{paragraph} {names}"
+    )
 
 
 def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
@@ -341,7 +407,9 @@ def test_contrasts_of_a_later_import_get_no_verdict(tmp_path: Path) -> None:
         ({"margin": 3}, "margin"),
     ],
 )
-def test_contrasts_that_no_log_can_answer_are_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_contrasts_that_no_log_can_answer_are_refused(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
         import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change])
     assert not (tmp_path / "mine").exists()
@@ -367,7 +435,12 @@ def test_each_run_of_a_log_has_its_own_figures(tmp_path: Path) -> None:
     log = tmp_path / "two.txt"
     log.write_text(QPERF.read_text() + (PUBLISHED / "qperf-tcp_lat-same-zone.txt").read_text())
     labels = pd.DataFrame(
-        {"file": ["two.txt"] * 2, "run": [1, 2], "placement": ["ppg", "same-zone"], "rack": ["a", "b"]}
+        {
+            "file": ["two.txt"] * 2,
+            "run": [1, 2],
+            "placement": ["ppg", "same-zone"],
+            "rack": ["a", "b"],
+        }
     )
     runs = import_logs(log, labels=labels, into=tmp_path / "mine").runs.set_index("placement")
     assert runs["latency_oneway_us"].to_dict() == {"ppg": 39.4, "same-zone": 58.2}
@@ -377,16 +450,22 @@ def test_each_run_of_a_log_has_its_own_figures(tmp_path: Path) -> None:
 def test_the_command_line_imports_shows_and_writes_a_template(python: str, tmp_path: Path) -> None:
     def npl(*words: object) -> subprocess.CompletedProcess[str]:
         command = [python, "-m", "netperf_lib", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+        return subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"}
+        )
 
     template = npl("import", PUBLISHED, "--labels-template")
     assert template.returncode == 0, template.stderr
     table = pd.read_csv(io.StringIO(template.stdout))
-    table["placement"] = [Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in table["file"]]
+    table["placement"] = [
+        Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in table["file"]
+    ]
     table.to_csv(tmp_path / "labels.csv", index=False)
     shown = npl("import", PUBLISHED, "--labels", tmp_path / "labels.csv", "--dry-run")
     assert "same-zone" in shown.stdout
-    done = npl("import", PUBLISHED, "--labels", tmp_path / "labels.csv", "--into", tmp_path / "mine")
+    done = npl(
+        "import", PUBLISHED, "--labels", tmp_path / "labels.csv", "--into", tmp_path / "mine"
+    )
     assert done.stdout.startswith("9 runs"), done.stderr
     assert npl("import", PUBLISHED).returncode == 2
     missing = npl("import", tmp_path / "nowhere", "--into", tmp_path / "other")
@@ -401,7 +480,9 @@ def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
             name = f"{placement}-{number}.txt"
             latency = level + number * 7 % 12 / 10
             messages = f"{1000 / latency:.1f}"  # what qperf prints beside it says the same
-            (tmp_path / name).write_text(text.replace("39.4", f"{latency:.1f}").replace("25.3", messages))
+            (tmp_path / name).write_text(
+                text.replace("39.4", f"{latency:.1f}").replace("25.3", messages)
+            )
             labels.append({"file": name, "placement": placement})
     logs = sorted(tmp_path.glob("*.txt"))
     mine = import_logs(logs, labels=pd.DataFrame(labels), into=tmp_path / "mine", contrasts=[PPG])
@@ -410,7 +491,9 @@ def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
     assert "unblocked" in found.method or any("unblocked" in w for w in found.warnings)
 
 
-def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(python: str, tmp_path: Path) -> None:
+def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(
+    python: str, tmp_path: Path
+) -> None:
     rows = [
         {"file": f"{p}-{n}.txt", "placement": p, "round": n, "Uhrzeit": f"{9 + n}:{i}7"}
         for n in range(1, 4)
@@ -420,9 +503,18 @@ def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(
         shutil.copy(QPERF, tmp_path / str(row["file"]))
     pd.DataFrame(rows).to_csv(tmp_path / "labels.csv", index=False)
     done = [
-        subprocess.run([python, "-m", "netperf_lib", *map(str, a)], capture_output=True, text=True, check=False)
+        subprocess.run(
+            [python, "-m", "netperf_lib", *map(str, a)], capture_output=True, text=True, check=False
+        )
         for a in (
-            ("import", tmp_path, "--labels", tmp_path / "labels.csv", "--into", tmp_path / "into" / "mine"),
+            (
+                "import",
+                tmp_path,
+                "--labels",
+                tmp_path / "labels.csv",
+                "--into",
+                tmp_path / "into" / "mine",
+            ),
             ("compare", tmp_path / "into" / "mine"),
             ("explore", tmp_path),
         )
@@ -442,18 +534,24 @@ def test_logs_of_two_rounds_may_be_equal_to_the_byte(tmp_path: Path) -> None:
     assert sorted(mine.runs["round"]) == [1, 2]
     assert len(import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine").runs) == 2
     with pytest.raises(UsageError, match="the same log"):
-        import_logs(logs, labels=pd.DataFrame({"file": ["*"], "rack": ["a"]}), into=tmp_path / "other")
+        import_logs(
+            logs, labels=pd.DataFrame({"file": ["*"], "rack": ["a"]}), into=tmp_path / "other"
+        )
     unlabelled = import_logs(logs, into=tmp_path / "other")
     assert len(unlabelled.runs) == 1
     assert "r2.txt (the same log as r1.txt)" in str(unlabelled.notice)
 
 
-@pytest.mark.parametrize(("label", "told"), [(None, "2024-05-01 12:00"), ("2024-05-01T10:00:00Z", "2024-05-01 10:00")])
+@pytest.mark.parametrize(
+    ("label", "told"), [(None, "2024-05-01 12:00"), ("2024-05-01T10:00:00Z", "2024-05-01 10:00")]
+)
 def test_a_start_without_a_zone_is_utc_unless_a_label_knows_better(
     tmp_path: Path, label: str | None, told: str
 ) -> None:
     log = tmp_path / "one.txt"
-    log.write_text("".join(f"[2024-05-01 12:00:00] {line}\n" for line in QPERF.read_text().splitlines()))
+    log.write_text(
+        "".join(f"[2024-05-01 12:00:00] {line}\n" for line in QPERF.read_text().splitlines())
+    )
     labels = pd.DataFrame({"file": ["*"], "started_utc": [label]})
     (row,) = import_logs(log, labels=labels, into=tmp_path / "mine").runs.to_dict("records")
     assert row["started_utc"] == pd.Timestamp(told, tz="UTC")
@@ -514,22 +612,34 @@ OWN = "rack {rack}/*run{round}.log"
     ids=["published", "own"],
 )
 def test_a_folder_of_logs_goes_to_a_pdf_in_one_command(
-    python: str, tmp_path: Path, logs: str, options: list[str], runs: int, first: list[str], said: list[str]
+    python: str,
+    tmp_path: Path,
+    logs: str,
+    options: list[str],
+    runs: int,
+    first: list[str],
+    said: list[str],
 ) -> None:
     if logs == "own":
         logs = str(own_logs(tmp_path / "own"))
     command = [python, "-m", "netperf_lib", "import", logs, *options]
     done = subprocess.run(
-        [*command, "--into", tmp_path / "mine", "--pdf", tmp_path / "mine.pdf"], capture_output=True, text=True
+        [*command, "--into", tmp_path / "mine", "--pdf", tmp_path / "mine.pdf"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{runs} runs")
-    pages = [" ".join(p.extract_text().split()) for p in pypdf.PdfReader(tmp_path / "mine.pdf").pages]
+    pages = [
+        " ".join(p.extract_text().split()) for p in pypdf.PdfReader(tmp_path / "mine.pdf").pages
+    ]
     for words in (f"{runs} ok", "as labelled, not as planned", *first):
         assert words in pages[0], words
     for words in (*said, "no verdict"):
         assert words.lower() in " ".join(pages).lower(), words
-    assert "Placement: throughput at the receiver" not in " ".join(pages)  # iperf 2's client told the sender's only
+    assert "Placement: throughput at the receiver" not in " ".join(
+        pages
+    )  # iperf 2's client told the sender's only
 
 
 def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
@@ -555,7 +665,9 @@ def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_
     assert usable(runs[runs["status"] == "ok"]) == "1 run, all usable"
 
 
-def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_of_many_runs_is_stored_and_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "all.txt"
     log.write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(40)))
     reads: list[Path] = []
@@ -587,7 +699,9 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch:
 def test_the_records_of_many_runs_are_small(tmp_path: Path) -> None:
     """The size is a function of the log alone; the folder of 10,000 runs is a tenth larger than their log."""
     log = tmp_path / "all.txt"
-    log.write_text("".join((LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text() for _ in range(300)))
+    log.write_text(
+        "".join((LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text() for _ in range(300))
+    )
     mine = npl.import_logs(log, into=tmp_path / "mine")
     size = sum(f.stat().st_size for f in Path(mine.path).rglob("*") if f.is_file())
     assert len(mine.store.run_ids()) == 300
@@ -600,7 +714,9 @@ def test_the_page_to_explore_shows_the_lines_of_each_run_of_a_log(tmp_path: Path
     log.write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)))
     exp = npl.import_logs(log, into=tmp_path / "mine")
     ids = exp.runs.sort_values("latency_oneway_us")["run_id"].tolist()
-    assert list(explorer._logs(exp, ids)) == [f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)]
+    assert list(explorer._logs(exp, ids)) == [
+        f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)
+    ]
 
 
 def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path: Path) -> None:
@@ -635,7 +751,9 @@ def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path
     ids=["bomb", "path", "no record", "cut", "not packed"],
 )
 def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, records: bytes | None) -> None:
-    records = records or gzip.compress(bytes((1 << 28) + 1), 1)  # made here: every worker collects the tests
+    records = records or gzip.compress(
+        bytes((1 << 28) + 1), 1
+    )  # made here: every worker collects the tests
     (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
     mine = npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path
     next(Path(mine).glob("raw/*/runs.json.gz")).write_bytes(records)
@@ -660,11 +778,15 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> Non
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for name in ("one", "two"):
-        (tmp_path / f"{name}.txt").write_text(f"tcp_lat:\n    latency  =  {len(name)}0 us\n# {name}\n")
+        (tmp_path / f"{name}.txt").write_text(
+            f"tcp_lat:\n    latency  =  {len(name)}0 us\n# {name}\n"
+        )
     mine = Path(npl.import_logs(tmp_path / "one.txt", into=tmp_path / "mine").path)
     left = mine / "raw" / f".staging-{files._HOST}-{dead.pid}-abcdefgh"
     left.mkdir()
-    npl.import_logs(tmp_path / "two.txt", into=mine, labels=pd.DataFrame({"file": ["two.txt"], "round": [2]}))
+    npl.import_logs(
+        tmp_path / "two.txt", into=mine, labels=pd.DataFrame({"file": ["two.txt"], "round": [2]})
+    )
     assert not left.exists()
     assert len(list(mine.glob("raw/*/run.json"))) == 2
     assert not (mine / "collector.json").exists()
@@ -698,10 +820,14 @@ def test_placements_and_headings_are_read_as_people_write_them(tmp_path: Path) -
     names = ["same-zone", "Same Zone", "same_zone", "Cross Zone"]
     for n in range(4):
         shutil.copy(QPERF, tmp_path / f"{n}.txt")
-    labels = pd.DataFrame({"File": [f"{n}.txt" for n in range(4)], "Placement": names, "Round": range(4)})
-    labels = labels.assign(**{"Accelerated Networking": "on", "Bandwidth (Mbps)": "8000", "Client's VM size": "D16"})
+    labels = pd.DataFrame(
+        {"File": [f"{n}.txt" for n in range(4)], "Placement": names, "Round": range(4)}
+    )
+    labels = labels.assign(
+        **{"Accelerated Networking": "on", "Bandwidth (Mbps)": "8000", "Client's VM size": "D16"}
+    )
     runs = understand(tmp_path, labels=labels)
     assert [run.get("placement") for run in runs] == ["same-zone"] * 3 + ["cross-zone"]
-    assert {(r.get("accelerated"), r.get("advertised_bps"), r.get("client_vm_size")) for r in runs} == {
-        (True, 8e9, "D16")
-    }
+    assert {
+        (r.get("accelerated"), r.get("advertised_bps"), r.get("client_vm_size")) for r in runs
+    } == {(True, 8e9, "D16")}

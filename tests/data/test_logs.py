@@ -35,7 +35,8 @@ ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
 GOLDEN = [
     p
     for p in sorted(LOGS.glob("*/*"))
-    if not p.name.endswith(".expected.json") and not p.with_name(f"{p.name}.expected.json").read_text().startswith('"')
+    if not p.name.endswith(".expected.json")
+    and not p.with_name(f"{p.name}.expected.json").read_text().startswith('"')
 ]
 
 
@@ -79,7 +80,9 @@ def test_many_files_by_several_processes_as_by_one(monkeypatch: pytest.MonkeyPat
     seen: list[tuple[int, int]] = []
     alone = logs.parse_files(GOLDEN, workers=1)
     monkeypatch.setattr(logs, "BATCH", 20)
-    shared = logs.parse_files(GOLDEN, workers=2, progress=lambda done, total: seen.append((done, total)))
+    shared = logs.parse_files(
+        GOLDEN, workers=2, progress=lambda done, total: seen.append((done, total))
+    )
     assert alone == shared
     assert not alone[1]
     assert seen[-1] == (len(GOLDEN), len(GOLDEN))
@@ -90,7 +93,10 @@ def test_the_verb_prints_one_list_of_json(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["parse", "--json", str(ONE), str(two)])
     assert done.exit_code == 0
     found = json.loads(done.output)
-    assert [(r["file"], r["line"]) for r in found] == [(str(ONE), 1), *((str(two), n) for n in (1, 109, 217, 325))]
+    assert [(r["file"], r["line"]) for r in found] == [
+        (str(ONE), 1),
+        *((str(two), n) for n in (1, 109, 217, 325)),
+    ]
     assert set(found[0]) == {
         "file", "line", "tool", "tool_version", "test", "status", "error", "warnings",
         "metrics", "intervals", "samples", "percentiles",
@@ -133,7 +139,9 @@ def test_published_logs_parse_to_the_printed_figures() -> None:
 def test_published_figures_load_whole() -> None:
     figures = load_published()
     assert len(figures) == len((PUBLISHED / "figures.tsv").read_text().splitlines()) - 1
-    assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(figures.columns)
+    assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(
+        figures.columns
+    )
     assert figures["accelerated"].notna().any()
 
 
@@ -151,13 +159,18 @@ def iperf2(folder: Path, *options: str) -> tuple[Path, Path]:
         port = str(s.getsockname()[1])
     ends = folder / "client.out", folder / "server.out"
     common = ["-p", port, "-e", "-f", "k", "-i", "1"]
-    with ends[1].open("wb") as out, subprocess.Popen(["iperf", "-s", *common], stdout=out) as server:
+    with (
+        ends[1].open("wb") as out,
+        subprocess.Popen(["iperf", "-s", *common], stdout=out) as server,
+    ):
         for _ in range(100):
             if f":{int(port):04X} " in Path("/proc/net/tcp").read_text():
                 break
             time.sleep(0.05)
         with ends[0].open("wb") as out:
-            subprocess.run(["iperf", "-c", "127.0.0.1", *common, "-t", "1", *options], stdout=out, check=True)
+            subprocess.run(
+                ["iperf", "-c", "127.0.0.1", *common, "-t", "1", *options], stdout=out, check=True
+            )
         time.sleep(0.3)
         server.terminate()
     return ends
@@ -170,8 +183,13 @@ def test_a_metric_follows_from_others_in_text_in_a_whole_document_and_from_both_
     monkeypatch.setattr("netperf_lib.metrics._COMPUTED", both)
     for log in (ONE.read_bytes(), b"noise\n" + ONE.read_bytes()):
         (run,) = tools.reading.parse(log)
-        assert run.metrics["received_ratio"] == run.metrics["throughput_bps"] / run.metrics["throughput_sent_bps"]
-    assert not any("received_ratio" in run.metrics for run in npl.parse(LOGS / "qperf" / "aks-vvs-gb.txt"))
+        assert (
+            run.metrics["received_ratio"]
+            == run.metrics["throughput_bps"] / run.metrics["throughput_sent_bps"]
+        )
+    assert not any(
+        "received_ratio" in run.metrics for run in npl.parse(LOGS / "qperf" / "aks-vvs-gb.txt")
+    )
     if shutil.which("iperf"):
         client, server = iperf2(tmp_path)
         assert "received_ratio" not in npl.parse(client)[0].metrics
@@ -186,14 +204,22 @@ def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it(tmp_
     (both,) = parse_ends(client, server)
     assert both.status == "ok"
     assert both.metrics["throughput_bps"] == told.metrics["throughput_bps"] > 0
-    assert both.metrics["transferred_bytes"] == told.metrics["transferred_bytes"] == alone.metrics["sent_bytes"]
-    assert {k: both.metrics[k] for k in alone.metrics} == alone.metrics  # the client's own figures stay
+    assert (
+        both.metrics["transferred_bytes"]
+        == told.metrics["transferred_bytes"]
+        == alone.metrics["sent_bytes"]
+    )
+    assert {
+        k: both.metrics[k] for k in alone.metrics
+    } == alone.metrics  # the client's own figures stay
 
     for text, reason in {"": "empty", "Segmentation fault\n": "no run of a known tool"}.items():
         server.write_text(text)
         (run,) = parse_ends(client, server)
         assert (run.status, run.metrics) == ("ok", alone.metrics)
-        assert any("server.out does not tell what arrived" in w and reason in w for w in run.warnings)
+        assert any(
+            "server.out does not tell what arrived" in w and reason in w for w in run.warnings
+        )
     assert parse_ends(client)[0].metrics == alone.metrics
 
 
@@ -227,7 +253,9 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(tmp_path: Path, mode: Any) -> None:
+def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(
+    tmp_path: Path, mode: Any
+) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     with tarfile.open(inside / "logs", mode) as archive:
@@ -238,7 +266,9 @@ def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(tmp_path
     assert [p.name for p in tmp_path.rglob("*")] == ["inside", "logs"]
 
 
-def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_log_that_unpacks_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "MOST", 32 << 20)
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
@@ -251,7 +281,9 @@ def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkey
         tracemalloc.stop()
 
 
-def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_too_large_for_the_memory_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
         file.truncate(4 << 30)  # a hole
@@ -259,7 +291,9 @@ def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path: Path, monke
         npl.parse(large)
     monkeypatch.setattr(tools.reading, "LARGEST", 1 << 10)
     log = LOGS / "iperf3" / "gen-3.12-title.txt"
-    with pytest.raises(ParseError, match=r"larger than .* MiB and not a complete iperf3 JSON document: split it"):
+    with pytest.raises(
+        ParseError, match=r"larger than .* MiB and not a complete iperf3 JSON document: split it"
+    ):
         npl.parse_text(2 * log.read_bytes())
     document = (LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes()
     assert npl.parse_text(document)[0].status == "ok"
@@ -307,17 +341,23 @@ def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None
         folder.chmod(0o755)
         (folder / "closed").chmod(0)
         (folder / "listed").chmod(0o444)  # its names may be read, the files not
-        assert parse_files([folder / "a.txt"])[0]  # imports what another user might not be allowed to read
+        assert parse_files([folder / "a.txt"])[
+            0
+        ]  # imports what another user might not be allowed to read
         user = os.geteuid()
         try:
             if user == 0:
                 os.seteuid(65534)  # root may read everything
             runs, errors = parse_files([folder])
-            named, matched = (parse_files([folder / "listed" / name]) for name in ("a.txt", "*.txt"))
+            named, matched = (
+                parse_files([folder / "listed" / name]) for name in ("a.txt", "*.txt")
+            )
         finally:
             os.seteuid(user)
     assert {r["file"] for r in runs} == {str(folder / "a.txt")}
-    listed = f"{folder / 'listed' / 'a.txt'}: cannot be read (Permission denied); pass a readable file"
+    listed = (
+        f"{folder / 'listed' / 'a.txt'}: cannot be read (Permission denied); pass a readable file"
+    )
     closed = f"{folder / 'closed'}: cannot be read (Permission denied); pass a readable file"
     assert sorted(errors) == [closed, listed]
     assert named == matched == ([], [listed])
@@ -326,7 +366,9 @@ def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None
 def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "b.txt").write_bytes((LOGS / "qperf" / "gen-v.txt").read_bytes())
-    (tmp_path / "deep" / "a.txt").write_bytes((LOGS / "latte" / "vc-udp-rio-hist-10k.txt").read_bytes())
+    (tmp_path / "deep" / "a.txt").write_bytes(
+        (LOGS / "latte" / "vc-udp-rio-hist-10k.txt").read_bytes()
+    )
     (tmp_path / ".hidden").write_text("no log")
     runs, errors = parse_files([tmp_path])
     assert (sorted({r["tool"] for r in runs}), errors) == (["latte", "qperf"], [])
@@ -335,6 +377,9 @@ def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> N
     assert "a folder without files" in parse_files([tmp_path / "empty"])[1][0]
     with (tmp_path / "b.txt").open("rb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"], stdin=log, capture_output=True, check=True
+            [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"],
+            stdin=log,
+            capture_output=True,
+            check=True,
         )
     assert {r["tool"] for r in json.loads(done.stdout)} == {"qperf"}

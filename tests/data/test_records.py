@@ -39,7 +39,9 @@ from ..unpacked import unpack
 
 RECORDED = npl.recorded()
 FOUND_LATER = Contrast(
-    metric="latency_oneway_us", a={"tool": "qperf", "placement": "cross-zone"}, b={"tool": "qperf", "placement": "ppg"}
+    metric="latency_oneway_us",
+    a={"tool": "qperf", "placement": "cross-zone"},
+    b={"tool": "qperf", "placement": "ppg"},
 )
 
 
@@ -49,10 +51,19 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     synth(root, runs=24, samples=20)
     store = Store(root, "fleet-0001")
     hosts = [
-        Host(name=n, address="192.0.2.1", data_address="10.0.0.4", region="r", zone=None, accelerated=True)
+        Host(
+            name=n,
+            address="192.0.2.1",
+            data_address="10.0.0.4",
+            region="r",
+            zone=None,
+            accelerated=True,
+        )
         for n in ("a", "b")
     ]
-    store.write_deployment(1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE))
+    store.write_deployment(
+        1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE)
+    )
     npl.ingest(root)
     return store.path
 
@@ -74,11 +85,15 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert isinstance(exp, Results)
     assert exp.contrasts == before.contrasts
     assert exp.added == (FOUND_LATER,)
-    assert attached(exp.runs).declared["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
+    assert attached(exp.runs).declared["contrasts"] == [
+        c.model_dump(mode="json") for c in before.contrasts
+    ]
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
-    asked = npl.compare(exp, margin=0.5, where={"tool": "qperf"})  # what is asked of one is asked of all
+    asked = npl.compare(
+        exp, margin=0.5, where={"tool": "qperf"}
+    )  # what is asked of one is asked of all
     assert "qperf" in asked[-1].label
     assert asked[-1].verdict == "exploratory"
     assert {c.margin for c in asked} == {0.5}
@@ -156,7 +171,9 @@ def old(tmp_path: Path) -> Path:
 def test_a_root_of_version_0_1_is_read_anew_from_its_raw_logs(old: Path) -> None:
     for table in ("runs", "intervals"):
         (old / "tables" / table).mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"run_id": ["x"]}), old / "tables" / table / "part-0123456789abcdef.parquet")
+        pq.write_table(
+            pa.table({"run_id": ["x"]}), old / "tables" / table / "part-0123456789abcdef.parquet"
+        )
     (old / "tables" / "merging.json").write_text("{")
     runs = npl.load(old)
     assert len(runs) == len(list((old / "raw").iterdir()))
@@ -204,7 +221,9 @@ def forged_log(place: Path, number: int = 0) -> None:
     log.write_text(log.read_text().replace("1", "2"))
     found = json.loads((folder / "run.json").read_text())
     found["files"] = {
-        f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir() if f.name != "run.json"
+        f.name: hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in folder.iterdir()
+        if f.name != "run.json"
     }
     (folder / "run.json").write_text(json.dumps(found))
 
@@ -268,7 +287,9 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
     "a log": lambda p: (run(p) / "client.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
     "a log and its hash": forged_log,
     "a log removed": lambda p: (run(p) / "client.out").unlink(),
-    "a log added": lambda p: (run(p) / "client-0.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
+    "a log added": lambda p: (run(p) / "client-0.out").write_text(
+        "tcp_lat:\n    latency  =  1 us\n"
+    ),
     "a run removed": lambda p: shutil.rmtree(run(p)),
     "a record removed": lambda p: (run(p) / "run.json").unlink(),
     "a run added": added_run,
@@ -287,10 +308,15 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
     ),
     "a deployment damaged": lambda p: (p / "hosts" / "deployment-01.json").write_text("{"),
     "a figure in a table": lambda p: table(
-        p, lambda t: t.set_column(t.schema.get_field_index("rtt_us"), "rtt_us", pa.array([1.0] * len(t)))
+        p,
+        lambda t: t.set_column(
+            t.schema.get_field_index("rtt_us"), "rtt_us", pa.array([1.0] * len(t))
+        ),
     ),
     "a packet in a table": lambda p: table(
-        p, lambda t: t.set_column(2, "latency_us", pc.add(t["latency_us"], 1.0).cast("float32")), "samples"
+        p,
+        lambda t: t.set_column(2, "latency_us", pc.add(t["latency_us"], 1.0).cast("float32")),
+        "samples",
     ),
     "bits of a table": lambda p: flipped(next((p / "tables" / "runs").glob("*.parquet"))),
     "rows of a table removed": lambda p: table(p, lambda t: t.slice(1)),
@@ -304,7 +330,9 @@ def without_digest(place: Path) -> None:
     name = run(place).name
     shutil.rmtree(run(place))
     for file in place.glob("digests/*"):
-        file.write_text("".join(line for line in file.read_text().splitlines(True) if name not in line))
+        file.write_text(
+            "".join(line for line in file.read_text().splitlines(True) if name not in line)
+        )
 
 
 def linked(place: Path) -> None:
@@ -367,7 +395,9 @@ def declared(place: Path, text: str) -> None:
 
 def part_of_another(place: Path) -> None:
     other = synth_root(place)
-    shutil.copy(next((other / "tables" / "runs").iterdir()), next((place / "tables" / "runs").iterdir()))
+    shutil.copy(
+        next((other / "tables" / "runs").iterdir()), next((place / "tables" / "runs").iterdir())
+    )
 
 
 def synth_root(place: Path) -> Path:
@@ -380,7 +410,9 @@ TAMPERED |= {
     "a run and its digest removed": without_digest,
     "a log that is a link": linked,
     "the notice of a deployment removed": lambda p: deployment(p, notice=None),
-    "a part of the table of runs removed": lambda p: next((p / "tables" / "runs").iterdir()).unlink(),
+    "a part of the table of runs removed": lambda p: next(
+        (p / "tables" / "runs").iterdir()
+    ).unlink(),
     "a part of another experiment": part_of_another,
     "a byte of a log": lambda p: flipped_byte(run(p) / "client.out"),
     "the end of a log": lambda p: os.truncate(run(p) / "client.out", 20),
@@ -389,7 +421,9 @@ TAMPERED |= {
     "the round of a record": lambda p: record(p, round=9),
     "the warnings of a record": lambda p: record(p, warnings=["none"]),
     "the blanks of a record": lambda p: record(p),
-    "a contrast in the plan": lambda p: plan(p, lambda found: found["frozen"]["contrasts"].append(CONTRAST)),
+    "a contrast in the plan": lambda p: plan(
+        p, lambda found: found["frozen"]["contrasts"].append(CONTRAST)
+    ),
     "the title": lambda p: declared(p, "title: Azure production\n"),
     "the alpha": lambda p: declared(p, "alpha: 0.4\n"),
     "the margin": lambda p: declared(p, "margin: 0.5\n"),
@@ -439,7 +473,10 @@ def reordered(place: Path) -> None:
 def without_trial(place: Path) -> None:
     """A run, its digest and its trial are removed."""
     name = re.sub(r"-a\d+$", "", run(place).name)
-    plan(place, lambda found: found.update(trials=[t for t in found["trials"] if t["run_id"] != name]))
+    plan(
+        place,
+        lambda found: found.update(trials=[t for t in found["trials"] if t["run_id"] != name]),
+    )
     without_digest(place)
     shutil.rmtree(place / "tables")
 
@@ -465,7 +502,9 @@ def hard_link(place: Path) -> None:
 
 def linked_folder(place: Path) -> None:
     shutil.move(run(place), place.parent / "elsewhere")
-    run_folder = place / "raw" / json.loads((place.parent / "elsewhere" / "run.json").read_text())["run_id"]
+    run_folder = (
+        place / "raw" / json.loads((place.parent / "elsewhere" / "run.json").read_text())["run_id"]
+    )
     run_folder.symlink_to(place.parent / "elsewhere")
 
 
@@ -483,7 +522,9 @@ LINKED: dict[str, Callable[[Path], object]] = {
     "a log that is a changed hard link": hard_link,
     "a folder of a run that is a link": linked_folder,
     "a record that is a link": linked_record,
-    "a log of another folder named in a record": lambda p: redigested(p, 0, files={"../../plan.json": "0" * 64}),
+    "a log of another folder named in a record": lambda p: redigested(
+        p, 0, files={"../../plan.json": "0" * 64}
+    ),
     "a device named in a record": lambda p: redigested(p, 0, files={"/dev/zero": "0" * 64}),
 }
 """What leads from the folder of a run to elsewhere."""
@@ -494,20 +535,27 @@ TAMPERED |= LINKED | {
     "trials that are damaged": lambda p: plan(p, lambda found: found["trials"][0].pop("order")),
     "hosts of a deployment that are damaged": lambda p: deployment(p, hosts=[3]),
     "a run added with its digest": lambda p: (added_run(p), digest_of_added(p)),
-    "a copy of a run as an import": lambda p: shutil.copytree(run(p), p / "raw" / "import-000000000000"),
+    "a copy of a run as an import": lambda p: shutil.copytree(
+        run(p), p / "raw" / "import-000000000000"
+    ),
 }
 
 
 def digest_of_added(place: Path) -> None:
     [new] = place.glob("raw/d01-r009*")
     with next(place.glob("digests/*")).open("a") as file:
-        file.write(f"{hashlib.sha256((new / 'run.json').read_bytes()).hexdigest()}  raw/{new.name}/run.json\n")
+        file.write(
+            f"{hashlib.sha256((new / 'run.json').read_bytes()).hexdigest()}  raw/{new.name}/run.json\n"
+        )
 
 
 CONTRAST = FOUND_LATER.model_dump(mode="json", exclude_defaults=True)
 EVERYWHERE: dict[str, Callable[[Path], object]] = {
     "a log, its record and its digest": lambda p: (forged(p), shutil.rmtree(p / "tables")),
-    "all logs of a side": lambda p: ([forged(p, number) for number in range(12)], shutil.rmtree(p / "tables")),
+    "all logs of a side": lambda p: (
+        [forged(p, number) for number in range(12)],
+        shutil.rmtree(p / "tables"),
+    ),
     "an exclusion": lambda p: Store.at(p).exclude(run(p).name, "looks odd"),
 }
 """What is consistent in itself, and found by who noted the root digest."""
@@ -523,12 +571,16 @@ def test_what_was_changed_everywhere_is_found_by_the_root_digest(place: Path, ki
     assert "root digest" in problem
 
 
-def test_the_root_digest_is_what_sha256sum_prints_and_survives_a_copy_and_a_second_start(place: Path) -> None:
+def test_the_root_digest_is_what_sha256sum_prints_and_survives_a_copy_and_a_second_start(
+    place: Path,
+) -> None:
     root = Store.at(place).root_digest()
     documented = (Path(npl.__file__).parents[1] / "docs/how-to/large-data.md").read_text()
     script = re.search(r"```sh\n(root=.*?)```", documented, re.DOTALL)
     assert script
-    printed = subprocess.run(["bash", "-c", script[1]], cwd=place, capture_output=True, check=True, text=True).stdout
+    printed = subprocess.run(
+        ["bash", "-c", script[1]], cwd=place, capture_output=True, check=True, text=True
+    ).stdout
     assert printed.strip() == root
     store = Store.at(shutil.copytree(place, place.with_name("copy")))
     store.declare(store.declared())
@@ -594,8 +646,15 @@ REVIEWED = {
 @pytest.mark.parametrize("kind", REVIEWED)
 def test_every_kind_of_the_review_is_found(place: Path, kind: str) -> None:
     assert len(REVIEWED) == 34
-    if kind in ("deployment: zone of a host", "deployment removed"):  # what is synthetic was placed nowhere
-        place = Path(shutil.copytree(RECORDED, place.with_name("lab"), ignore=shutil.ignore_patterns("tables")))
+    if kind in (
+        "deployment: zone of a host",
+        "deployment removed",
+    ):  # what is synthetic was placed nowhere
+        place = Path(
+            shutil.copytree(
+                RECORDED, place.with_name("lab"), ignore=shutil.ignore_patterns("tables")
+            )
+        )
     root = Store.at(place).root_digest()
     changed = REVIEWED[kind]
     (TAMPERED | EVERYWHERE)[changed](place)
@@ -628,7 +687,9 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("name", "path", "value"), SHAPES, ids=str)
-def test_a_document_of_any_shape_is_read_or_refused(place: Path, name: str, path: list[Any], value: Any) -> None:
+def test_a_document_of_any_shape_is_read_or_refused(
+    place: Path, name: str, path: list[Any], value: Any
+) -> None:
     """A folder of others may hold anything where a document is expected; each command says so in one sentence."""
     file = place / name
     document = json.loads(file.read_text()) if file.exists() else {}
@@ -657,7 +718,9 @@ def test_what_a_link_leads_to_is_not_read(place: Path, kind: str, tmp_path: Path
     runs = npl.load(place).set_index("run_id")
     assert runs.loc[name, "status"] == "failed"
     assert (runs["status"] == "ok").sum() == len(runs) - 1
-    if kind != "a log that is a changed hard link":  # it is no link, and shown as what it is: changed
+    if (
+        kind != "a log that is a changed hard link"
+    ):  # it is no link, and shown as what it is: changed
         [log] = explorer._logs(npl.read(place), [name])  # type: ignore[arg-type]
         assert "record" in kind or log == ""
     if "link" in kind and "hard" not in kind:
@@ -681,7 +744,9 @@ def test_what_a_killed_check_left_is_removed_by_the_next(place: Path, tmp_path: 
     for other in others:
         other.mkdir()
     code = "import sys, netperf_lib as npl; print(npl.verify(sys.argv[1]))"
-    done = subprocess.run([sys.executable, "-c", code, place], env=environ, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, place], env=environ, capture_output=True, text=True
+    )
     assert done.stdout == "[]\n", done.stderr
     assert sorted(left.iterdir()) == sorted(others)
 
@@ -696,12 +761,17 @@ def test_an_earlier_root_tells_what_was_added_since(place: Path) -> None:
 
 def test_an_order_of_an_unknown_rule_is_not_drawn_again(place: Path) -> None:
     plan(place, lambda found: found.update(seed=2026))
-    assert any("the order of 2 of 2 rounds (from round 1) is not what the seed 2026" in p for p in npl.verify(place))
+    assert any(
+        "the order of 2 of 2 rounds (from round 1) is not what the seed 2026" in p
+        for p in npl.verify(place)
+    )
     plan(place, lambda found: found.update(rule=None))
     assert not any("the order of" in problem for problem in npl.verify(place))
 
 
-@pytest.mark.parametrize("kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"])
+@pytest.mark.parametrize(
+    "kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"]
+)
 def test_what_was_changed_gives_no_numbers(place: Path, kind: str) -> None:
     name = run(place).name
     shutil.rmtree(place / "tables")
@@ -732,7 +802,9 @@ def test_a_renamed_or_copied_folder_verifies(place: Path) -> None:
 def test_a_linked_folder_has_one_name(place: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(place)
     assert npl.ingest(tmp_path / "link") == 0
-    assert Store(tmp_path, "link").experiment == Store.at(tmp_path / "link").experiment == "fleet-0001"
+    assert (
+        Store(tmp_path, "link").experiment == Store.at(tmp_path / "link").experiment == "fleet-0001"
+    )
 
 
 def test_set_aside_twice(place: Path) -> None:
@@ -741,7 +813,9 @@ def test_set_aside_twice(place: Path) -> None:
     copy = shutil.copytree(place, place.with_name("copy"))
     first = store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
     shutil.copytree(copy, place)
-    second = Store(place.parent, "fleet-0001").set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
+    second = Store(place.parent, "fleet-0001").set_aside_unless_open(
+        declared.model_copy(update={"rounds": 1})
+    )
     assert first != second
     for aside in (first, second):
         assert npl.verify(str(aside)) == []
@@ -753,7 +827,9 @@ def test_set_aside_twice(place: Path) -> None:
 def test_set_aside_where_no_run_ever_started(place: Path) -> None:
     for number in range(24):
         record(place, number, started_utc=None, status="failed")
-    aside = Store.at(place).set_aside_unless_open(Store.at(place).declared().model_copy(update={"rounds": 1}))
+    aside = Store.at(place).set_aside_unless_open(
+        Store.at(place).declared().model_copy(update={"rounds": 1})
+    )
     assert aside
     assert "None" not in str(aside)
 
@@ -784,8 +860,12 @@ def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
     assert [e.name for e in fleet] == ["fleet-0001", "other"]
     assert len(fleet.runs) == 48
     assert fleet["other"].name == "other"
-    both, one = (npl.observe(runs, "latency_oneway_us").table for runs in (fleet.runs, fleet[0].runs))
-    assert len(both[["unit", "round"]].drop_duplicates()) == 2 * len(one[["unit", "round"]].drop_duplicates())
+    both, one = (
+        npl.observe(runs, "latency_oneway_us").table for runs in (fleet.runs, fleet[0].runs)
+    )
+    assert len(both[["unit", "round"]].drop_duplicates()) == 2 * len(
+        one[["unit", "round"]].drop_duplicates()
+    )
 
 
 def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
@@ -810,19 +890,30 @@ def without_rights(code: str, *arguments: object) -> subprocess.CompletedProcess
     It stays root, as modules are imported from folders that may be closed to others.
     """
     drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", "--inh-caps=-all"]
-    command = [*drop, sys.executable, "-Bc", "import sys, netperf_lib as npl\n" + code, *map(str, arguments)]
+    command = [
+        *drop,
+        sys.executable,
+        "-Bc",
+        "import sys, netperf_lib as npl\n" + code,
+        *map(str, arguments),
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=360)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to drop its rights")
 def test_a_reader_that_may_not_write(measured: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:  # pytest closes its own to others whenever it starts
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # pytest closes its own to others whenever it starts
         place = Path(shutil.copytree(measured, Path(folder, "root", "fleet-0001")))
         shutil.rmtree(place / "tables")
         for own in (Path(folder), *Path(folder).rglob("*")):
             own.chmod(0o755 if own.is_dir() else 0o644)
             os.chown(own, 65534, 65534)
-        done = without_rights("print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())", place)
+        done = without_rights(
+            "print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())",
+            place,
+        )
         assert done.stdout.split() == ["24", "160"], done.stderr
         assert "cannot be written" in done.stderr
         assert not (place / "tables").exists()
@@ -841,9 +932,19 @@ FAULTS: dict[str, Callable[[Path], Path]] = {
     "a long name": lambda p: p.parent / ("x" * 300),
     "a file for a folder": lambda p: p / "plan.json",
     "nothing": lambda p: p.parent / "nothing",
-    "a folder for the declaration": lambda p: ((p / "experiment.yaml").unlink(), (p / "experiment.yaml").mkdir(), p)[2],
-    "a folder for the plan": lambda p: ((p / "plan.json").unlink(), (p / "plan.json").mkdir(), p)[2],
-    "a file for the tables": lambda p: (shutil.rmtree(p / "tables"), (p / "tables").write_text(""), p)[2],
+    "a folder for the declaration": lambda p: (
+        (p / "experiment.yaml").unlink(),
+        (p / "experiment.yaml").mkdir(),
+        p,
+    )[2],
+    "a folder for the plan": lambda p: ((p / "plan.json").unlink(), (p / "plan.json").mkdir(), p)[
+        2
+    ],
+    "a file for the tables": lambda p: (
+        shutil.rmtree(p / "tables"),
+        (p / "tables").write_text(""),
+        p,
+    )[2],
     "a damaged declaration": lambda p: ((p / "experiment.yaml").write_text("\xff["), p)[1],
     "an empty plan": lambda p: ((p / "plan.json").write_text(""), p)[1],
     "a plan that is a list": lambda p: ((p / "plan.json").write_text("[]"), p)[1],
@@ -862,7 +963,9 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
 @pytest.mark.parametrize("verb", ["ingest", "load"])
-def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_path: Path, verb: str) -> None:
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(
+    place: Path, tmp_path: Path, verb: str
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
     code = {
@@ -899,7 +1002,9 @@ def test_the_data_layer_works_without_fcntl_and_proc(place: Path) -> None:
         "import netperf_lib as npl; from netperf_lib.data.layout import Store\n"
         "with Store.at(sys.argv[1]).lock(): print(len(npl.load(sys.argv[1])))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, timeout=360)
+    done = subprocess.run(
+        [sys.executable, "-c", code, place], capture_output=True, text=True, timeout=360
+    )
     assert done.stdout == "24\n", done.stderr
 
 
@@ -912,7 +1017,9 @@ def test_a_claim_that_was_left_by_a_dead_process_is_replaced(place: Path) -> Non
     (place / "collector.json").write_text(json.dumps(claim | {"pid": dead.pid}))
     with Store.at(place).lock():
         pass
-    (place / "collector.json").write_text(json.dumps(claim | {"started": "1"}))  # the pid is another process's now
+    (place / "collector.json").write_text(
+        json.dumps(claim | {"started": "1"})
+    )  # the pid is another process's now
     with Store.at(place).lock():
         pass
     (place / "collector.json").write_text("{")

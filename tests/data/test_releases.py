@@ -46,7 +46,10 @@ def test_it_is_read_and_judged(store: Store) -> None:
 
 REPORTED = {
     "0.1": ("cross-zone: 1.33 ms same-zone: 546 µs +95 % +35 % to +307 %", "904005f301e5c6f8"),
-    "2026-11-23": ("cross-zone: 1.12 ms same-zone: 747 µs +3.9 % −26 % to +50 %", "91868ff607c2704a"),
+    "2026-11-23": (
+        "cross-zone: 1.12 ms same-zone: 747 µs +3.9 % −26 % to +50 %",
+        "91868ff607c2704a",
+    ),
 }
 """Measured, effect and interval of the one contrast, and the digest of the experiment."""
 

@@ -57,7 +57,9 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def spark() -> str:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        pytest.skip("Spark needs Java 17 or later, which is not here: apt-get install default-jre-headless")
+        pytest.skip(
+            "Spark needs Java 17 or later, which is not here: apt-get install default-jre-headless"
+        )
     if subprocess.run([PYTHON, "-c", "import pyspark"], capture_output=True).returncode:
         pytest.skip(f"{PYTHON} has no pyspark; NETPERF_SPARK names a Python that has")
     return PYTHON
@@ -68,7 +70,9 @@ def spark() -> str:
 def test_spark_reads_one_experiments_share(tmp_path: Path, spark: str) -> None:
     synth(tmp_path, runs=8, experiments=4, samples=110_000, tools=("sockperf",))
     npl.ingest(tmp_path)
-    done = subprocess.run([spark, "-c", QUERIES, str(tmp_path)], capture_output=True, text=True, timeout=1740)
+    done = subprocess.run(
+        [spark, "-c", QUERIES, str(tmp_path)], capture_output=True, text=True, timeout=1740
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     samples = npl.load(npl.experiments(tmp_path), "samples").astype({"latency_us": float})

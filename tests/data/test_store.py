@@ -46,7 +46,13 @@ tcp_lat:
 
 
 def record(round_: int, **changes: Any) -> dict[str, Any]:
-    host = {"name": "a", "address": "127.0.0.1", "data_address": "10.0.0.1", "region": "r1", "zone": "1"}
+    host = {
+        "name": "a",
+        "address": "127.0.0.1",
+        "data_address": "10.0.0.1",
+        "region": "r1",
+        "zone": "1",
+    }
     return {
         "schema": 1,
         "run_id": f"d01-r{round_:03d}-qperf-tcp_lat-ppg-0",
@@ -88,7 +94,9 @@ def record(round_: int, **changes: Any) -> dict[str, Any]:
 def add(store: Store, round_: int, text: str | None = None, **changes: Any) -> str:
     run = record(round_, **changes)
     with store.new_run(run["run_id"]) as folder:
-        (folder / "client.out").write_text(QPERF.format(ns=39000 + round_) if text is None else text)
+        (folder / "client.out").write_text(
+            QPERF.format(ns=39000 + round_) if text is None else text
+        )
         store.write_record(folder, run)
     return str(run["run_id"])
 
@@ -177,19 +185,25 @@ def test_a_table_of_an_older_version_loads_with_null_columns(store: Store) -> No
     assert runs.loc[0, "latency_oneway_us"] == pytest.approx(39.001)
 
 
-def test_tables_of_an_older_parser_are_made_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_an_older_parser_are_made_anew(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(store, 1)
     npl.ingest(store.path)
     monkeypatch.setattr(ingest_module, "reader_version", lambda: "another")
     lines: list[str] = []
     assert npl.ingest(store.path, say=lines.append) == 1
-    assert lines == ["1 part of tables made by another version of the readers: made anew from the logs"]
+    assert lines == [
+        "1 part of tables made by another version of the readers: made anew from the logs"
+    ]
     assert npl.ingest(store.path, say=lines.append) == 0
     assert len(lines) == 1
     assert npl.load(store.path)["reader_version"].tolist() == ["another"]
 
 
-@pytest.mark.parametrize("name", ["tools/qperf", "tools/latte", "metrics", "data/connections", "experiment/factors"])
+@pytest.mark.parametrize(
+    "name", ["tools/qperf", "tools/latte", "metrics", "data/connections", "experiment/factors"]
+)
 def test_the_version_of_the_readers_follows_their_source(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -325,7 +339,9 @@ def test_that_rounds_were_stopped_by_looking_goes_with_the_table(store: Store) -
 
 
 def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
-    for number, text in enumerate(["2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"], 1):
+    for number, text in enumerate(
+        ["2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"], 1
+    ):
         add(store, number, started_utc=text)
     add(store, 4, started_utc=None)
     started = npl.load(store.path)["started_utc"]
@@ -342,7 +358,9 @@ def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
         ({"facts": 3}, "damaged"),
     ],
 )
-def test_a_damaged_record_is_a_failed_run_that_says_so(store: Store, damage: dict[str, Any], said: str) -> None:
+def test_a_damaged_record_is_a_failed_run_that_says_so(
+    store: Store, damage: dict[str, Any], said: str
+) -> None:
     add(store, 1, **damage)
     add(store, 2)
     runs = npl.load(store.path)
@@ -392,7 +410,9 @@ def test_two_exclusions_at_once_both_count(store: Store) -> None:
     assert store.exclusions() == dict.fromkeys(ids, "moved")
 
 
-def test_a_store_is_found_from_another_folder(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_store_is_found_from_another_folder(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     add(store, 1)
     monkeypatch.chdir(tmp_path)
     travelling = pickle.dumps(Store(".", "demo"))
@@ -400,7 +420,9 @@ def test_a_store_is_found_from_another_folder(store: Store, monkeypatch: pytest.
     assert pickle.loads(travelling).run_ids() == store.run_ids()
 
 
-def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(tmp_path: Path) -> None:
+def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(
+    tmp_path: Path,
+) -> None:
     token = Store(tmp_path, "a").token
     assert len(token) == 16
     assert Store(tmp_path, "a").token == token

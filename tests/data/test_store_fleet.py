@@ -92,7 +92,9 @@ def test_what_was_planted_is_what_is_read(made: Path) -> None:
     samples = npl.load(npl.experiments(made), "samples")
     assert len(samples) == (runs["tool"] == "sockperf").sum() * 200
     one = samples[samples["experiment"] == "fleet-0001"].groupby("run_id")["latency_us"].mean()
-    told = runs[(runs["experiment"] == "fleet-0001") & (runs["tool"] == "sockperf")].set_index("run_id")
+    told = runs[(runs["experiment"] == "fleet-0001") & (runs["tool"] == "sockperf")].set_index(
+        "run_id"
+    )
     pd.testing.assert_series_equal(
         one.astype(float), told["latency_oneway_us"].sort_index(), check_names=False, rtol=1e-3
     )
@@ -101,7 +103,9 @@ def test_what_was_planted_is_what_is_read(made: Path) -> None:
 def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         synth(tmp_path / name, runs=12, samples=20, seed=4)
-    listed = [sorted(p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*.*")) for n in ("a", "b")]
+    listed = [
+        sorted(p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*.*")) for n in ("a", "b")
+    ]
     assert listed[0] == listed[1]
     for file in listed[0]:
         if (tmp_path / "a" / file).is_file() and file.name != "plan.json":
@@ -170,7 +174,10 @@ def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fres
         assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
         process.kill()
-    names = {t: {p.relative_to(fresh).parts[0::3] for p in fresh.glob(f"*/tables/{t}/*")} for t in ("runs", "samples")}
+    names = {
+        t: {p.relative_to(fresh).parts[0::3] for p in fresh.glob(f"*/tables/{t}/*")}
+        for t in ("runs", "samples")
+    }
     assert len(names["runs"]) == 2
     assert names["samples"] - names["runs"]  # what the killed one left
     assert npl.ingest(fresh) == RUNS
@@ -181,12 +188,16 @@ def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -
     alone = Path(shutil.copytree(fresh, tmp_path / "alone"))
     npl.ingest(alone)
     code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
-    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)
+    ]
     read = [int(p.communicate(timeout=360)[0]) for p in processes]
     assert all(0 <= n <= RUNS for n in read)  # the one that looks later finds parts already written
     assert sum(read) >= RUNS
     parts = sorted(alone.glob("*/tables/*/*"))
-    assert [p.relative_to(alone) for p in parts] == [p.relative_to(fresh) for p in sorted(fresh.glob("*/tables/*/*"))]
+    assert [p.relative_to(alone) for p in parts] == [
+        p.relative_to(fresh) for p in sorted(fresh.glob("*/tables/*/*"))
+    ]
     for part in parts:
         assert (fresh / part.relative_to(alone)).read_bytes() == part.read_bytes()
     assert not list(fresh.glob("*/tables/*/.*"))
@@ -196,9 +207,13 @@ def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -
 def test_a_dask_cluster_of_which_a_worker_is_killed(
     expected: dict[str, pd.DataFrame], fresh: Path, small_batches: None
 ) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install distributed"
+    )
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         pids = list(client.run(os.getpid).values())
@@ -267,7 +282,11 @@ def dask_too(parts: str, chosen: list[tuple[str, str, str]]) -> list[Any]:
         import dask.dataframe
     except ImportError:
         return []
-    return [dask.dataframe.read_parquet(parts, filters=chosen)["latency_oneway_us"].compute(scheduler="sync")]
+    return [
+        dask.dataframe.read_parquet(parts, filters=chosen)["latency_oneway_us"].compute(
+            scheduler="sync"
+        )
+    ]
 
 
 def test_engines_read_the_same(made: Path) -> None:
@@ -279,22 +298,30 @@ def test_engines_read_the_same(made: Path) -> None:
     said = duckdb.sql(
         "select latency_oneway_us from runs where experiment = 'fleet-0002' and placement = 'ppg'"
     ).fetchnumpy()["latency_oneway_us"]
-    lazy = pl.scan_pyarrow_dataset(runs).filter((pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg"))
+    lazy = pl.scan_pyarrow_dataset(runs).filter(
+        (pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg")
+    )
     parts = str(made / "*" / "tables" / "runs" / "*.parquet")
-    direct = pl.scan_parquet(parts).filter((pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg"))
+    direct = pl.scan_parquet(parts).filter(
+        (pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg")
+    )
     chosen = [("experiment", "==", "fleet-0002"), ("placement", "==", "ppg")]
     for other in (
         pd.Series(said.filled(float("nan")) if hasattr(said, "filled") else said),
         lazy.select("latency_oneway_us").collect()["latency_oneway_us"].to_pandas(),
         direct.select("latency_oneway_us").collect()["latency_oneway_us"].to_pandas(),
-        pd.read_parquet(sorted(made.glob("*/tables/runs/*.parquet")), filters=chosen)["latency_oneway_us"],
+        pd.read_parquet(sorted(made.glob("*/tables/runs/*.parquet")), filters=chosen)[
+            "latency_oneway_us"
+        ],
         *dask_too(parts, chosen),
         duckdb.sql(
             f"select latency_oneway_us from '{parts}' where experiment = 'fleet-0002' and placement = 'ppg'"
         ).df()["latency_oneway_us"],
     ):
         pd.testing.assert_series_equal(
-            wanted.sort_values(ignore_index=True), other.sort_values(ignore_index=True), check_names=False
+            wanted.sort_values(ignore_index=True),
+            other.sort_values(ignore_index=True),
+            check_names=False,
         )
     samples = duckdb.sql(f"select count(*) from '{made}/*/tables/samples/*.parquet'").fetchall()
     assert samples == [(npl.scan(made, "samples").count_rows(),)]
@@ -366,16 +393,22 @@ def test_a_query_reads_only_its_share(tmp_path: Path, monkeypatch: pytest.Monkey
         assert 0 < Counted.read < share  # of the one file the column, and its footer
 
 
-def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_many_experiments_is_loaded_without_the_others(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
     real = pq.read_table
-    monkeypatch.setattr(pq, "read_table", lambda place, **k: (opened.append(str(place)), real(place, **k))[1])
+    monkeypatch.setattr(
+        pq, "read_table", lambda place, **k: (opened.append(str(place)), real(place, **k))[1]
+    )
     npl.load(made / "fleet-0002")
     assert opened
     assert all("fleet-0002" in place for place in opened)
 
 
-def test_tables_of_a_newer_library_are_left_alone(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_a_newer_library_are_left_alone(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         [patch.setattr(module, "SCHEMA_VERSION", 99) for module in (ingest_module, tables_module)]
         npl.ingest(fresh)
@@ -392,7 +425,9 @@ def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
     with PartWriter("samples", partial(folder(tmp_path).new_file, part.name)) as writer:
         for _ in range(40):
             batch = {"t_s": np.arange(100_000.0), "latency_us": rng.random(100_000)}
-            run = ParsedRun(tool="x", status="ok", samples_count=100_000, samples=partial(iter, [batch]))
+            run = ParsedRun(
+                tool="x", status="ok", samples_count=100_000, samples=partial(iter, [batch])
+            )
             for table, rows in detail("e", "a-run-of-some-length", [run]):
                 assert table == "samples"
                 writer.add(rows)

@@ -90,7 +90,9 @@ def test_the_same_verbs_give_the_same_tables(local: Path, root: str) -> None:
     assert npl.scan(root, excluded=True).count_rows() == RUNS
 
 
-def test_a_copy_pulled_elsewhere_is_the_same_byte_for_byte(local: Path, root: str, tmp_path: Path) -> None:
+def test_a_copy_pulled_elsewhere_is_the_same_byte_for_byte(
+    local: Path, root: str, tmp_path: Path
+) -> None:
     source = Path(shutil.copytree(local / "fleet-0001", tmp_path / "here" / "fleet-0001"))
     (source / "hosts").mkdir(exist_ok=True)
     (source / "hosts" / "id_ed25519").write_text("a private key")
@@ -98,7 +100,9 @@ def test_a_copy_pulled_elsewhere_is_the_same_byte_for_byte(local: Path, root: st
     expected = content(source)
     del expected["hosts/id_ed25519"], expected["token"]
     push(source, root)
-    assert pull(f"{root}/fleet-0001", tmp_path / "there") == [str(tmp_path / "there" / "fleet-0001")]
+    assert pull(f"{root}/fleet-0001", tmp_path / "there") == [
+        str(tmp_path / "there" / "fleet-0001")
+    ]
     assert content(tmp_path / "there" / "fleet-0001") == expected
     assert npl.verify(tmp_path / "there") == []
 
@@ -130,7 +134,9 @@ def test_an_interrupted_copy_holds_complete_runs_and_is_continued(
     assert npl.verify(target.url) == []
 
 
-def test_another_measurement_of_the_name_is_not_mixed_in(local: Path, root: str, tmp_path: Path) -> None:
+def test_another_measurement_of_the_name_is_not_mixed_in(
+    local: Path, root: str, tmp_path: Path
+) -> None:
     target = pushed(local, root)
     synth(tmp_path, runs=RUNS, samples=20, seed=9)
     with pytest.raises(StoreError, match="another measurement"):
@@ -151,9 +157,13 @@ def test_nothing_is_measured_into_an_object_store(root: str) -> None:
 def test_a_cluster_reads_what_was_pushed(local: Path, root: str) -> None:
     if root.startswith("memory"):
         pytest.skip("the memory of this process is not that of a worker")
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install distributed"
+    )
     target = pushed(local, root)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
         assert npl.ingest(target.url, workers=cluster.scheduler_address) == RUNS
     assert npl.load(target.url)["status"].eq("ok").all()
 
@@ -191,7 +201,9 @@ def test_no_credential_is_kept_or_shown(connection: str, local: Path, tmp_path: 
         "store = Store('abfs://secret/r', 'fleet-0001'); print(repr(store), pickle.dumps(store))\n"
         "npl.load('abfs://nowhere/r/x')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=360)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=360
+    )
     assert "no experiment here" in done.stderr
     assert "Store('abfs://secret/r/fleet-0001')" in done.stdout
     assert key not in done.stdout + done.stderr
@@ -211,7 +223,9 @@ def test_an_unreachable_store_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     async def at_once(*_: object) -> None:
         """Azure's client waits 80 s between its tries."""
 
-    monkeypatch.setattr("azure.storage.blob._shared.policies_async.AsyncStorageRetryPolicy.sleep", at_once)
+    monkeypatch.setattr(
+        "azure.storage.blob._shared.policies_async.AsyncStorageRetryPolicy.sleep", at_once
+    )
     with pytest.raises(StoreError, match="the store cannot be used") as caught:
         files.RemoteFolder("abfs://c/x").read("y")
     assert "c2VjcmV0a2V5" not in str(caught.value)
@@ -243,7 +257,9 @@ def test_nobody_is_logged_in(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_named() -> None:
-    with pytest.raises(StoreError, match=r"the Python package gcsfs is not installed; .* install gcsfs` for other"):
+    with pytest.raises(
+        StoreError, match=r"the Python package gcsfs is not installed; .* install gcsfs` for other"
+    ):
         files.folder("gs://c/x")
 
 
@@ -254,11 +270,15 @@ def test_the_verbs_copy_there_and_back_and_leave_a_run_out(local: Path, tmp_path
     assert pulled.output == f"{tmp_path / 'there' / 'fleet-0001'}\n"
     exp = tmp_path / "there" / "fleet-0001"
     [run_id, *_] = Store.at(exp).run_ids()
-    done = CliRunner().invoke(cli.npl, ["exclude", str(exp), run_id, "--because", "a cable was pulled"])
+    done = CliRunner().invoke(
+        cli.npl, ["exclude", str(exp), run_id, "--because", "a cable was pulled"]
+    )
     assert (done.exit_code, done.output) == (0, "")
     assert Store.at(exp).exclusions() == {run_id: "a cable was pulled"}
     assert npl.scan(exp).count_rows() == RUNS - 1
     with pytest.raises(StoreError, match="no run 'x' to exclude"):
-        CliRunner().invoke(cli.npl, ["exclude", str(exp), "x", "--because", "y"], catch_exceptions=False)
+        CliRunner().invoke(
+            cli.npl, ["exclude", str(exp), "x", "--because", "y"], catch_exceptions=False
+        )
     with pytest.raises(StoreError, match="npl push"):  # before any host is touched
         collect(REPO / "data" / "experiments" / "lab.yaml", root=url)

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one case a line reads better
 """Declaring what is asked: families in one line, thresholds, and contrasts that no run could answer."""
 
 from __future__ import annotations
@@ -28,7 +27,12 @@ def declared(**changed: Any) -> str:
         "tests": [
             {"tool": "qperf", "test": "tcp_lat"},
             {"tool": "iperf3", "test": "tcp", "streams": [1, 16]},
-            {"tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}, "placements": ["cross-region"]},
+            {
+                "tool": "iperf3",
+                "test": "tcp",
+                "options": {"congestion": "bbr"},
+                "placements": ["cross-region"],
+            },
         ],
         "rounds": 9,
     }
@@ -40,7 +44,12 @@ def sides(experiment: Experiment) -> list[tuple[str, Any, Any]]:
 
 
 def test_a_family_in_one_line_differs_in_its_factor_alone() -> None:
-    compare = {"factor": "placement", "baseline": "same-zone", "metrics": ["latency_oneway_us"], "margin": "10 %"}
+    compare = {
+        "factor": "placement",
+        "baseline": "same-zone",
+        "metrics": ["latency_oneway_us"],
+        "margin": "10 %",
+    }
     found = read_experiment(declared(compare=compare))
     assert [(c.a["placement"], (c.b or {})["placement"]) for c in found.contrasts] == [
         ("ppg", "same-zone"),
@@ -55,15 +64,22 @@ def test_a_family_in_one_line_differs_in_its_factor_alone() -> None:
 def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
     found = read_experiment(
         declared(
-            compare={"factor": "placement", "metrics": ["throughput_bps"], "levels": ["ppg"], "baseline": "same-zone"}
+            compare={
+                "factor": "placement",
+                "metrics": ["throughput_bps"],
+                "levels": ["ppg"],
+                "baseline": "same-zone",
+            }
         )
     )
     assert [c.a.get("streams") for c in found.contrasts] == [1, 16]
     both = read_experiment(declared(compare=[{"factor": "streams"}, {"factor": "congestion"}]))
-    assert [(c.a["placement"], c.a["streams"], (c.b or {})["streams"]) for c in both.contrasts[:4]] == [
-        (p, 16, 1) for p in (*PLACES, "cross-region")
+    assert [
+        (c.a["placement"], c.a["streams"], (c.b or {})["streams"]) for c in both.contrasts[:4]
+    ] == [(p, 16, 1) for p in (*PLACES, "cross-region")]
+    assert [(c.a["congestion"], (c.b or {})["congestion"]) for c in both.contrasts[4:]] == [
+        ("bbr", None)
     ]
-    assert [(c.a["congestion"], (c.b or {})["congestion"]) for c in both.contrasts[4:]] == [("bbr", None)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +104,9 @@ def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "9.9.9 % of 1 Gbit/s"}]}, "contrasts[1].at_least", "9.9.9"),
     ],
 )  # fmt: skip
-def test_what_no_run_could_answer_is_refused_with_its_place(changed: dict[str, Any], line: str, datum: str) -> None:
+def test_what_no_run_could_answer_is_refused_with_its_place(
+    changed: dict[str, Any], line: str, datum: str
+) -> None:
     with pytest.raises(ExperimentError) as error:
         read_experiment(declared(**changed), file="x.yaml")
     place, message = str(error.value).split(": ", 1)
@@ -99,7 +117,11 @@ def test_what_no_run_could_answer_is_refused_with_its_place(changed: dict[str, A
 
 
 def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
-    contrast = {"metric": "throughput_bps", "a": {"placement": "cross-region"}, "at_least": "90 % of bandwidth"}
+    contrast = {
+        "metric": "throughput_bps",
+        "a": {"placement": "cross-region"},
+        "at_least": "90 % of bandwidth",
+    }
     (found,) = read_experiment(declared(contrasts=[contrast])).contrasts
     assert (found.at_least, found.of) == ("90 %", "4 Gbit/s")
     again = Experiment.model_validate(
@@ -113,7 +135,9 @@ def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
     )
     assert again.contrasts == (found,)
     (below,) = read_experiment(
-        declared(contrasts=[{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "1 ms"}])
+        declared(
+            contrasts=[{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "1 ms"}]
+        )
     ).contrasts
     assert below.below == "1 ms"
 
@@ -132,7 +156,10 @@ def test_quantities_are_read_in_the_unit_of_the_metric() -> None:
 def test_the_plan_names_what_is_not_declared() -> None:
     plain = read_experiment(declared())
     assert len(undeclared(plain)) == 2
-    assert any("placement" in n and "compare: {factor: placement" in n for n in Preview(plan=schedule(plain)).notes())
+    assert any(
+        "placement" in n and "compare: {factor: placement" in n
+        for n in Preview(plan=schedule(plain)).notes()
+    )
     asked = read_experiment(
         declared(compare=[{"factor": "placement"}, {"factor": "streams"}, {"factor": "congestion"}])
     )

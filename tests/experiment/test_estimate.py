@@ -62,8 +62,16 @@ def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: f
     "declared",
     [
         {"bandwidth_mbps": 4000},
-        {"pairs": [{"client": "a", "server": "b", "placement": "ppg", "bandwidth_mbps": 4000}], "bandwidth_mbps": 9},
-        {"hosts": {"source": "azure", "options": {"vm_size": "D8", "bandwidth_mbps": {"D8": 4000}}}},
+        {
+            "pairs": [{"client": "a", "server": "b", "placement": "ppg", "bandwidth_mbps": 4000}],
+            "bandwidth_mbps": 9,
+        },
+        {
+            "hosts": {
+                "source": "azure",
+                "options": {"vm_size": "D8", "bandwidth_mbps": {"D8": 4000}},
+            }
+        },
         {
             "hosts": {
                 "source": "azure",
@@ -76,17 +84,23 @@ def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: f
         },
     ],
 )
-def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(declared: dict[str, Any]) -> None:
+def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(
+    declared: dict[str, Any],
+) -> None:
     plan = schedule(experiment(TCP, **declared), seed=1)
     assert {sending_bps(t) for t in plan.trials} == {4e9}
     assert plan.to_dict()["trials"][0]["advertised_bps"] == 4e9
     assert "assumed" not in str(Preview(plan=plan))
-    assert repr(Preview(plan=plan)) == str(Preview(plan=plan)), "a notebook shows it as the command line does"
+    assert repr(Preview(plan=plan)) == str(Preview(plan=plan)), (
+        "a notebook shows it as the command line does"
+    )
 
 
 def test_traffic_and_time_add_up_by_pair() -> None:
     pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
-    plan = schedule(experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1)
+    plan = schedule(
+        experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1
+    )
     size = 3 * 10 * 1e9 / 8
     sent = Sent(most_bytes=size, seconds=30.0, likely_bytes=size)  # no pair spans regions
     assert traffic(plan) == {("a", "b"): sent, ("a", "c"): sent}
@@ -98,7 +112,9 @@ def test_rounds_that_cannot_decide_anything_are_named() -> None:
     pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
     asked = [{"metric": "throughput_bps", "a": {"placement": "b"}, "b": {"placement": "c"}}]
     few = experiment(TCP, pairs=pairs, contrasts=asked)
-    assert fewest_rounds(few.model_copy(update={"alpha": 0.2})) == rounds_required(0.2) == 6  # as the verdicts need
+    assert (
+        fewest_rounds(few.model_copy(update={"alpha": 0.2})) == rounds_required(0.2) == 6
+    )  # as the verdicts need
     assert fewest_rounds(few) == 6  # 2 ** -5 is below 0.05, 2 ** -4 is not
     assert [n for n in Preview(plan=schedule(few)).notes() if "at least 6" in n]
     enough = experiment(TCP, pairs=pairs, contrasts=asked, rounds=6)
@@ -117,4 +133,9 @@ def test_planning_imports_no_numpy() -> None:
         "import sys; from netperf_lib.experiment import estimate, schedule, yaml;"
         "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -37,7 +37,13 @@ CUBIC_OR_BBR: dict[str, Any] = {
     "name": "t-cc",
     "hosts": {"source": "inventory"},
     "pairs": [
-        {"client": "c", "server": "far", "placement": "cross-region", "accelerated": True, "labels": {"rack": 7}},
+        {
+            "client": "c",
+            "server": "far",
+            "placement": "cross-region",
+            "accelerated": True,
+            "labels": {"rack": 7},
+        },
         {"client": "c", "server": "near", "placement": "same-zone", "accelerated": True},
     ],
     "tests": [
@@ -62,9 +68,16 @@ def measured(declared: dict[str, Any]) -> pd.DataFrame:
     rng = np.random.default_rng(1)
     rows = []
     for trial in schedule(experiment, seed=1).trials:
-        bps = 3e9 if trial.test.options.get("congestion") == "bbr" and trial.pair.server == "far" else 1e9
+        bps = (
+            3e9
+            if trial.test.options.get("congestion") == "bbr" and trial.pair.server == "far"
+            else 1e9
+        )
         parsed = ParsedRun(
-            tool="iperf3", status="ok", metrics={"throughput_bps": bps * rng.lognormal(0, 0.02)}, parameters={}
+            tool="iperf3",
+            status="ok",
+            metrics={"throughput_bps": bps * rng.lognormal(0, 0.02)},
+            parameters={},
         )
         record = {
             "experiment": experiment.name,
@@ -74,7 +87,10 @@ def measured(declared: dict[str, Any]) -> pd.DataFrame:
             "order": trial.order,
             "status": "ok",
             "trial": trial_levels(trial),
-            "hosts": {"client": {"vm_size": "D4"}, "server": {"vm_size": "D4", "labels": {"row": "b"}}},
+            "hosts": {
+                "client": {"vm_size": "D4"},
+                "server": {"vm_size": "D4", "labels": {"row": "b"}},
+            },
             "facts": {"client": {"congestion_control": "cubic"}},
             "commands": {"client": ["iperf3"]},
         }
@@ -105,7 +121,9 @@ def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used() -> N
     assert (runs["congestion_control"] == runs["congestion"]).all()
 
 
-def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration() -> None:
+def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration() -> (
+    None
+):
     runs = measured(CUBIC_OR_BBR)
     assert "rack" not in FACTORS
     assert set(runs.loc[runs["server"] == "far", "rack"]) == {"7"}
@@ -113,7 +131,9 @@ def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_
     assert set(runs["server_row"]) == {"b"}
     assert {"rack", "server_row"} <= set(dimensions(runs.columns))
     contrast = Contrast(
-        metric="throughput_bps", a={"rack": 7, "congestion": "bbr"}, b={"rack": 7, "congestion": "cubic"}
+        metric="throughput_bps",
+        a={"rack": 7, "congestion": "bbr"},
+        b={"rack": 7, "congestion": "cubic"},
     )
     (found,) = npl.compare(runs, contrasts=[contrast])
     assert found.n == 8
@@ -126,17 +146,31 @@ def test_every_column_of_a_run_is_a_dimension_a_metric_or_a_known_mark_of_the_ru
 
 
 def test_a_declared_default_stays_a_level_whatever_size_the_log_names() -> None:
-    trial = {"client": "a", "server": "b", "tool": "qperf", "test": "tcp_lat", "message_bytes": None}
+    trial = {
+        "client": "a",
+        "server": "b",
+        "tool": "qperf",
+        "test": "tcp_lat",
+        "message_bytes": None,
+    }
     parsed = ParsedRun(tool="qperf", status="ok", metrics={}, parameters={"message_bytes": 1})
     row = run_row({"trial": trial, "status": "ok", "commands": {"client": []}}, [parsed], None)
     assert row["message_bytes"] is None
 
 
 @pytest.mark.parametrize(("reverse", "limit"), [(None, 4_194_304), (True, 2_621_440)])
-def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse: bool | None, limit: int) -> None:
+def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(
+    reverse: bool | None, limit: int
+) -> None:
     sysctls = {
-        "client": {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
-        "server": {"net.ipv4.tcp_wmem": "4096 16384 2621440", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+        "client": {
+            "net.ipv4.tcp_wmem": "4096 16384 4194304",
+            "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        },
+        "server": {
+            "net.ipv4.tcp_wmem": "4096 16384 2621440",
+            "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        },
     }
     record: dict[str, Any] = {
         "trial": {"tool": "iperf3", "test": "tcp", "reverse": reverse},
@@ -151,7 +185,13 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse:
 
 def test_levels_have_an_order_and_words() -> None:
     assert sort_levels("streams", [16, np.float64("nan"), 1, np.int64(2)]) == [None, 1, 2, 16]
-    assert sort_levels("placement", ["b", "vpn", "same-zone", "ppg", "a"]) == ["ppg", "same-zone", "vpn", "a", "b"]
+    assert sort_levels("placement", ["b", "vpn", "same-zone", "ppg", "a"]) == [
+        "ppg",
+        "same-zone",
+        "vpn",
+        "a",
+        "b",
+    ]
     assert sort_levels("accelerated", [True, False]) == [False, True]
     assert sort_levels("rack", ["r10", "r9", None]) == [None, "r9", "r10"]
     assert sort_levels("bitrate", ["1G", "1000K", "20M"]) == ["1000K", "20M", "1G"]
@@ -162,7 +202,12 @@ def test_levels_have_an_order_and_words() -> None:
     assert level_words("bitrate", "800M") == "bitrate 800 Mbit/s"
     assert level_words("rack", "7") == "rack 7"
     for name, known in FACTORS.items():
-        samples: dict[str, list[Any]] = {"text": ["x"], "integer": [3], "number": [1.5], "flag": [True, False]}
+        samples: dict[str, list[Any]] = {
+            "text": ["x"],
+            "integer": [3],
+            "number": [1.5],
+            "flag": [True, False],
+        }
         for level in (None, *samples[known.kind]):
             assert level_words(name, level), name
             assert known.cast(level) == level
@@ -170,7 +215,13 @@ def test_levels_have_an_order_and_words() -> None:
 
 
 def test_a_record_of_the_first_version_gives_its_options_too() -> None:
-    trial = {"client": "a", "server": "b", "tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}}
+    trial = {
+        "client": "a",
+        "server": "b",
+        "tool": "iperf3",
+        "test": "tcp",
+        "options": {"congestion": "bbr"},
+    }
     found = factors_of({"trial": trial, "hosts": {"client": {"region": "r"}, "server": {}}})
     assert found["congestion"] == "bbr"
     assert found["client_region"] == "r"
@@ -197,7 +248,12 @@ def test_factors_and_schedules_need_no_numpy() -> None:
         "import sys, netperf_lib.experiment.factors, netperf_lib.experiment.model;"
         "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_parts_of_the_table_with_other_labels_can_be_read_together() -> None:
@@ -233,7 +289,11 @@ def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path:
         ("congestion:", "congestin:", "did you mean congestion"),
         ("tool: iperf3, test: tcp", "tool: qperf, test: tcp_lat", "qperf tcp_lat has no option"),
         ("mss: [1400, null]", "mss: [1400, large]", "option 'mss' of iperf3 is 'large'"),
-        ("mss: [1400, null]", "mss: 1400, options: {mss: 1400}", "mss stands in options and beside them"),
+        (
+            "mss: [1400, null]",
+            "mss: 1400, options: {mss: 1400}",
+            "mss stands in options and beside them",
+        ),
     ],
 )
 def test_an_option_that_no_command_applies_is_refused_when_planned(

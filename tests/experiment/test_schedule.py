@@ -32,7 +32,12 @@ SMALL: dict[str, Any] = {
     ],
     "tests": [
         {"tool": "qperf", "test": "tcp_lat", "message_bytes": [1, 64]},
-        {"tool": "iperf3", "test": "tcp", "streams": [1, 4, 16], "tcp_buffer_bytes": [None, 1 << 20]},
+        {
+            "tool": "iperf3",
+            "test": "tcp",
+            "streams": [1, 4, 16],
+            "tcp_buffer_bytes": [None, 1 << 20],
+        },
         {"tool": "sockperf", "test": "ping-pong", "placements": ["ppg"]},
     ],
     "rounds": 4,
@@ -50,7 +55,9 @@ def test_every_round_measures_every_condition_once() -> None:
     assert plan.conditions == 2 * 2 + 2 * 3 * 2 + 1
     assert len(plan.trials) == plan.conditions * 4 * 2
     assert [t.order for t in plan.trials] == list(range(len(plan.trials)))
-    assert [(t.deployment, t.round) for t in plan.trials] == sorted((t.deployment, t.round) for t in plan.trials)
+    assert [(t.deployment, t.round) for t in plan.trials] == sorted(
+        (t.deployment, t.round) for t in plan.trials
+    )
     assert len({t.run_id for t in plan.trials}) == len(plan.trials)
 
 
@@ -74,17 +81,24 @@ def test_a_seed_is_drawn_once_and_kept() -> None:
 
 def test_every_order_is_as_likely_as_any_other() -> None:
     one = experiment(
-        tests=[{"tool": "iperf3", "test": "tcp", "streams": [1, 2, 3], "placements": ["ppg"]}], rounds=3000
+        tests=[{"tool": "iperf3", "test": "tcp", "streams": [1, 2, 3], "placements": ["ppg"]}],
+        rounds=3000,
     )
     plan = schedule(one, seed=3)
-    orders = Counter(tuple(t.streams for t in plan.trials[i : i + 3]) for i in range(0, len(plan.trials), 3))
+    orders = Counter(
+        tuple(t.streams for t in plan.trials[i : i + 3]) for i in range(0, len(plan.trials), 3)
+    )
     assert len(orders) == 6
     # chi-square with 5 degrees of freedom: above 20.5 once in a thousand
     assert sum((n - 500) ** 2 / 500 for n in orders.values()) < 20.5
 
 
 def test_factors_that_do_not_apply_are_not_crossed_and_said() -> None:
-    given = experiment(tests=[{"tool": "qperf", "test": "tcp_lat", "streams": [1, 8], "tcp_buffer_bytes": [1 << 20]}])
+    given = experiment(
+        tests=[
+            {"tool": "qperf", "test": "tcp_lat", "streams": [1, 8], "tcp_buffer_bytes": [1 << 20]}
+        ]
+    )
     plan = schedule(given, seed=1)
     assert plan.conditions == 2
     assert {t.streams for t in plan.trials} == {1}
@@ -94,18 +108,29 @@ def test_factors_that_do_not_apply_are_not_crossed_and_said() -> None:
 
 def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise() -> None:
     plan = schedule(experiment(), seed=1)
-    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "qperf"} == {1 << 26}
-    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "iperf3"} == {
+    assert {
+        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "qperf"
+    } == {1 << 26}
+    assert {
+        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "iperf3"
+    } == {
         1 << 26,
         1 << 20,
     }
-    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "b" and t.test.tool == "qperf"} == {None}
+    assert {
+        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "b" and t.test.tool == "qperf"
+    } == {None}
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**63 - 1), st.integers(2, 9))
 def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int) -> None:
-    test = {"tool": "iperf3", "test": "tcp", "streams": list(range(1, k + 1)), "placements": ["ppg"]}
+    test = {
+        "tool": "iperf3",
+        "test": "tcp",
+        "streams": list(range(1, k + 1)),
+        "placements": ["ppg"],
+    }
     plan = schedule(experiment(tests=[test], rounds=12 * k), seed=seed)
     flat = [t.streams for t in plan.trials]
     orders = [flat[i : i + k] for i in range(0, len(flat), k)]
@@ -115,7 +140,12 @@ def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int)
     assert max(abs(n - 12) for n in follows.values()) <= 7
 
 
-CONTRAST = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.05}
+CONTRAST = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "ppg"},
+    "b": {"placement": "same-zone"},
+    "margin": 0.05,
+}
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -155,17 +185,34 @@ contrasts:
         ("client: a\n", "client: c\n", 7, "also the client"),
         ("source: inventory", "source: vsphere", 3, "'lab', 'inventory'"),
         ("metric: latency_oneway_us", "metric: latency_one_way", 15, "did you mean latency_oneway"),
-        ("b: {placement: same-zone}", "b: {placement: samezone}", 17, "measured are ppg, same-zone"),
+        (
+            "b: {placement: same-zone}",
+            "b: {placement: samezone}",
+            17,
+            "measured are ppg, same-zone",
+        ),
         ("name: small", "name: 2024-01-01", 1, "put it in quotes"),
         ("name: small\n", "", 1, "name: is missing"),
-        ("    placement: same-zone", "    placement: same-zone\n    placement: ppg", 9, "occurs twice"),
+        (
+            "    placement: same-zone",
+            "    placement: same-zone\n    placement: ppg",
+            9,
+            "occurs twice",
+        ),
         ("tests:\n", "tests:\n  - {tool: [}\n", 10, "not yaml"),
         ("test: tcp\n", "test: tcp\n    placements: [zone]\n", 13, "legal are ppg, same-zone"),
         ("test: tcp\n", "test: tcp\n    options: {reverze: true}\n", 11, "reverse"),
-        ("test: tcp\n", "test: tcp\n    during: {tool: iperf3, test: lat}\n", 11, "not a test of iperf3"),
+        (
+            "test: tcp\n",
+            "test: tcp\n    during: {tool: iperf3, test: lat}\n",
+            11,
+            "not a test of iperf3",
+        ),
     ],
 )
-def test_every_error_has_its_line_and_what_is_legal(old: str, new: str, line: int, said: str) -> None:
+def test_every_error_has_its_line_and_what_is_legal(
+    old: str, new: str, line: int, said: str
+) -> None:
     assert old in GOOD
     with pytest.raises(ExperimentError, match=said) as error:
         read_experiment(GOOD.replace(old, new, 1), file="x.yaml")
@@ -178,13 +225,18 @@ def test_an_address_that_a_tool_cannot_use_is_refused_when_planned() -> None:
     assert read_experiment(text).pairs[0].server == "b"  # qperf and iperf3 can
     text = text.replace("tool: qperf, test: tcp_lat", "tool: sockperf, test: ping-pong")
     text = text.replace("latency_oneway_us", "throughput_bps")
-    with pytest.raises(ExperimentError, match=r"11: .*sockperf cannot use an IPv6 address \(fd00::5\)"):
+    with pytest.raises(
+        ExperimentError, match=r"11: .*sockperf cannot use an IPv6 address \(fd00::5\)"
+    ):
         read_experiment(text, file="x.yaml")
 
 
 def test_all_errors_are_told_at_once() -> None:
     with pytest.raises(ExperimentError) as error:
-        read_experiment(GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n"), file="x.yaml")
+        read_experiment(
+            GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n"),
+            file="x.yaml",
+        )
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["6", "11"]
 
 
@@ -207,7 +259,9 @@ def test_rounds_and_durations_can_be_given_instead(tmp_path: Path) -> None:
             load_experiment(place, rounds=wrong)
 
 
-@pytest.mark.parametrize("place", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "place", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem
+)
 def test_every_experiment_of_the_project_can_be_scheduled(place: Path) -> None:
     assert schedule(load_experiment(place), seed=1).trials
 
@@ -228,9 +282,19 @@ def _strings(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 FULL: dict[str, Any] = SMALL | {
     "title": "t",
     "tests": [
-        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "cubic", "bitrate": "1G"}, "placements": ["ppg"]},
+        {
+            "tool": "iperf3",
+            "test": "tcp",
+            "options": {"congestion": "cubic", "bitrate": "1G"},
+            "placements": ["ppg"],
+        },
         {"tool": "iperf2", "test": "tcp"},
-        {"tool": "sockperf", "test": "ping-pong", "options": {"protocol": "tcp"}, "during": {"tool": "iperf3"}},
+        {
+            "tool": "sockperf",
+            "test": "ping-pong",
+            "options": {"protocol": "tcp"},
+            "during": {"tool": "iperf3"},
+        },
         {"tool": "qperf", "test": "tcp_lat"},
     ],
     "contrasts": [CONTRAST | {"question": "q"}],
@@ -238,7 +302,9 @@ FULL: dict[str, Any] = SMALL | {
 
 
 @pytest.mark.parametrize("path", _strings(FULL), ids=lambda p: ".".join(map(str, p)))
-def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(path: tuple[Any, ...]) -> None:
+def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(
+    path: tuple[Any, ...],
+) -> None:
     from netperf_lib.tools import tool
 
     document = json.loads(json.dumps(FULL))

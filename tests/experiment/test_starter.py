@@ -15,7 +15,9 @@ from netperf_lib.experiment.yaml import load_experiment
 
 @pytest.mark.parametrize("source", list(HOST_SOURCES))
 @pytest.mark.parametrize("question", list(QUESTIONS))
-def test_every_starter_can_be_planned_as_it_stands(tmp_path: Path, source: str, question: str) -> None:
+def test_every_starter_can_be_planned_as_it_stands(
+    tmp_path: Path, source: str, question: str
+) -> None:
     place = tmp_path / "mine.yaml"
     place.write_text(starter("mine", source, question, 12))
     declared = load_experiment(place)

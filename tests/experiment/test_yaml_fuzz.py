@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one case a line reads better
 """Odd, huge and broken yaml: one sentence each, within two seconds, and never a traceback."""
 
 from __future__ import annotations
@@ -31,7 +30,9 @@ tests: [{tool: qperf, test: tcp_lat}]
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
-MERGE = "m0: &m0 {k: 1}\n" + "".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
+MERGE = "m0: &m0 {k: 1}\n" + "".join(
+    f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}\n" for i in range(1, 12)
+)
 
 
 def refused(text: str) -> str:
@@ -70,7 +71,12 @@ def refused(text: str) -> str:
         (BASE.replace("test: tcp_lat", "test: tcp_lat, streams: []"), "at least one"),
         (BASE.replace("test: tcp_lat", "test: tcp_lat, duration_s: .nan"), "duration_s"),
         (BASE + "budget: .inf\n", "budget"),
-        (BASE.replace("placement: ppg", "placement: ppg, tcp_buffer_bytes: 10000000000000000000"), "tcp_buffer_bytes"),
+        (
+            BASE.replace(
+                "placement: ppg", "placement: ppg, tcp_buffer_bytes: 10000000000000000000"
+            ),
+            "tcp_buffer_bytes",
+        ),
         (BASE.replace("placement: ppg", "placement: ppg, labels: {tool: x}"), "labels"),
         ("", "mapping"),
         ("--- a\n--- b\n", ""),
@@ -95,7 +101,9 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
 
 
 def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text(BASE.replace("tool: qperf, test: tcp_lat", "tool: iperf3, test: tcp"))
+    (tmp_path / "x.yaml").write_text(
+        BASE.replace("tool: qperf, test: tcp_lat", "tool: iperf3, test: tcp")
+    )
     with pytest.raises(ExperimentError, match="whole seconds"):
         load_experiment(tmp_path / "x.yaml", duration_s=0.5)
 
@@ -110,7 +118,9 @@ ODD = [
 
 def test_generated_yaml_never_ends_in_a_traceback() -> None:
     rng = random.Random(7)
-    sources = [p.read_text() for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))] + [BASE]
+    sources = [p.read_text() for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))] + [
+        BASE
+    ]
     slowest = 0.0
     for _ in range(300):
         text = rng.choice(sources)
@@ -125,7 +135,9 @@ def test_generated_yaml_never_ends_in_a_traceback() -> None:
                 case 2:
                     lines.insert(at, lines[rng.randrange(len(lines))])
                 case 3:
-                    lines[at] = lines[at][: rng.randrange(len(lines[at]) + 1)] + rng.choice(ODD) + "\n"
+                    lines[at] = (
+                        lines[at][: rng.randrange(len(lines[at]) + 1)] + rng.choice(ODD) + "\n"
+                    )
                 case _:
                     cut = rng.randrange(len(lines[at]))
                     lines[at] = (
@@ -150,7 +162,13 @@ VALUES = [
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Every container of a document with each of its keys."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inside in items:
         yield value, key
         yield from places(inside)
@@ -173,14 +191,22 @@ def changed(document: Any, rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(tmp_path: Path, seed: int) -> None:
+def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(
+    tmp_path: Path, seed: int
+) -> None:
     """Documents whose structure is wrong get as far as their hosts, and are refused in words."""
     rng = random.Random(seed)
-    sources = [yaml.safe_load(p.read_text("utf-8")) for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))]
+    sources = [
+        yaml.safe_load(p.read_text("utf-8"))
+        for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))
+    ]
     file = tmp_path / "x.yaml"
     refusals: list[str] = []
     for _ in range(40):
-        file.write_text(yaml.safe_dump(changed(copy.deepcopy(rng.choice(sources)), rng), allow_unicode=True), "utf-8")
+        file.write_text(
+            yaml.safe_dump(changed(copy.deepcopy(rng.choice(sources)), rng), allow_unicode=True),
+            "utf-8",
+        )
         try:
             npl.plan(file)
         except UsageError as error:
@@ -194,7 +220,9 @@ def test_a_size_that_is_a_mapping_is_refused_with_its_line(tmp_path: Path) -> No
     file = tmp_path / "x.yaml"
     text = (REPO / "data" / "experiments" / "azure-placement.yaml").read_text("utf-8")
     document = yaml.safe_load(text)
-    document["hosts"]["options"]["vms"] = {document["pairs"][0]["client"]: {"vm_size": {"a": "Standard_D4s_v5"}}}
+    document["hosts"]["options"]["vms"] = {
+        document["pairs"][0]["client"]: {"vm_size": {"a": "Standard_D4s_v5"}}
+    }
     file.write_text(yaml.safe_dump(document))
     with pytest.raises(ExperimentError, match=rf"{file}.*vm_size"):
         npl.plan(file)

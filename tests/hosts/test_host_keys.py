@@ -16,7 +16,10 @@ def declared(server: Sshd, **more: object) -> Experiment:
     return Experiment.model_validate(
         {
             "name": "probe",
-            "hosts": {"source": "inventory", "options": {"hosts": {"a": machine, "b": machine}, **more}},
+            "hosts": {
+                "source": "inventory",
+                "options": {"hosts": {"a": machine, "b": machine}, **more},
+            },
             "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
             "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
             "rounds": 6,
@@ -66,7 +69,9 @@ async def test_a_first_contact_from_a_running_event_loop(tmp_path: Path) -> None
     """As in a notebook, whose kernel runs one."""
     server = Sshd(tmp_path / "one")
     try:
-        (a, _) = inventory.up(declared(server, host_keys="first-contact"), number=1, state=tmp_path / "state").hosts
+        (a, _) = inventory.up(
+            declared(server, host_keys="first-contact"), number=1, state=tmp_path / "state"
+        ).hosts
         assert a.known_hosts
     finally:
         server.stop()

@@ -36,7 +36,10 @@ def declared(**machine: Any) -> Experiment:
     return Experiment.model_validate(
         {
             "name": "probe",
-            "hosts": {"source": "inventory", "options": {"hosts": {"a": machine, "b": {"address": "10.0.0.1"}}}},
+            "hosts": {
+                "source": "inventory",
+                "options": {"hosts": {"a": machine, "b": {"address": "10.0.0.1"}}},
+            },
             "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
             "tests": [{"tool": "qperf", "test": "tcp_lat"}],
         }
@@ -45,7 +48,9 @@ def declared(**machine: Any) -> Experiment:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("address", a) for a in ADDRESSES] + [("data_address", a) for a in ADDRESSES] + [("user", u) for u in USERS],
+    [("address", a) for a in ADDRESSES]
+    + [("data_address", a) for a in ADDRESSES]
+    + [("user", u) for u in USERS],
 )
 def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
     with pytest.raises(ExperimentError, match=rf"hosts\.a\.{field}"):
@@ -58,7 +63,10 @@ def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("machine", "said"),
     [
-        ({"data_adress": "10.0.0.2"}, "data_adress: unknown key; did you mean data_address? known here are address, "),
+        (
+            {"data_adress": "10.0.0.2"},
+            "data_adress: unknown key; did you mean data_address? known here are address, ",
+        ),
         ({"port": "22o1"}, "port: '22o1' must be a valid integer"),
         ({"address": "bob@10.0.0.1"}, "give the user as `user`"),
         ({"address": "10.0.0.1:2201"}, "give the port as `port`"),
@@ -71,7 +79,9 @@ def test_what_people_mistype_is_told(machine: dict[str, Any], said: str) -> None
         options(declared(**machine))
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"])
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"]
+)
 def test_addresses_of_every_kind_are_accepted(address: str) -> None:
     read = options(declared(address=address, user="DOMAIN\\user@example.com"))
     assert read.hosts["a"].address == address
@@ -82,7 +92,9 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: 
     config.write_text('Host i-*\n  ProxyCommand sh -c "echo %h"\n')
     address = f"i-$(touch {witness})"
     with pytest.raises(ExperimentError):
-        inventory.up(declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state")
+        inventory.up(
+            declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state"
+        )
     assert not witness.exists()
 
 
@@ -93,7 +105,9 @@ def test_two_names_of_one_machine_are_no_pair(tmp_path: Path) -> None:
     try:
         experiment = declared(**machine)
         both = {"hosts": {"a": machine, "b": machine}}
-        experiment = experiment.model_copy(update={"hosts": experiment.hosts.model_copy(update={"options": both})})
+        experiment = experiment.model_copy(
+            update={"hosts": experiment.hosts.model_copy(update={"options": both})}
+        )
         (said,) = inventory.up(experiment, number=1, state=tmp_path / "state").contradictions()
     finally:
         server.stop()

@@ -29,7 +29,10 @@ from netperf_lib.hosts.lab import supervisor, topology
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
 BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
-TUNED = [{"name": "tuned", "sysctls": BUFFERS}, {"name": "tuned-far", "region": "region-2", "sysctls": BUFFERS}]
+TUNED = [
+    {"name": "tuned", "sysctls": BUFFERS},
+    {"name": "tuned-far", "region": "region-2", "sysctls": BUFFERS},
+]
 FILES = "find /tmp -maxdepth 1 -type f -printf '%f\\n'"
 """Lists the files on a host; the folder of a Python below /tmp stands there, too."""
 SMALL = {"hosts": [{"name": "client"}, {"name": "ppg"}]}
@@ -46,7 +49,11 @@ def experiment(**options):
 
 def run(deployment, host, command):
     done = subprocess.run(
-        lab.ssh_command(deployment.host(host), command), capture_output=True, text=True, timeout=180, check=False
+        lab.ssh_command(deployment.host(host), command),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -61,7 +68,9 @@ def deployment(tmp_path_factory):
     try:
         for host in made.hosts[1:]:
             run(
-                made, host.name, "for s in qperf 'iperf3 -s'; do setsid $s >/dev/null 2>&1 </dev/null & done; sleep 0.3"
+                made,
+                host.name,
+                "for s in qperf 'iperf3 -s'; do setsid $s >/dev/null 2>&1 </dev/null & done; sleep 0.3",
             )
         yield made
     finally:
@@ -74,14 +83,22 @@ def test_hosts_are_separate_machines(deployment):
     names = [h.name for h in deployment.hosts]
     assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "tuned", "tuned-far"]
     assert all(h.owned for h in deployment.hosts)
-    assert run(deployment, "region", "hostname; touch /tmp/mine; " + FILES).split() == ["region", "mine"]
-    assert run(deployment, "region", "cd; pwd; touch notes; ls -A").split() == ["/run/home", "notes"]
+    assert run(deployment, "region", "hostname; touch /tmp/mine; " + FILES).split() == [
+        "region",
+        "mine",
+    ]
+    assert run(deployment, "region", "cd; pwd; touch notes; ls -A").split() == [
+        "/run/home",
+        "notes",
+    ]
     assert run(deployment, "ppg", "ls -A ~") == "", (
         "nothing of the real home, whose shell would read it at every command"
     )
     (own,) = (p for p in deployment.proofs if "of its own" in p.claim)
     assert own.holds
-    assert run(deployment, "client", FILES + "; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
+    assert run(deployment, "client", FILES + "; getent hosts region | cut -d' ' -f1").split() == [
+        "10.10.0.8"
+    ]
     assert "67108864" in run(deployment, "tuned", "cat /proc/sys/net/ipv4/tcp_wmem")
     assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
     # only its own processes: the first one, sshd's, and those of the command
@@ -93,8 +110,14 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
     assert deployment.notice.count(".") == 1, "one sentence"
     assert "10 times those of a real one" in deployment.notice
     for host in deployment.hosts[1:]:
-        (proof,) = (p for p in host.proofs if p.claim.startswith(f"one way between client and {host.name} takes "))
-        assert re.search(r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ", proof.evidence)
+        (proof,) = (
+            p
+            for p in host.proofs
+            if p.claim.startswith(f"one way between client and {host.name} takes ")
+        )
+        assert re.search(
+            r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ", proof.evidence
+        )
 
 
 def one_way_us(deployment, *servers):
@@ -165,14 +188,21 @@ def test_udp_is_paced_and_not_lost_on_the_way(deployment):
     address = deployment.host("ppg").data_address
 
     def not_taken():
-        names, values = (line.split() for line in run(deployment, "ppg", "grep ^Udp: /proc/net/snmp").splitlines())
+        names, values = (
+            line.split()
+            for line in run(deployment, "ppg", "grep ^Udp: /proc/net/snmp").splitlines()
+        )
         return int(values[names.index("RcvbufErrors")])
 
     for rate in ("50M", "1G", "0"):  # 0: as fast as it goes
         before = not_taken()
-        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))["end"]["sum"]
+        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))[
+            "end"
+        ]["sum"]
         assert said["packets"] > 300
-        assert said["bits_per_second"] < 1.05e8, "the sender is held back, whatever it was asked for"
+        assert said["bits_per_second"] < 1.05e8, (
+            "the sender is held back, whatever it was asked for"
+        )
         assert said["lost_packets"] <= not_taken() - before
 
 
@@ -206,7 +236,10 @@ except TimeoutError:
 def test_loss_and_pair_links_and_queue(tmp_path):
     options = SMALL | {
         "hosts": [{"name": "client"}, {"name": "ppg"}, {"name": "slow"}],
-        "links": {"client/ppg": {"delay_us": 5000, "loss": 0.3}, "client/slow": {"delay_us": 0, "rate_bps": 1e6}},
+        "links": {
+            "client/ppg": {"delay_us": 5000, "loss": 0.3},
+            "client/slow": {"delay_us": 0, "rate_bps": 1e6},
+        },
         "queue_us": 20_000,
     }
     made = lab.up(experiment(**options), state=tmp_path)
@@ -217,7 +250,8 @@ def test_loss_and_pair_links_and_queue(tmp_path):
         for server in ("ppg", "slow"):
             run(made, server, "setsid python3 /tmp/echo.py >/dev/null 2>&1 </dev/null & sleep 0.3")
         back = {
-            s: int(run(made, "client", f"python3 /tmp/ping.py {made.host(s).data_address}")) for s in ("ppg", "slow")
+            s: int(run(made, "client", f"python3 /tmp/ping.py {made.host(s).data_address}"))
+            for s in ("ppg", "slow")
         }
     finally:
         lab.down(experiment(), state=tmp_path)
@@ -235,7 +269,15 @@ def test_two_labs_do_not_meet(tmp_path):
             run(one, "ppg", "touch /tmp/one")
             assert run(two, "ppg", FILES) == ""
             known = one.host("ppg").known_hosts
-            stranger = ["ssh", "-F", one.hosts[0].ssh_config, "-p", str(two.host("ppg").port), "ppg", "true"]
+            stranger = [
+                "ssh",
+                "-F",
+                one.hosts[0].ssh_config,
+                "-p",
+                str(two.host("ppg").port),
+                "ppg",
+                "true",
+            ]
             refused = subprocess.run(stranger, capture_output=True, text=True, check=False)
             assert refused.returncode == 255, "host keys are pinned"
             assert known != two.host("ppg").known_hosts
@@ -253,7 +295,10 @@ def test_hosts_go_before_other_programs_where_that_is_allowed(deployment):
 def test_whoever_runs_the_lab_may_set_the_buffers_of_its_hosts(deployment):
     setting = "/proc/sys/net/ipv4/tcp_rmem"
     before = run(deployment, "ppg", f"cat {setting}").split()
-    assert run(deployment, "ppg", f"echo 4096 65536 1000000 >{setting}; cat {setting}").split()[-1] == "1000000"
+    assert (
+        run(deployment, "ppg", f"echo 4096 65536 1000000 >{setting}; cat {setting}").split()[-1]
+        == "1000000"
+    )
     run(deployment, "ppg", f"echo {' '.join(before)} >{setting}")
 
 
@@ -287,7 +332,10 @@ def family(mark):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if mark.encode() in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes():
+                if (
+                    mark.encode()
+                    in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                ):
                     found[int(entry.name)] = str((entry / "ns/net").readlink())
     return found
 
@@ -325,7 +373,11 @@ def caller(tmp_path):
     try:
         assert any(line.startswith("ready") for line in process.stdout), process.stderr.read()
         running = lab.status(tmp_path)
-        run(running.deployment, "ppg", f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &")
+        run(
+            running.deployment,
+            "ppg",
+            f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &",
+        )
         namespaces = set(family(mark).values()) - {str(Path("/proc/self/ns/net").readlink())}
         assert len(namespaces) == 2
         yield process, running.pid, mark, namespaces
@@ -406,7 +458,10 @@ def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
         "print('locked', flush=True); input()"
     )
     other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(tmp_path / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert other.stdout.readline() == "locked\n"
@@ -431,7 +486,9 @@ def test_a_folder_of_any_name_works_or_is_refused(tmp_path, name):
         lab.down(experiment(), state=tmp_path / name)
 
 
-@pytest.mark.parametrize("key", ["vm.swappiness", "kernel.core_pattern", "net", "net.../vm/swappiness"])
+@pytest.mark.parametrize(
+    "key", ["vm.swappiness", "kernel.core_pattern", "net", "net.../vm/swappiness"]
+)
 def test_only_settings_of_a_network_namespace_are_accepted(key):
     with pytest.raises(ValidationError):
         lab.Options(sysctls={key: "1"})
@@ -459,12 +516,15 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     host = next(  # not sshd, nor what runs under it: numbers of processes start over at times, so the first may be that
         pid
         for pid, space in family(mark).items()
-        if space in namespaces and b"netperf_lib.hosts.lab" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if space in namespaces
+        and b"netperf_lib.hosts.lab" in Path(f"/proc/{pid}/cmdline").read_bytes()
     )
     os.kill(host, signal.SIGKILL)
     _, said = process.communicate(timeout=60)
     assert f"the lab in {tmp_path} failed" in said
-    assert re.search("host (client|ppg) of the lab ended unexpectedly", (tmp_path / "lab.log").read_text())
+    assert re.search(
+        "host (client|ppg) of the lab ended unexpectedly", (tmp_path / "lab.log").read_text()
+    )
     assert gone(mark, namespaces, tmp_path) is True
 
 

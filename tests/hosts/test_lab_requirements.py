@@ -50,13 +50,18 @@ print(sorted(p.name for p in folder.iterdir()))
 
 def can_unshare(*what: str) -> bool:
     try:
-        return os.geteuid() == 0 and not subprocess.run(["unshare", *what, "true"], check=False).returncode
+        return (
+            os.geteuid() == 0
+            and not subprocess.run(["unshare", *what, "true"], check=False).returncode
+        )
     except FileNotFoundError:
         return False
 
 
 needs_root = pytest.mark.skipif(not can_unshare("-m"), reason="only root can make this situation")
-needs_users = pytest.mark.skipif(not can_unshare("-Ur"), reason="no user namespaces here, as below chroot")
+needs_users = pytest.mark.skipif(
+    not can_unshare("-Ur"), reason="no user namespaces here, as below chroot"
+)
 
 
 def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
@@ -109,11 +114,20 @@ def test_an_ordinary_user_can_run_it():
     if "namespaces" in said:
         pytest.skip(said)
     assert said == "it can run\n"
-    who, proofs, buffer, udp, left = said_where(f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY).splitlines()
-    assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440', '/mnt/python/lib']"
+    who, proofs, buffer, udp, left = said_where(
+        f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY
+    ).splitlines()
+    assert (
+        who
+        == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440', '/mnt/python/lib']"
+    )
     # a container may refuse a view of the own processes alone
-    own_view = subprocess.run([*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"], capture_output=True)
-    assert proofs == "[]" or (own_view.returncode and "/proc shows" in proofs), "no other step was refused"
+    own_view = subprocess.run(
+        [*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"], capture_output=True
+    )
+    assert proofs == "[]" or (own_view.returncode and "/proc shows" in proofs), (
+        "no other step was refused"
+    )
     assert buffer == "['1000000']", "the buffers of a trial need no sudo"
     assert udp == "True"
     assert left == "['lab.log', 'lock']"
@@ -131,12 +145,28 @@ def test_root_with_a_locked_password_can_log_in():
 @pytest.mark.parametrize(
     ("situation", "user", "message"),
     [
-        ("mount -t tmpfs none /dev/net", "", "needs /dev/net/tun, which is missing: run 'sudo modprobe tun'"),
+        (
+            "mount -t tmpfs none /dev/net",
+            "",
+            "needs /dev/net/tun, which is missing: run 'sudo modprobe tun'",
+        ),
         (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, "run 'sudo chmod 666 /dev/net/tun'"),
-        ("mount --bind /dev/null $(command -v sshd)", "", "needs sshd.*apt-get install openssh-server'"),
-        ("mount --bind /dev/null $(command -v ssh-keygen)", "", "needs ssh-keygen.*openssh-client'"),
+        (
+            "mount --bind /dev/null $(command -v sshd)",
+            "",
+            "needs sshd.*apt-get install openssh-server'",
+        ),
+        (
+            "mount --bind /dev/null $(command -v ssh-keygen)",
+            "",
+            "needs ssh-keygen.*openssh-client'",
+        ),
         ("mount --bind /dev/null $(command -v tc)", "", "needs tc.*iproute2'"),
-        ("", "setpriv --bounding-set=-sys_admin", "may not create network namespaces.*start that with '--privileged'"),
+        (
+            "",
+            "setpriv --bounding-set=-sys_admin",
+            "may not create network namespaces.*start that with '--privileged'",
+        ),
         ("", f"{AS_SOMEBODY}", "user id 4321 has no entry in /etc/passwd"),
         (somebody("/usr/sbin/nologin"), AS_SOMEBODY, "runs no commands.*chsh"),
         pytest.param(
@@ -162,9 +192,15 @@ sys.platform = "win32"
 sys.modules["fcntl"] = sys.modules["pwd"] = None
 from pathlib import Path
 """
-    code = elsewhere + CHECK.replace("lab.check()", "lab.Options(), lab.status(), lab.stop(); lab.check()")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
-    assert done.stdout.startswith("the lab needs Linux, and this is win32: run it in a Linux machine"), done.stderr
+    code = elsewhere + CHECK.replace(
+        "lab.check()", "lab.Options(), lab.status(), lab.stop(); lab.check()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.stdout.startswith(
+        "the lab needs Linux, and this is win32: run it in a Linux machine"
+    ), done.stderr
 
 
 def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
@@ -181,11 +217,15 @@ def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
     for program in ("ssh", "ssh-keygen", "ip", "tc"):
         (tmp_path / program).symlink_to(lab.program(program))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"):
+    with pytest.raises(
+        LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"
+    ):
         lab.up(experiment, state=tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(LabError, match=r"cannot write to its folder .*file/state.*choose another one"):
+    with pytest.raises(
+        LabError, match=r"cannot write to its folder .*file/state.*choose another one"
+    ):
         lab.start(lab.Options(), tmp_path / "file" / "state", 1)

@@ -24,7 +24,12 @@ def plan(folder: Path, hosts: str, server: str, placement: str) -> object:
 
 @pytest.mark.parametrize(
     ("hosts", "server", "placement"),
-    [(LAB, "b", "ppg"), (LAB, "far", "cross-region"), (LAB, "far", "vpn"), (INVENTORY, "b", "cross-zone")],
+    [
+        (LAB, "b", "ppg"),
+        (LAB, "far", "cross-region"),
+        (LAB, "far", "vpn"),
+        (INVENTORY, "b", "cross-zone"),
+    ],
 )
 def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str) -> None:
     assert plan(tmp_path, hosts, server, placement)
@@ -33,14 +38,41 @@ def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str)
 @pytest.mark.parametrize(
     ("hosts", "server", "placement", "said"),
     [
-        (LAB, "far", "ppg", "the pair a and far is declared 'ppg', but its hosts are 'cross-region'"),
-        (LAB, "b", "same-zone", "the pair a and b is declared 'same-zone', but its hosts are 'ppg'"),
-        (LAB, "gone", "ppg", "a pair names host 'gone', which is not in the lab (known: a, b, far)"),
-        (INVENTORY, "gone", "ppg", "a pair names host 'gone', which is not in the inventory (known: a, b)"),
-        (LAB.replace("hosts:", "hots:"), "b", "ppg", "unknown key; did you mean hosts? known here are hosts,"),
+        (
+            LAB,
+            "far",
+            "ppg",
+            "the pair a and far is declared 'ppg', but its hosts are 'cross-region'",
+        ),
+        (
+            LAB,
+            "b",
+            "same-zone",
+            "the pair a and b is declared 'same-zone', but its hosts are 'ppg'",
+        ),
+        (
+            LAB,
+            "gone",
+            "ppg",
+            "a pair names host 'gone', which is not in the lab (known: a, b, far)",
+        ),
+        (
+            INVENTORY,
+            "gone",
+            "ppg",
+            "a pair names host 'gone', which is not in the inventory (known: a, b)",
+        ),
+        (
+            LAB.replace("hosts:", "hots:"),
+            "b",
+            "ppg",
+            "unknown key; did you mean hosts? known here are hosts,",
+        ),
     ],
 )
-def test_pairs_that_do_not(tmp_path: Path, hosts: str, server: str, placement: str, said: str) -> None:
+def test_pairs_that_do_not(
+    tmp_path: Path, hosts: str, server: str, placement: str, said: str
+) -> None:
     with pytest.raises(ExperimentError, match=r"e\.yaml:3: hosts\.options") as error:
         plan(tmp_path, hosts, server, placement)
     assert said in str(error.value)

@@ -59,7 +59,14 @@ THROUGHPUT = {"tool": "iperf3", "test": "tcp", "duration_s": 1}
 
 
 def experiment(**changed: Any) -> Experiment:
-    given = {"name": "t", "hosts": HOSTS, "pairs": [NEAR, FAR], "tests": [LATENCY], "rounds": 1, "attempts": 2}
+    given = {
+        "name": "t",
+        "hosts": HOSTS,
+        "pairs": [NEAR, FAR],
+        "tests": [LATENCY],
+        "rounds": 1,
+        "attempts": 2,
+    }
     return Experiment.model_validate(given | changed)
 
 
@@ -81,7 +88,9 @@ def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
     """Lose patience with a tool sooner."""
     module = tools.tool(tool)
     monkeypatch.setattr(
-        module, "commands", lambda *given, plain=module.commands: replace(plain(*given), timeout_s=seconds)
+        module,
+        "commands",
+        lambda *given, plain=module.commands: replace(plain(*given), timeout_s=seconds),
     )
 
 
@@ -91,19 +100,30 @@ def records(store: Store) -> list[dict[str, Any]]:
 
 def on_host(deployment: Deployment, name: str, command: str) -> str:
     done = subprocess.run(
-        lab.ssh_command(deployment.host(name), command), capture_output=True, text=True, timeout=180, check=False
+        lab.ssh_command(deployment.host(name), command),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     return done.stdout
 
 
 def buffers(deployment: Deployment) -> list[str]:
-    return [on_host(deployment, h.name, "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run") for h in deployment.hosts]
+    return [
+        on_host(deployment, h.name, "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run")
+        for h in deployment.hosts
+    ]
 
 
 def tools_running(deployment: Deployment) -> list[str]:
     """What runs of the tools on any host."""
     look = "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E 'qperf|iperf3|sockperf|timeout' || true"
-    return [f"{h.name}: {line}" for h in deployment.hosts for line in on_host(deployment, h.name, look).split()]
+    return [
+        f"{h.name}: {line}"
+        for h in deployment.hosts
+        for line in on_host(deployment, h.name, look).split()
+    ]
 
 
 def descends(pid: int) -> bool:
@@ -176,7 +196,11 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
         assert record["status"] == record["log"]["status"] == "ok"
         assert record["tool_version"]
         assert record["hosts"]["client"]["name"] == "client"
-        assert record["commands"]["client"][0] == record["commands"]["server"][0] == record["trial"]["tool"]
+        assert (
+            record["commands"]["client"][0]
+            == record["commands"]["server"][0]
+            == record["trial"]["tool"]
+        )
         for side in ("client", "server"):
             facts = record["facts"][side]
             assert facts["kernel"] == os.uname().release
@@ -185,17 +209,26 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
             assert facts["congestion_control"]
             assert facts["sysctl"]["net.ipv4.tcp_rmem"].count(" ") == 2
             assert record["counters"][side]["delta"]["Tcp.OutSegs"] > 10
-        samples = ["client-connections.gz", "server-connections.gz"] * (record["trial"]["tool"] == "iperf3")
-        assert sorted(record["files"]) == sorted(["client.err", "client.out", "server.err", "server.out", *samples])
+        samples = ["client-connections.gz", "server-connections.gz"] * (
+            record["trial"]["tool"] == "iperf3"
+        )
+        assert sorted(record["files"]) == sorted(
+            ["client.err", "client.out", "server.err", "server.out", *samples]
+        )
         ports = {w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000}
         assert len(ports) == 1
-    assert len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
+    assert (
+        len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
+    )
     runs = load(store.location)
     assert (runs["status"] == "ok").all()
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
     # the interval between tools is not a test of time here, but a server that ends by itself had time to print
     iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
-    assert json.loads((store.path / "raw" / iperf3["run_id"] / "server.out").read_text()).get("error") is None
+    assert (
+        json.loads((store.path / "raw" / iperf3["run_id"] / "server.out").read_text()).get("error")
+        is None
+    )
     assert not tools_running(deployment)
 
 
@@ -205,7 +238,9 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     narrow = {"client": "client", "server": "narrow", "placement": "same-zone"}
     # of messages of 128 KiB, ten would be all, and a late last one would be a tenth of the rate
     slow = THROUGHPUT | {"duration_s": 2, "message_bytes": [16384], "options": {"bitrate": "5M"}}
-    measure(experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]), deployment, store)
+    measure(
+        experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]), deployment, store
+    )
     rows = load(store.location).sort_values("throughput_bps").to_dict("records")
     assert [of_run(row).cause for row in rows] == ["rate", "link"], [of_run(row) for row in rows]
     for row in rows:
@@ -216,10 +251,15 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     path = store.path / "raw" / rows[0]["run_id"] / "client-connections.gz"
     path.write_bytes(path.read_bytes()[:-20])
     shutil.rmtree(store.path / "tables")
-    assert "changed after it was measured" in load(store.location).set_index("run_id")["error"][rows[0]["run_id"]]
+    assert (
+        "changed after it was measured"
+        in load(store.location).set_index("run_id")["error"][rows[0]["run_id"]]
+    )
 
 
-def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment: Deployment, store: Store) -> None:
+def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(
+    deployment: Deployment, store: Store
+) -> None:
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     shaped = {"client": "other", "server": "near", "placement": "shaped"}
     under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2}
@@ -252,9 +292,13 @@ def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: S
     assert measure(experiment(rounds=2), deployment, store).ok == 2
 
 
-def test_buffers_are_set_for_their_trials_and_put_back(deployment: Deployment, store: Store) -> None:
+def test_buffers_are_set_for_their_trials_and_put_back(
+    deployment: Deployment, store: Store
+) -> None:
     before = buffers(deployment)
-    ladder = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}], rounds=2)
+    ladder = experiment(
+        pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}], rounds=2
+    )
     tally = measure(ladder, deployment, store)
     assert (tally.ok, tally.attempts_failed) == (6, 0), [r["error"] for r in records(store)]
     assert buffers(deployment) == before
@@ -265,12 +309,16 @@ def test_buffers_are_set_for_their_trials_and_put_back(deployment: Deployment, s
     assert not any("-w" in r["commands"]["client"] for r in records(store))
 
 
-def test_settings_of_hosts_that_are_not_ours_are_left_alone(deployment: Deployment, store: Store) -> None:
+def test_settings_of_hosts_that_are_not_ours_are_left_alone(
+    deployment: Deployment, store: Store
+) -> None:
     from dataclasses import replace
 
     theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
     before = buffers(deployment)
-    measure(experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [65536]}]), theirs, store)
+    measure(
+        experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [65536]}]), theirs, store
+    )
     (record,) = records(store)
     assert "-w" in record["commands"]["client"]
     assert any("left alone" in w for w in record["warnings"])
@@ -280,7 +328,11 @@ def test_settings_of_hosts_that_are_not_ours_are_left_alone(deployment: Deployme
 def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: Store) -> None:
     idle = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
     narrow = NEAR | {"server": "narrow"}
-    tally = measure(experiment(pairs=[narrow], tests=[idle, idle | {"during": {"streams": 2}}]), deployment, store)
+    tally = measure(
+        experiment(pairs=[narrow], tests=[idle, idle | {"during": {"streams": 2}}]),
+        deployment,
+        store,
+    )
     assert tally.ok == 2, [r["error"] or r["log"]["error"] for r in records(store)]
     runs = load(store.location).query("status == 'ok'").set_index("during")
     loaded = runs.loc["iperf3 tcp ×2"]
@@ -291,10 +343,19 @@ def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: St
     assert not tools_running(deployment)
 
 
-def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment: Deployment, store: Store) -> None:
+def test_trials_that_share_no_host_run_side_by_side_where_asked(
+    deployment: Deployment, store: Store
+) -> None:
     pairs = [NEAR, APART, FAR]
-    measure(experiment(pairs=pairs, tests=[LATENCY | {"duration_s": 2}], concurrent=True), deployment, store)
-    spans = {r["trial"]["client"] + r["trial"]["server"]: (r["started_utc"], r["ended_utc"]) for r in records(store)}
+    measure(
+        experiment(pairs=pairs, tests=[LATENCY | {"duration_s": 2}], concurrent=True),
+        deployment,
+        store,
+    )
+    spans = {
+        r["trial"]["client"] + r["trial"]["server"]: (r["started_utc"], r["ended_utc"])
+        for r in records(store)
+    }
     assert len(spans) == 3
 
     def overlap(a: str, b: str) -> bool:
@@ -305,9 +366,13 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment: Depl
     assert not overlap("otherfar", "clientfar")
 
 
-def test_measuring_stops_when_every_contrast_is_settled(deployment: Deployment, store: Store) -> None:
+def test_measuring_stops_when_every_contrast_is_settled(
+    deployment: Deployment, store: Store
+) -> None:
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
-    declared = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40)
+    declared = experiment(
+        pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40
+    )
     tally = measure(declared, deployment, store, enough=decided(store, declared))
     assert tally.stopped_after_round is not None
     assert 5 < tally.stopped_after_round < 40
@@ -319,7 +384,9 @@ def test_measuring_stops_when_every_contrast_is_settled(deployment: Deployment, 
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(deployment: Deployment, store: Store) -> None:
+def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
+    deployment: Deployment, store: Store
+) -> None:
     def cut() -> None:
         pid = marked("iperf3")
         while Path(f"/proc/{pid}/comm").read_text().strip() not in ("sshd", "sshd-session"):
@@ -340,7 +407,12 @@ def test_a_server_that_is_killed_fails_one_run(deployment: Deployment, store: St
     def kill() -> None:
         os.kill(marked("sockperf", 1.5, "server"), signal.SIGKILL)
 
-    sockperf = {"tool": "sockperf", "test": "ping-pong", "duration_s": 3, "options": {"protocol": "tcp"}}
+    sockperf = {
+        "tool": "sockperf",
+        "test": "ping-pong",
+        "duration_s": 3,
+        "options": {"protocol": "tcp"},
+    }
     with meanwhile(kill):
         tally = measure(experiment(tests=[sockperf]), deployment, store)
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
@@ -401,10 +473,14 @@ def test_a_host_that_hangs_fails_its_trials_and_no_others(
     assert measure(declared.model_copy(update={"attempts": 9}), deployment, store).ok == 1
 
 
-def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(
+    deployment: Deployment, tmp_path: Path
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(small)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(small)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("needs root to make a small disk")
     try:
@@ -438,10 +514,15 @@ def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) 
         on_host(deployment, "near", f"kill {' '.join(pids)}")
 
 
-def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment, store: Store) -> None:
+def test_unreachable_hosts_are_told_and_cost_no_attempts(
+    deployment: Deployment, store: Store
+) -> None:
     from dataclasses import replace
 
-    gone = replace(deployment, hosts=tuple(replace(h, port=1) if h.name == "near" else h for h in deployment.hosts))
+    gone = replace(
+        deployment,
+        hosts=tuple(replace(h, port=1) if h.name == "near" else h for h in deployment.hosts),
+    )
     tally = measure(experiment(), gone, store)
     assert (tally.ok, tally.failed) == (1, 1)
     assert measure(experiment(), deployment, store).ok == 1
@@ -452,15 +533,21 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment,
         measure(experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v"))
 
 
-def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, store: Store, tmp_path: Path) -> None:
+def test_a_host_that_is_away_for_a_while_is_waited_for(
+    deployment: Deployment, store: Store, tmp_path: Path
+) -> None:
     """Its port answers only later: the trials of others come first, and none of its own is used up."""
     from dataclasses import replace
 
     near, port = deployment.host("near"), free_port()
     known = tmp_path / "known_hosts"
-    known.write_text("* " + Path(near.known_hosts or "").read_text().splitlines()[1].split(" ", 1)[1] + "\n")
+    known.write_text(
+        "* " + Path(near.known_hosts or "").read_text().splitlines()[1].split(" ", 1)[1] + "\n"
+    )
     moved = replace(near, port=port, ssh_config="/dev/null", known_hosts=str(known))
-    away = replace(deployment, hosts=tuple(moved if h.name == "near" else h for h in deployment.hosts))
+    away = replace(
+        deployment, hosts=tuple(moved if h.name == "near" else h for h in deployment.hosts)
+    )
     pipe = textwrap.dedent(
         """
         import socket, sys, threading
@@ -480,7 +567,9 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, s
     answering: list[subprocess.Popen[bytes]] = []
 
     def answer() -> None:
-        wait_until(lambda: len(store.run_ids()) >= 1, 180)  # the far server's trial was measured meanwhile
+        wait_until(
+            lambda: len(store.run_ids()) >= 1, 180
+        )  # the far server's trial was measured meanwhile
         time.sleep(1)
         answering.append(subprocess.Popen([sys.executable, "-c", pipe, str(port), str(near.port)]))
 
@@ -502,7 +591,11 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, s
 
 
 def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
-    deployment: Deployment, store: Store, lab_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment,
+    store: Store,
+    lab_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The second one is another experiment, or a copy of the same folder, token included."""
     monkeypatch.setattr(session, "LEAVING_S", 0.0)
@@ -514,7 +607,9 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     try:
         marked("qperf", argument="tcp_lat")
         for second in (Store(copy.parent, "t"), Store(tmp_path, "u")):
-            with pytest.raises(HostError, match=r"another collector measures on it now \(experiment 't'"):
+            with pytest.raises(
+                HostError, match=r"another collector measures on it now \(experiment 't'"
+            ):
                 measure(experiment(name=second.experiment), deployment, second)
             assert not second.run_ids()
     finally:
@@ -524,13 +619,21 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     assert run["status"] == "ok"
 
 
-def test_two_measurements_in_one_process_have_a_log_each(deployment: Deployment, store: Store, tmp_path: Path) -> None:
+def test_two_measurements_in_one_process_have_a_log_each(
+    deployment: Deployment, store: Store, tmp_path: Path
+) -> None:
     other = Store(tmp_path, "u")
-    apart = experiment(name="u", pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}])
+    apart = experiment(
+        name="u", pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}]
+    )
     with meanwhile(lambda: measure(apart, deployment, other)):
         measure(experiment(pairs=[NEAR | {"server": "far"}], rounds=2), deployment, store)
     for one in (store, other):
-        names = {line.split()[3] for line in (one.path / "collect.log").read_text().splitlines() if "-qperf-" in line}
+        names = {
+            line.split()[3]
+            for line in (one.path / "collect.log").read_text().splitlines()
+            if "-qperf-" in line
+        }
         assert names == set(one.run_ids())
 
 
@@ -539,7 +642,12 @@ def test_measuring_ends_where_the_budget_is_spent(deployment: Deployment, store:
         return "it is spent" if len(store.run_ids()) == 3 else None
 
     tally = measure(experiment(rounds=2), deployment, store, spent=spent)
-    assert (tally.ok, tally.failed, tally.stopped, tally.stopped_after_round) == (3, 0, "it is spent", 2)
+    assert (tally.ok, tally.failed, tally.stopped, tally.stopped_after_round) == (
+        3,
+        0,
+        "it is spent",
+        2,
+    )
     assert measure(experiment(rounds=2), deployment, store).ok == 1
 
 
@@ -598,7 +706,8 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
         for run_id, run in store.runs():  # whatever is there is whole
             assert run["status"] == "ok"
             for name, size in (
-                (f, (store.path / "raw" / run_id / f).stat().st_size) for f in ("client.out", "run.json")
+                (f, (store.path / "raw" / run_id / f).stat().st_size)
+                for f in ("client.out", "run.json")
             ):
                 assert size, name
         assert wait_until(lambda: not tools_running(deployment), 30), tools_running(deployment)
@@ -619,7 +728,11 @@ def test_terminated_it_puts_settings_back_itself(
     deployment: Deployment, store: Store, lab_folder: Path, number: signal.Signals
 ) -> None:
     before = buffers(deployment)
-    store.declare(experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}]))
+    store.declare(
+        experiment(
+            pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}]
+        )
+    )
     process = start(store, lab_folder)
     marked("iperf3")
     assert buffers(deployment) != before

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netperf_lib.measure.facts import COUNTERS, FACTS, difference, read_counters, read_facts, warnings
+from netperf_lib.measure.facts import (
+    COUNTERS,
+    FACTS,
+    difference,
+    read_counters,
+    read_facts,
+    warnings,
+)
 
 AZURE = """
 @kernel
@@ -58,7 +65,9 @@ iperf 3.16 (cJSON 1.7.15)
 
 
 def sh(script: str, *arguments: str) -> str:
-    return subprocess.run(["sh", "-c", script, "sh", *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *arguments], capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize(("state", "up"), [("up", True), ("down", False)])
@@ -77,13 +86,17 @@ def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one() 
     gone = read_facts(AZURE.replace("enP12345s1 mlx5_core {state}", ""))
     assert gone["vf_up"] is False
     assert (
-        read_facts(AZURE.replace("hv_netvsc", "virtio_net").replace("enP12345s1 mlx5_core {state}", ""))["vf_up"]
+        read_facts(
+            AZURE.replace("hv_netvsc", "virtio_net").replace("enP12345s1 mlx5_core {state}", "")
+        )["vf_up"]
         is None
     )
 
 
 def test_this_machine_tells_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # nproc obeys it; the host has as many processors as before
+    monkeypatch.setenv(
+        "OMP_NUM_THREADS", "1"
+    )  # nproc obeys it; the host has as many processors as before
     facts = read_facts(sh(FACTS, "127.0.0.1", "iperf3 --version", "no-such-tool --version"))
     assert facts["kernel"] == platform.release()
     assert facts["cpus"] == len(os.sched_getaffinity(0))
@@ -95,7 +108,14 @@ def test_this_machine_tells_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_counters_of_this_machine_grow() -> None:
     before, after = read_counters(sh(COUNTERS, "lo")), read_counters(sh(COUNTERS, "lo"))
-    for name in ("Tcp.OutSegs", "TcpExt.TCPTimeouts", "nic.rx_bytes", "cpu.total", "time_s", "uptime_s"):
+    for name in (
+        "Tcp.OutSegs",
+        "TcpExt.TCPTimeouts",
+        "nic.rx_bytes",
+        "cpu.total",
+        "time_s",
+        "uptime_s",
+    ):
         assert after[name] >= before[name]
     assert before["state"]["congestion_control"]
     assert "link.lo" in before["state"]
@@ -146,9 +166,15 @@ AFTER: dict[str, Any] = CALM | {
         ({"Tcp.RetransSegs": 9000}, "9 % of the TCP segments were retransmitted"),
         ({"Tcp.RetransSegs": 50, "Tcp.OutSegs": 60}, None),
         ({"ethtool.vf_tx_packets": 0}, "0 of 100000 packets sent took the virtual function"),
-        ({"ethtool.vf_rx_packets": 45_000}, "45000 of 90000 packets received took the virtual function"),
+        (
+            {"ethtool.vf_rx_packets": 45_000},
+            "45000 of 90000 packets received took the virtual function",
+        ),
         ({"time_s": 12.5}, r"clock jumped by \+2.50 s"),
-        ({"state": {"congestion_control": "bbr", "link.enP1": "up"}}, "congestion_control changed from cubic to bbr"),
+        (
+            {"state": {"congestion_control": "bbr", "link.enP1": "up"}},
+            "congestion_control changed from cubic to bbr",
+        ),
         ({"state": {"congestion_control": "cubic"}}, "link.enP1 changed from up to None"),
     ],
 )
@@ -163,4 +189,6 @@ def test_what_makes_a_number_doubtful_is_said(changed: dict[str, Any], said: str
 
 
 def test_no_virtual_function_is_missed_where_there_should_be_none() -> None:
-    assert not warnings(CALM, AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0}, "vm1", False)
+    assert not warnings(
+        CALM, AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0}, "vm1", False
+    )

@@ -40,7 +40,9 @@ from .test_collector import (
 
 __all__ = ["store"]  # a fixture
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change what a host is made of")
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs root to change what a host is made of"
+)
 SOCKPERF: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
 
 
@@ -82,44 +84,62 @@ def test_a_full_disk_on_a_host(deployment: Deployment, store: Store, host: str) 
     fill = "mount -t tmpfs -o size=64k none /tmp"
     with changed(deployment, host, fill, "! cat /dev/zero >/tmp/fill", undo="umount /tmp"):
         other = {"client": "other", "server": "near", "placement": "same-zone"}
-        tally = measure(experiment(pairs=[other, FAR], tests=[LATENCY, THROUGHPUT], attempts=1), deployment, store)
+        tally = measure(
+            experiment(pairs=[other, FAR], tests=[LATENCY, THROUGHPUT], attempts=1),
+            deployment,
+            store,
+        )
     assert (tally.ok, tally.failed) == (3, 1)
     assert f"free some disk space on host {host} " in one(why(store))
 
 
 @as_root
-def test_ports_that_a_firewall_blocks(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_that_a_firewall_blocks(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # packets from a source that no route leads back to are dropped without a word, as a security group does
     client = deployment.host("client").data_address
     limit(monkeypatch, "qperf", 4)
     route, strict = f"blackhole {client}/32", "/proc/sys/net/ipv4/conf/eth0/rp_filter"
     drop = f"/sbin/ip route add {route} && echo 1 >{strict}"
     with changed(deployment, "near", drop, undo=f"/sbin/ip route del {route}; echo 0 >{strict}"):
-        tally = measure(experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), deployment, store)
+        tally = measure(
+            experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), deployment, store
+        )
     assert (tally.ok, tally.failed) == (3, 3)
     for server, reason in why(store):
         assert server == "near"
         near = deployment.host("near").data_address
         assert f"ports 20000 to 20999 from {client} to {near}?" in reason, reason
     plan = schedule(experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), seed=1)
-    assert "; once that is mended, raise attempts (now 1) in the experiment" in (failures(plan, store) or "")
+    assert "; once that is mended, raise attempts (now 1) in the experiment" in (
+        failures(plan, store) or ""
+    )
 
 
-@pytest.mark.parametrize("test", [LATENCY | {"test": "tcp_bw"}, THROUGHPUT], ids=lambda t: str(t["tool"]))
+@pytest.mark.parametrize(
+    "test", [LATENCY | {"test": "tcp_bw"}, THROUGHPUT], ids=lambda t: str(t["tool"])
+)
 def test_a_buffer_that_the_kernel_would_cut_is_no_condition(
     deployment: Deployment, store: Store, test: dict[str, Any]
 ) -> None:
     theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
     measure(experiment(pairs=[NEAR], tests=[test | {"tcp_buffer_bytes": [1 << 30]}]), theirs, store)
     assert f"a TCP buffer of {1 << 30} bytes cannot be set" in one(why(store))
-    assert f"sudo sysctl -w net.core.rmem_max={1 << 30} net.core.wmem_max={1 << 30}" in one(why(store))
+    assert f"sudo sysctl -w net.core.rmem_max={1 << 30} net.core.wmem_max={1 << 30}" in one(
+        why(store)
+    )
     assert all(r["started_utc"] is None for r in records(store))  # its attempts are left
 
 
-def test_a_tool_that_hangs(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hangs(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit(monkeypatch, "iperf3", 8)
     with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
-        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 4}], pairs=[NEAR]), deployment, store)
+        tally = measure(
+            experiment(tests=[THROUGHPUT | {"duration_s": 4}], pairs=[NEAR]), deployment, store
+        )
     assert (tally.ok, tally.attempts_failed) == (1, 1)
     assert "iperf3 on host client" in one(why(store))
     assert "it hung and was ended after 8 s" in one(why(store))
@@ -138,7 +158,10 @@ def test_a_load_that_dies_is_no_load(deployment: Deployment, store: Store) -> No
 def test_a_host_that_goes_away_for_good(tmp_path: Path) -> None:
     servers = {name: Sshd(tmp_path / name) for name in ("client", "near", "far")}
     try:
-        hosts = tuple(s.host(name=name, data_address=f"127.0.0.{i}") for i, (name, s) in enumerate(servers.items(), 1))
+        hosts = tuple(
+            s.host(name=name, data_address=f"127.0.0.{i}")
+            for i, (name, s) in enumerate(servers.items(), 1)
+        )
         gone = Deployment(deployment_id="loopback", source="inventory", hosts=hosts)
         store = Store(tmp_path, "t")
 
@@ -159,7 +182,9 @@ def test_a_host_that_goes_away_for_good(tmp_path: Path) -> None:
         first, second = (r["error"] for r in records(store) if r["error"])
         assert "host near" in first
         assert first.endswith("is the machine still running?")
-        assert second.endswith("connection refused; is the machine up and sshd running on that port?")
+        assert second.endswith(
+            "connection refused; is the machine up and sshd running on that port?"
+        )
         assert served
         assert wait_until(lambda: not served.intersection(alive("iperf3 -s")))
     finally:
@@ -192,25 +217,38 @@ def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measu
     place = "/proc/sys/net/ipv4/tcp_wmem"
     fixed = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
     with changed(deployment, "near", fixed, undo=f"umount {place}"):
-        tally = measure(experiment(tests=[LADDER], pairs=[NEAR], rounds=3, attempts=1), deployment, store)
+        tally = measure(
+            experiment(tests=[LADDER], pairs=[NEAR], rounds=3, attempts=1), deployment, store
+        )
         assert settings(deployment) == before
     assert (tally.ok, tally.failed) == (3, 3)
     assert "cannot be set" in one(why(store))
     # those at the hosts' own settings ran at them, though others had just failed to change them
     good = [r for r in records(store) if r["status"] == "ok"]
-    assert [r["counters"]["server"]["state"]["tcp_rmem"].split() for r in good] == 3 * [before["near"][:3]]
+    assert [r["counters"]["server"]["state"]["tcp_rmem"].split() for r in good] == 3 * [
+        before["near"][:3]
+    ]
 
 
 @as_root
-def test_an_ordinary_user_measures_all_but_what_needs_root(deployment: Deployment, store: Store) -> None:
+def test_an_ordinary_user_measures_all_but_what_needs_root(
+    deployment: Deployment, store: Store
+) -> None:
     ordinary = "(cat /etc/passwd; echo ordinary:*:4711:4711::/tmp:/bin/sh) >/run/passwd"
     open_keys = "mount --bind /run/passwd /etc/passwd && chmod 711 /run/netperf-lab && chmod 644 /run/netperf-lab/au*"
     theirs = replace(
-        deployment, hosts=tuple(replace(h, user="ordinary") if h.name == "near" else h for h in deployment.hosts)
+        deployment,
+        hosts=tuple(
+            replace(h, user="ordinary") if h.name == "near" else h for h in deployment.hosts
+        ),
     )
     before = settings(deployment)
     with changed(
-        deployment, "near", ordinary, open_keys, undo="umount /etc/passwd; rm /run/passwd; chmod 700 /run/netperf-lab"
+        deployment,
+        "near",
+        ordinary,
+        open_keys,
+        undo="umount /etc/passwd; rm /run/passwd; chmod 700 /run/netperf-lab",
     ):
         tally = measure(experiment(tests=[LADDER]), theirs, store)
     assert (tally.ok, tally.failed) == (3, 1)
@@ -229,7 +267,9 @@ ln -s "/run/packages/$package" "/usr/local/bin/$package"
 
 
 @as_root
-def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment: Deployment, store: Store) -> None:
+def test_a_missing_tool_is_installed_where_that_is_asked_for(
+    deployment: Deployment, store: Store
+) -> None:
     qperf, sockperf, apt = (shutil.which(name) for name in ("qperf", "sockperf", "apt-get"))
     assert qperf
     assert sockperf
@@ -255,4 +295,6 @@ def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment: Deploym
     assert "sockperf is not installed" in reason
     assert "Unable to locate package sockperf" in reason
     assert reason.endswith("install it there by hand")
-    assert subprocess.run(["qperf", "--version"], capture_output=True).returncode == 0  # only that host was changed
+    assert (
+        subprocess.run(["qperf", "--version"], capture_output=True).returncode == 0
+    )  # only that host was changed

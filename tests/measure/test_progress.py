@@ -16,14 +16,18 @@ PAIR = Pair(client="a", server="b", placement="ppg")
 
 def trial(**changed: object) -> Trial:
     spec = TestSpec(tool="qperf", test="tcp_lat")
-    return Trial(**({"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec} | changed))  # type: ignore[arg-type]
+    return Trial(
+        **({"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec} | changed)
+    )  # type: ignore[arg-type]
 
 
 def run(value: float) -> ParsedRun:
     return ParsedRun(tool="qperf", status="ok", metrics={"latency_oneway_us": value})
 
 
-def test_the_display_shows_the_last_value_the_interval_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_display_shows_the_last_value_the_interval_and_what_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("JPY_PARENT_PID", raising=False)
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=120)
@@ -47,7 +51,9 @@ def test_the_display_shows_the_last_value_the_interval_and_what_failed(monkeypat
 
 
 def test_a_notebook_shows_one_line_that_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JPY_PARENT_PID", "1")  # as the kernel sets it, also for commands that begin with "!"
+    monkeypatch.setenv(
+        "JPY_PARENT_PID", "1"
+    )  # as the kernel sets it, also for commands that begin with "!"
     text = io.StringIO()
     one = make_progress(Console(file=text, force_terminal=True, width=120))
     one.begin(9, 0, 100)
@@ -87,5 +93,10 @@ def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatc
 
 def test_a_condition_names_all_that_sets_it_apart() -> None:
     spec = TestSpec(tool="sockperf", test="ping-pong", during=Load(streams=2))
-    named = condition(trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64, options={"protocol": "tcp"}))
-    assert named == "sockperf ping-pong a→b 1 MiB buffers 64 B messages protocol=tcp during iperf3 tcp ×2"
+    named = condition(
+        trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64, options={"protocol": "tcp"})
+    )
+    assert (
+        named
+        == "sockperf ping-pong a→b 1 MiB buffers 64 B messages protocol=tcp during iperf3 tcp ×2"
+    )

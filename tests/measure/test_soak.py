@@ -76,7 +76,9 @@ def test_every_verb_killed_at_any_moment(tmp_path: Path) -> None:
             process.wait()
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
             if (tmp_path / "results" / "soak" / "raw").exists():
-                assert all(r["status"] == "ok" for _, r in Store(tmp_path / "results", "soak").runs()), verb
+                assert all(
+                    r["status"] == "ok" for _, r in Store(tmp_path / "results", "soak").runs()
+                ), verb
         if verb != "lab up":
             process = npl(verb)
             assert process.wait(300) == 0, (tmp_path / "log").read_text("utf-8")[-3000:]

@@ -62,27 +62,54 @@ async def test_much_output_arrives_whole(remote: Remote) -> None:
     assert (code, len(out), out[-3:]) == (0, 20_000_003, b"end")
 
 
-async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(tmp_path: Path) -> None:
+async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(
+    tmp_path: Path,
+) -> None:
     """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has neither."""
-    server = Sshd(tmp_path, more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n')
+    server = Sshd(
+        tmp_path, more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n'
+    )
     remote = Remote(server.host(), "test")
     try:
         await remote.connect()
         wide = "x" * 300
         script = f"echo $LC_ALL; [ -t 1 ] || echo no terminal; printf '%.1f\\n' 1.5; echo {wide}"
-        assert await output(remote, "sh", "-c", script) == (0, f"C\nno terminal\n1.5\n{wide}\n".encode(), b"")
+        assert await output(remote, "sh", "-c", script) == (
+            0,
+            f"C\nno terminal\n1.5\n{wide}\n".encode(),
+            b"",
+        )
     finally:
         await remote.close()
         server.stop()
 
 
-HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a'b", 'a"b', "a\nb", "\\", "*", "~", "$HOME", "", " ", "!x", "stop", "µ"]
+HOSTILE = [
+    "; rm -rf /",
+    "$(reboot)",
+    "`id`",
+    "a'b",
+    'a"b',
+    "a\nb",
+    "\\",
+    "*",
+    "~",
+    "$HOME",
+    "",
+    " ",
+    "!x",
+    "stop",
+    "µ",
+]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     words=st.lists(
-        st.sampled_from(HOSTILE) | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+        st.sampled_from(HOSTILE)
+        | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
         max_size=6,
     )
 )
@@ -116,7 +143,10 @@ async def test_a_command_ends_when_its_time_is_over(remote: Remote) -> None:
 async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
     out = io.BytesIO()
     process = await remote.start(
-        ["sh", "-c", "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"], out=out, err=io.BytesIO(), limit_s=60
+        ["sh", "-c", "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"],
+        out=out,
+        err=io.BytesIO(),
+        limit_s=60,
     )
     assert await asyncio.to_thread(wait_until, lambda: alive("sleep 987.2"))
     assert await process.stop() is not None
@@ -125,10 +155,15 @@ async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
 
 async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote: Remote) -> None:
     """The shell that waits for the word to stop may be ended while it reads it."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(os.cpu_count() or 1)
+    ]
     try:
         for i in range(100):
-            process = await remote.start(["sleep", "0.03"], out=io.BytesIO(), err=io.BytesIO(), limit_s=20)
+            process = await remote.start(
+                ["sleep", "0.03"], out=io.BytesIO(), err=io.BytesIO(), limit_s=20
+            )
             await asyncio.sleep(0.028 + i % 20 * 0.0005)
             await process.stop()
             assert await output(remote, "echo", "again") == (0, b"again\n", b""), i
@@ -161,7 +196,11 @@ async def test_udp_too(remote: Remote) -> None:
     port = free_port()
     code = f"import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0',{port})); time.sleep(60)"
     process = await remote.start(
-        [sys.executable, "-c", code], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("udp", port)]
+        [sys.executable, "-c", code],
+        out=io.BytesIO(),
+        err=io.BytesIO(),
+        limit_s=60,
+        listens=[("udp", port)],
     )
     assert await process.listening()
     await process.stop()
@@ -198,7 +237,11 @@ async def test_a_port_that_something_else_listens_on_is_busy(remote: Remote) -> 
         other.bind(("127.0.0.1", 0))
         other.listen()
         process = await remote.start(
-            ["sleep", "60"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("tcp", other.getsockname()[1])]
+            ["sleep", "60"],
+            out=io.BytesIO(),
+            err=io.BytesIO(),
+            limit_s=60,
+            listens=[("tcp", other.getsockname()[1])],
         )
         assert not await process.listening()
         assert await process.wait() == BUSY
@@ -222,13 +265,18 @@ COLLECTOR = """
 def _arguments(sshd: Sshd) -> str:
     host = sshd.host()
     return repr(
-        {n: getattr(host, n) for n in ("name", "address", "data_address", "port", "user", "identity", "known_hosts")}
+        {
+            n: getattr(host, n)
+            for n in ("name", "address", "data_address", "port", "user", "identity", "known_hosts")
+        }
     )
 
 
 def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
     killed = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(COLLECTOR), _arguments(sshd)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(COLLECTOR), _arguments(sshd)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert killed.stdout
     assert killed.stdout.readline() == "started\n"
@@ -242,7 +290,9 @@ def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
 async def test_leftovers_are_ended_and_nobody_elses_process(sshd: Sshd) -> None:
     mine = f"mine-{os.getpid()}"  # the same test may run beside this one
     others = [
-        subprocess.Popen(["sleep", "987.4"], env={"NETPERF_LIB": marker, "PATH": os.environ["PATH"]})
+        subprocess.Popen(
+            ["sleep", "987.4"], env={"NETPERF_LIB": marker, "PATH": os.environ["PATH"]}
+        )
         for marker in (f"{mine}:local", "theirs:local", f"{mine}:other-host")
     ]
     remote = Remote(sshd.host(), mine)
@@ -266,7 +316,9 @@ async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd: Ss
     await asyncio.sleep(0.3)
     for pid in sshd.sessions:
         os.kill(pid, signal.SIGKILL)
-    with pytest.raises(UnreachableError, match=r"host local \(127.0.0.1:\d+\): the connection broke"):
+    with pytest.raises(
+        UnreachableError, match=r"host local \(127.0.0.1:\d+\): the connection broke"
+    ):
         await process.wait()
     assert not remote.connected
     assert await remote.connect()
@@ -303,7 +355,9 @@ async def _refused(remote: Remote) -> str:
     return message
 
 
-async def test_each_refusal_has_its_remedy(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_refusal_has_its_remedy(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stranger = str(keygen(tmp_path / "stranger"))
     assert "authorized_keys" in await _refused(Remote(sshd.host(identity=stranger), "t"))
 
@@ -324,10 +378,14 @@ async def test_each_refusal_has_its_remedy(sshd: Sshd, tmp_path: Path, monkeypat
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         port = silent.getsockname()[1]
-        assert f"security group let port {port} through" in await _refused(Remote(sshd.host(port=port), "t"))
+        assert f"security group let port {port} through" in await _refused(
+            Remote(sshd.host(port=port), "t")
+        )
 
 
-async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_host_is_not_tried_at_every_turn(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = []
     plain = ssh.asyncssh.connect
 
@@ -341,7 +399,9 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd: Sshd, monkey
         with pytest.raises(UnreachableError, match="connection refused"):
             await session.meet()
     assert len(tried) == 1
-    monkeypatch.setattr(host_session, "FIRST_S", 6.0)  # it was never reached: this is the limit, whatever the patience
+    monkeypatch.setattr(
+        host_session, "FIRST_S", 6.0
+    )  # it was never reached: this is the limit, whatever the patience
     begun = time.monotonic()
     with pytest.raises(UnreachableError):
         await session.wait(300, lambda text: None)
@@ -356,7 +416,13 @@ async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> 
         f"  UserKnownHostsFile {sshd.known_hosts}\n  HostName 127.0.0.1\n"
         "Host lan-behind\n  ProxyJump lan-gate\n"
     )
-    bare = {"port": 22, "user": None, "identity": None, "known_hosts": None, "ssh_config": str(config)}
+    bare = {
+        "port": 22,
+        "user": None,
+        "identity": None,
+        "known_hosts": None,
+        "ssh_config": str(config),
+    }
     for address in ("lan-gate", "lan-behind"):
         remote = Remote(sshd.host(address=address, **bare), "t")
         await remote.connect()
@@ -381,7 +447,9 @@ async def test_keys_with_a_passphrase_come_from_the_agent(
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
     try:
         assert wait_until(lambda: Path(place).exists())
-        subprocess.run(["ssh-add", "-q", own.identity], env={**os.environ, "SSH_AUTH_SOCK": place}, check=True)
+        subprocess.run(
+            ["ssh-add", "-q", own.identity], env={**os.environ, "SSH_AUTH_SOCK": place}, check=True
+        )
         subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", own.identity], check=True)
         monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
         assert "ssh-add" in await _refused(Remote(own.host(), "t"))
@@ -409,7 +477,19 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
         )
         vm = own.host(address="vm", user=None, identity=None, ssh_config=str(config))
         subprocess.run(
-            ["ssh-keygen", "-q", "-s", authority, "-I", "t", "-n", own.host().user or "", "-V", "+1h", f"{key}.pub"],
+            [
+                "ssh-keygen",
+                "-q",
+                "-s",
+                authority,
+                "-I",
+                "t",
+                "-n",
+                own.host().user or "",
+                "-V",
+                "+1h",
+                f"{key}.pub",
+            ],
             check=True,
         )
         assert "signed.pub" in await _refused(Remote(vm, "t"))

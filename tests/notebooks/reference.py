@@ -43,7 +43,9 @@ def executed(where: dict[str, Path]) -> dict[str, Any]:
     for wanted, place in where.items():
         for pdf in npl.report(place):
             if pdf.stem in PAGES:
-                found[pdf.stem] = comparable(nbformat.read(pdf.with_suffix(".ipynb"), as_version=4), wanted)
+                found[pdf.stem] = comparable(
+                    nbformat.read(pdf.with_suffix(".ipynb"), as_version=4), wanted
+                )
     return found
 
 
@@ -55,12 +57,18 @@ def comparable(book: Any, where: str) -> Any:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
         if "injected-parameters" in tags:
-            others = [line for line in cell.source.splitlines() if not line.startswith(("#", "experiment ="))]
+            others = [
+                line
+                for line in cell.source.splitlines()
+                if not line.startswith(("#", "experiment ="))
+            ]
             cell.source = "\n".join([WHERE.format(where), *others])
         for output in cell.get("outputs", ()):
             html = output.get("data", {}).get("text/html")
             if html:  # a picture is not compared, and need not be kept
-                output["data"]["text/html"] = re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*", "PICTURE", html)
+                output["data"]["text/html"] = re.sub(
+                    r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*", "PICTURE", html
+                )
     return book
 
 

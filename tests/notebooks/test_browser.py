@@ -19,14 +19,18 @@ import pytest
 
 import netperf_lib as npl
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 REPO = Path(__file__).parents[2]
 SCREENSHOTS = REPO / ".screenshots"
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"
+    ),
 ]
 
 
@@ -40,7 +44,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy2(REPO / name, folder / name)
     (folder / ".venv").symlink_to(REPO / ".venv")
     note: Any = nbformat.v4.new_notebook()
-    note.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    note.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     note.cells = [
         nbformat.v4.new_markdown_cell("# A note for the menu"),
         nbformat.v4.new_code_cell("print(6 * 7 * 1000)"),
@@ -54,12 +62,19 @@ def lab(checkout: Path) -> Iterator[str]:
     """Address of the JupyterLab that `make notebooks` starts."""
     home = checkout / "home"
     options = "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser"
-    env = {**os.environ, "HOME": str(home), "JUPYTER_RUNTIME_DIR": str(home / "run"), "JUPYTER_CONFIG_DIR": str(home)}
+    env = {
+        **os.environ,
+        "HOME": str(home),
+        "JUPYTER_RUNTIME_DIR": str(home / "run"),
+        "JUPYTER_CONFIG_DIR": str(home),
+    }
     home.mkdir()
     with (checkout / "lab.log").open("w") as log:
         # what is installed is what these tests run with: it is not made anew
         words = ["make", "-o", ".venv/ready", "notebooks", f"ARGS={options}"]
-        server = subprocess.Popen(words, cwd=checkout, env=env, stdout=log, stderr=log, start_new_session=True)
+        server = subprocess.Popen(
+            words, cwd=checkout, env=env, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             for _ in range(480):
                 found = list((home / "run").glob("jpserver-*.json"))
@@ -79,7 +94,9 @@ def lab(checkout: Path) -> Iterator[str]:
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        started = p.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield started
         started.close()
 
@@ -121,7 +138,9 @@ def test_run_all_works_as_committed(desk: Any, lab: str) -> None:
     )
     kept(page, "01-placement")
     assert "Traceback" not in page.inner_text("body")
-    assert "Jupyter news" not in page.inner_text("body")  # a question that lies over the first screen
+    assert "Jupyter news" not in page.inner_text(
+        "body"
+    )  # a question that lies over the first screen
     page.close()
 
 
@@ -131,7 +150,9 @@ def test_the_export_menu_gives_the_pdf(desk: Any, lab: str, tmp_path: Path) -> N
     downloads: list[Any] = []
     page.on("download", lambda found: downloads.append(found))
     entry = page.locator(".lm-Menu-itemLabel", has_text="Netperf_pdf")
-    for _ in range(60):  # the entries arrive some seconds after the notebook, and an open menu does not grow
+    for _ in range(
+        60
+    ):  # the entries arrive some seconds after the notebook, and an open menu does not grow
         page.locator(".lm-MenuBar-itemLabel", has_text="File").click()
         page.locator(".lm-Menu-itemLabel", has_text="Save and Export Notebook As").click()
         page.wait_for_timeout(1000)
@@ -162,7 +183,9 @@ def kept(page: Any, name: str) -> None:
 
 def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> None:
     page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
-    page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=540_000)
+    page.wait_for_function(
+        "() => document.body.innerText.includes('Not answered yet')", timeout=540_000
+    )
     assert "Traceback" not in page.inner_text("body")
     for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "Correct")):
         cell = page.locator(".jp-CodeCell", has_text="runs.size")
@@ -174,7 +197,9 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> 
         page.keyboard.press("Enter")
         page.keyboard.type('npl.workshop.check("runs.size", answer, runs)')
         page.keyboard.press("Shift+Enter")
-        page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(timeout=180_000)
+        page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(
+            timeout=180_000
+        )
     kept(page, "lesson")
     page.close()
 
@@ -205,7 +230,11 @@ def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> Non
         npl.plots.drift(runs, "latency_oneway_us"),
     ]
     page = browser.new_page(viewport={"width": 1000, "height": 1400})
-    page.set_content("".join(f"<p>{svg[svg.index('<svg') :]}</p>" for svg in (chart.drawn.svg() for chart in charts)))
+    page.set_content(
+        "".join(
+            f"<p>{svg[svg.index('<svg') :]}</p>" for svg in (chart.drawn.svg() for chart in charts)
+        )
+    )
     page.evaluate("() => document.fonts.ready")
     # the check would be worth nothing with a font that the browser took instead
     assert page.evaluate("() => [...document.fonts].filter(f => f.status === 'loaded').length") >= 1
@@ -222,7 +251,9 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, html: Path, scheme: str) -> None:
+def test_the_page_in_html_fits_a_phone_in_both_themes(
+    browser: Any, html: Path, scheme: str
+) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page.goto(html.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
@@ -234,7 +265,9 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, html: Path, 
     box = page.get_by_text("use it where latency matters").first.bounding_box()
     assert box
     assert box["x"] + box["width"] <= 390
-    look = "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"
+    look = (
+        "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"
+    )
     paper, ink = page.evaluate(look)
     light = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in (paper, ink)]
     assert (light[0] > light[1]) == (scheme == "light")

@@ -27,9 +27,13 @@ Runs = pd.DataFrame
 NOT_HERE = ("summary", "explore")
 
 
-def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame) -> dict[str, list[Any]]:
+def pages(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame
+) -> dict[str, list[Any]]:
     """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
-    empty = {n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")} | tables  # type: ignore[index]
+    empty = {
+        n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")
+    } | tables  # type: ignore[index]
     tables = {"runs": runs.copy()} | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
     monkeypatch.setattr(npl, "read", lambda place: SimpleNamespace(**tables))
@@ -74,7 +78,9 @@ def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatc
             names |= parameters
     for output in outputs:
         if isinstance(output, npl.plots.Chart) and not output.drawn.empty:
-            assert all(axes.has_data() for axes in output.drawn.axes if axes.get_visible()), book.name
+            assert all(axes.has_data() for axes in output.drawn.axes if axes.get_visible()), (
+                book.name
+            )
             assert output.drawn.caption
             output.drawn.svg()
     return outputs
@@ -92,7 +98,12 @@ def changed(runs: Runs, change: Callable[[Runs], Runs], **declared: Any) -> Runs
     return found
 
 
-LATENCIES = ["latency_oneway_us", "latency_oneway_p50_us", "latency_oneway_p99_us", "latency_oneway_p999_us"]
+LATENCIES = [
+    "latency_oneway_us",
+    "latency_oneway_p50_us",
+    "latency_oneway_p99_us",
+    "latency_oneway_p999_us",
+]
 
 
 def round_trips(runs: Runs) -> Runs:
@@ -121,12 +132,16 @@ def unlabelled(runs: Runs, share: int = 1) -> Runs:
 
 
 def deployments(runs: Runs) -> Runs:
-    return pd.concat([runs.assign(deployment=d, run_id=f"d{d}-" + runs["run_id"]) for d in (1, 2, 3)])
+    return pd.concat(
+        [runs.assign(deployment=d, run_id=f"d{d}-" + runs["run_id"]) for d in (1, 2, 3)]
+    )
 
 
 EXPERIMENTS: dict[str, Callable[[Runs], Runs]] = {
     "only-round-trips": round_trips,
-    "only-round-trips-of-one-condition": lambda r: round_trips(r[(r["placement"] == "ppg") & (r["tool"] == "qperf")]),
+    "only-round-trips-of-one-condition": lambda r: round_trips(
+        r[(r["placement"] == "ppg") & (r["tool"] == "qperf")]
+    ),
     "only-throughput": lambda r: r[r["tool"] == "iperf3"],
     "only-sent": lambda r: r[r["tool"] == "iperf3"].assign(throughput_bps=np.nan),
     "one-condition": lambda r: r[(r["placement"] == "ppg") & (r["tool"] == "qperf")],
@@ -143,12 +158,16 @@ EXPERIMENTS: dict[str, Callable[[Runs], Runs]] = {
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_page_of_every_experiment(name: str, lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_page_of_every_experiment(
+    name: str, lab: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = pages(changed(lab, EXPERIMENTS[name]), monkeypatch)
     assert "07-quality" in found
 
 
-def test_declared_contrasts_are_answered_on_the_pages(lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declared_contrasts_are_answered_on_the_pages(
+    lab: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     declared = attached(lab).declared["contrasts"]
     found = pages(lab, monkeypatch)
     texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
@@ -158,7 +177,9 @@ def test_declared_contrasts_are_answered_on_the_pages(lab: Runs, monkeypatch: py
 
 
 def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = changed(lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1")))
+    runs = changed(
+        lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1"))
+    )
     key = next(p.key for p in npl.questions.pages(runs) if p.parameters.get("factor") == "rack")
     assert any(isinstance(o, npl.plots.Chart) for o in pages(runs, monkeypatch, key)[key])
 
@@ -169,13 +190,34 @@ def zones(seed: int = 3) -> Runs:
     level = {("AD1", "AD2"): 402, ("AD2", "AD3"): 386, ("AD3", "AD1"): 113}
     rows = []
     for number in (1, 2, 3):
-        for order, ((a, b), us) in enumerate([*level.items(), *(((b, a), us + 6) for (a, b), us in level.items())]):
-            common = {"experiment": "zones", "deployment": 1, "round": number, "order": order, "status": "ok"}
-            common |= {"client": f"vm-{a}", "server": f"vm-{b}", "client_zone": a, "server_zone": b, "tool": "qperf"}
+        for order, ((a, b), us) in enumerate(
+            [*level.items(), *(((b, a), us + 6) for (a, b), us in level.items())]
+        ):
+            common = {
+                "experiment": "zones",
+                "deployment": 1,
+                "round": number,
+                "order": order,
+                "status": "ok",
+            }
+            common |= {
+                "client": f"vm-{a}",
+                "server": f"vm-{b}",
+                "client_zone": a,
+                "server_zone": b,
+                "tool": "qperf",
+            }
             common |= {"placement": "cross-zone", "client_region": "phx", "server_region": "phx"}
             at = pd.Timestamp("2026-11-20T09:00Z") + pd.Timedelta(minutes=10 * number + order)
-            for test, metric, value in (("tcp_lat", "latency_oneway_us", us), ("tcp_bw", "throughput_bps", 16e9)):
-                run = {"run_id": f"r{number}-{a}{b}-{test}", "test": test, metric: value * random.normal(1, 0.01)}
+            for test, metric, value in (
+                ("tcp_lat", "latency_oneway_us", us),
+                ("tcp_bw", "throughput_bps", 16e9),
+            ):
+                run = {
+                    "run_id": f"r{number}-{a}{b}-{test}",
+                    "test": test,
+                    metric: value * random.normal(1, 0.01),
+                }
                 rows.append(common | run | {"started_utc": at, "duration_s": 60.0, "attempt": 1})
     names = made.SCHEMAS["runs"].names
     runs = pd.DataFrame(rows).reindex(columns=names).astype({"latency_oneway_us": float})
@@ -184,7 +226,9 @@ def zones(seed: int = 3) -> Runs:
     return runs
 
 
-def test_pairs_of_one_placement_are_a_matrix_with_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_one_placement_are_a_matrix_with_both_directions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = zones()
     answer = npl.ask(runs, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6
@@ -216,14 +260,20 @@ def test_a_placement_with_several_pairs_is_their_geometric_mean_in_each_round() 
     assert far["latency_oneway_us"].iloc[0] == pytest.approx(float(np.exp(np.log(one).mean())))
 
 
-def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_experiment_has_a_page_over_time_with_its_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     random = np.random.default_rng(1)
     hours = np.arange(24 * 20)
     at = pd.Timestamp("2026-11-01T00:00Z") + pd.to_timedelta(hours, unit="h")
     rtt = np.where(hours < 24 * 12, 45.0, 58.0) * np.exp(random.normal(0, 0.02, hours.size))
     first = zones().iloc[[0] * hours.size].reset_index(drop=True)
-    first = first.assign(run_id=[f"r{h}" for h in hours], round=hours + 1, order=hours, started_utc=at, rtt_us=rtt)
-    runs = first.assign(latency_oneway_us=np.nan, tool="sockperf", test="ping-pong", placement="ppg")
+    first = first.assign(
+        run_id=[f"r{h}" for h in hours], round=hours + 1, order=hours, started_utc=at, rtt_us=rtt
+    )
+    runs = first.assign(
+        latency_oneway_us=np.nan, tool="sockperf", test="ping-pong", placement="ppg"
+    )
     attach(runs, declared={"name": "minutely", "contrasts": []}, notice=None)
     found = pages(runs, monkeypatch, "time-rtt")
     h = npl.questions.ask_history(runs, "rtt_us")

@@ -73,7 +73,9 @@ def _texts(pdf: Path, _made_ns: int) -> list[str]:
 
 
 def text(pdf: Path) -> str:
-    return "\n".join(texts(pdf)).replace("\u200b", "")  # a word that was broken at a soft place is whole again
+    return "\n".join(texts(pdf)).replace(
+        "\u200b", ""
+    )  # a word that was broken at a soft place is whole again
 
 
 def squeezed(words: str) -> str:
@@ -82,7 +84,12 @@ def squeezed(words: str) -> str:
 
 def blocks(executed: Path, kind: str) -> list[dict[str, Any]]:
     book = nbformat.read(executed, as_version=4)
-    shown = [o["data"][MIME] for c in book.cells for o in c.get("outputs", ()) if MIME in o.get("data", {})]
+    shown = [
+        o["data"][MIME]
+        for c in book.cells
+        for o in c.get("outputs", ())
+        if MIME in o.get("data", {})
+    ]
     return [b for b in shown if b["kind"] == kind]
 
 
@@ -99,9 +106,15 @@ def cells(executed: Path) -> list[str]:
     """
     verdicts = blocks(executed, "verdicts")
     shown = [
-        cell.partition("\nWarning")[0] for t in [*blocks(executed, "table"), *verdicts] for r in t["rows"] for cell in r
+        cell.partition("\nWarning")[0]
+        for t in [*blocks(executed, "table"), *verdicts]
+        for r in t["rows"]
+        for cell in r
     ]
-    return [squeezed(cell)[1:] for cell in [*shown, *(n.partition(":")[2] for t in verdicts for n in t["notes"])]]
+    return [
+        squeezed(cell)[1:]
+        for cell in [*shown, *(n.partition(":")[2] for t in verdicts for n in t["notes"])]
+    ]
 
 
 def test_no_number_of_a_table_is_missing_on_the_pages(reports: dict[str, Path]) -> None:
@@ -136,7 +149,9 @@ def test_figures_are_vectors_with_text(reports: dict[str, Path]) -> None:
     assert "Round" in text(reports["01-placement-latency"])
 
 
-def test_the_combined_report_opens_with_the_verdicts_and_ends_with_its_origin(reports: dict[str, Path]) -> None:
+def test_the_combined_report_opens_with_the_verdicts_and_ends_with_its_origin(
+    reports: dict[str, Path],
+) -> None:
     pages = texts(reports["report"])
     first, last = pages[0], pages[-1]
     assert "What the network gives" in first
@@ -149,16 +164,23 @@ def test_the_report_has_eleven_pages_and_no_row_is_torn(reports: dict[str, Path]
     pages = [squeezed(page) for page in texts(reports["report"])]
     assert len(pages) <= 11
     assert all("Emulatedhosts" in page for page in pages)
-    assert sum("saynothingaboutarealcloud" in page for page in pages) == 1  # in full once, on page one
+    assert (
+        sum("saynothingaboutarealcloud" in page for page in pages) == 1
+    )  # in full once, on page one
     for name, pdf in reports.items():
         if name != "report":
             for shown in blocks(pdf.with_suffix(".ipynb"), "table"):
                 for row in shown["rows"]:
-                    assert any(all(squeezed(cell) in page for cell in row) for page in pages), (name, row)
+                    assert any(all(squeezed(cell) in page for cell in row) for page in pages), (
+                        name,
+                        row,
+                    )
 
 
 def test_page_one_answers_more_than_it_warns(reports: dict[str, Path]) -> None:
-    (lead,), (answers,) = (blocks(reports["summary"].with_suffix(".ipynb"), kind) for kind in ("headline", "verdicts"))
+    (lead,), (answers,) = (
+        blocks(reports["summary"].with_suffix(".ipynb"), kind) for kind in ("headline", "verdicts")
+    )
     warned = " ".join([attached(npl.load(npl.recorded())).notice, *answers["notes"]]).split()
     assert len(warned) < len(lead["text"].split())
 
@@ -166,7 +188,14 @@ def test_page_one_answers_more_than_it_warns(reports: dict[str, Path]) -> None:
 def test_every_chapter_is_in_the_contents(reports: dict[str, Path]) -> None:
     outline = pypdf.PdfReader(reports["report"]).outline
     titles = [str(o.title) for o in outline if not isinstance(o, list)]  # type: ignore[union-attr]
-    for title in ("Placement", "Accelerated networking", "Parallel streams", "TCP buffers", "Tails", "Quality"):
+    for title in (
+        "Placement",
+        "Accelerated networking",
+        "Parallel streams",
+        "TCP buffers",
+        "Tails",
+        "Quality",
+    ):
         assert any(title in t for t in titles), titles
 
 
@@ -177,9 +206,13 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), SECOND, ids=lambda v: v if isinstance(v, str) else str(next(iter(v.values())))
+    ("name", "values"),
+    SECOND,
+    ids=lambda v: v if isinstance(v, str) else str(next(iter(v.values()))),
 )
-def test_every_parameter_takes_a_second_value(name: str, values: dict[str, Any], again: Path, paths: Path) -> None:
+def test_every_parameter_takes_a_second_value(
+    name: str, values: dict[str, Any], again: Path, paths: Path
+) -> None:
     declared = parameters_of(notebooks()[name])
     assert set(values) == set(declared) - {"experiment"}
     assert all(values[n] != p.default for n, p in declared.items() if n in values)
@@ -231,7 +264,9 @@ def test_committed_without_outputs(place: Path) -> None:
             assert cell.execution_count is None
 
 
-def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in (("status", None), ("start", SimpleNamespace(hosts=())), ("program", None)):
         monkeypatch.setattr(lab, name, lambda *_, value=value: value)
     said: list[str] = []
@@ -256,7 +291,9 @@ def test_notebooks_import_the_library_and_nothing_below_it(place: Path) -> None:
 def test_prose_holds_no_typed_number(name: str) -> None:
     for cell in nbformat.read(notebooks()[name], as_version=4).cells:
         if cell.cell_type == "markdown":
-            prose = re.sub(r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|RFC \d+", "", cell.source, flags=re.DOTALL)
+            prose = re.sub(
+                r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|RFC \d+", "", cell.source, flags=re.DOTALL
+            )
             assert not re.search(r"\d", prose), cell.source[:80]
 
 
@@ -272,7 +309,9 @@ def checks(place: Path, shell: Any) -> list[Any]:
     for cell in nbformat.read(place, as_version=4).cells:
         if cell.cell_type == "code" and "live" not in cell.metadata.get("tags", []):
             source = cell.source.replace('"results/lab"', "str(npl.recorded())")
-            done = shell.run_cell("import netperf_lib as npl\n" + source if source != cell.source else source)
+            done = shell.run_cell(
+                "import netperf_lib as npl\n" + source if source != cell.source else source
+            )
             assert done.success, (place.name, cell.source, done.error_in_exec)
             if ".check(" in cell.source:
                 shown.append(done.result)
@@ -286,7 +325,9 @@ def shell() -> Iterator[Any]:
     main = sys.modules["__main__"]
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
-    sys.modules["__main__"] = main  # the shell had put its own there, from which no process can be started
+    sys.modules["__main__"] = (
+        main  # the shell had put its own there, from which no process can be started
+    )
 
 
 @pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)
@@ -310,14 +351,20 @@ def measured(recorded: Path) -> Iterator[Any]:
     runs, before = npl.load(recorded), dict(CHECKS)
     for name, asked in before.items():
         right, slips = asked.truth(runs), asked.mistakes(runs)
-        CHECKS[name] = replace(asked, truth=lambda _, right=right: right, mistakes=lambda _, slips=slips: slips)
+        CHECKS[name] = replace(
+            asked, truth=lambda _, right=right: right, mistakes=lambda _, slips=slips: slips
+        )
     yield runs
     CHECKS.update(before)
 
 
 def placed(runs: Any) -> Any:
     """Runs of qperf with acceleration."""
-    return runs[(runs["tool"] == "qperf") & runs["accelerated"].astype(bool) & runs["latency_oneway_us"].notna()]
+    return runs[
+        (runs["tool"] == "qperf")
+        & runs["accelerated"].astype(bool)
+        & runs["latency_oneway_us"].notna()
+    ]
 
 
 def said(name: str, answer: Any, runs: Any) -> str:
@@ -342,7 +389,13 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None
     values = chosen[chosen["placement"] == "same-zone"]["latency_oneway_us"].astype(float)
     median, mean = values.median(), values.mean()
     assert abs(mean / median - 1) > 1e-4
-    for right in (median, f"{median:.2f} µs", f"{median:.2f} us", f"{median / 1000:.6f} ms", f"~{median:.2f}"):
+    for right in (
+        median,
+        f"{median:.2f} µs",
+        f"{median:.2f} us",
+        f"{median / 1000:.6f} ms",
+        f"~{median:.2f}",
+    ):
         assert said("placement.median", right, measured) == "Correct", right
     for wrong in (mean, f"{mean:.3f} µs", median / 2, f"{median} ms", f"{median} MB"):
         assert said("placement.median", wrong, measured) == "Not yet", wrong
@@ -351,7 +404,13 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None
     assert rounds
     for right in (rounds, sorted(rounds), ", ".join(map(str, sorted(rounds)))):
         assert said("runs.rounds", right, measured) == "Correct", right
-    for wrong in (others, sorted(rounds)[1:], len(rounds), len(rounds) / chosen["round"].nunique(), "none"):
+    for wrong in (
+        others,
+        sorted(rounds)[1:],
+        len(rounds),
+        len(rounds) / chosen["round"].nunique(),
+        "none",
+    ):
         assert said("runs.rounds", wrong, measured) == "Not yet", wrong
     flight = CHECKS["window.bytes"].truth(measured)
     for right in (flight, f"{flight / 1e6:.2f} MB", f"{flight / 2**20:.2f} MiB"):
@@ -368,16 +427,28 @@ def test_the_mean_over_the_runs_does_not_pass_for_their_median(measured: Any) ->
     timed = npl.observe(measured, "latency_oneway_p99_us").runs.groupby("condition", observed=True)
     p99, p50 = timed["latency_oneway_p99_us"], timed["latency_oneway_p50_us"]
     busy = next(name for name in p99.groups if str(name).startswith("cross-region, load"))
-    ppg, queue, other = p99.median()["ppg"], p99.median()[busy] - p99.median()["cross-region"], p99.mean()
+    ppg, queue, other = (
+        p99.median()["ppg"],
+        p99.median()[busy] - p99.median()["cross-region"],
+        p99.mean(),
+    )
     for right in (ppg, f"{ppg:.1f} µs", f"{ppg / 1000:.4f} ms"):
         assert said("tails.p99", right, measured) == "Correct", right
     for wrong in (other["ppg"], p50.median()["ppg"], p99.median()["same-zone"]):
         assert said("tails.p99", wrong, measured) == "Not yet", wrong
     for right in (queue, f"{queue / 1000:.2f} ms", f"{queue:.0f} us"):
         assert said("tails.load", right, measured) == "Correct", right
-    for wrong in (other[busy] - other["cross-region"], p50.median()[busy] - p50.median()["cross-region"], -queue):
+    for wrong in (
+        other[busy] - other["cross-region"],
+        p50.median()[busy] - p50.median()["cross-region"],
+        -queue,
+    ):
         assert said("tails.load", wrong, measured) == "Not yet", wrong
-    levels = placed(measured).groupby("placement", observed=True)["latency_oneway_us"].agg(["median", "mean"])
+    levels = (
+        placed(measured)
+        .groupby("placement", observed=True)["latency_oneway_us"]
+        .agg(["median", "mean"])
+    )
     step, slip = levels.loc["same-zone"] - levels.loc["ppg"]
     assert said("paths.step", f"{step:.1f} µs", measured) == "Correct"
     assert said("paths.step", slip, measured) == said("paths.step", -step, measured) == "Not yet"
@@ -387,23 +458,41 @@ def test_the_mean_over_the_runs_does_not_pass_for_their_median(measured: Any) ->
     ("name", "right", "wrong"),
     [
         ("ping.basis", ("2", "two", 2.0), ("0.5", "1/2", 1)),
-        ("ping.protocol", ("ICMP", "ICMP echo", "icmpv4", "ICMP."), ("TCP", "UDP", "TCP or ICMP", "not ICMP")),
-        ("placement.nearest", ("PPG", "the proximity placement group", "placement group"), ("zone", "ppg or zone")),
+        (
+            "ping.protocol",
+            ("ICMP", "ICMP echo", "icmpv4", "ICMP."),
+            ("TCP", "UDP", "TCP or ICMP", "not ICMP"),
+        ),
+        (
+            "placement.nearest",
+            ("PPG", "the proximity placement group", "placement group"),
+            ("zone", "ppg or zone"),
+        ),
         (
             "accelerated.factor",
             ("3.65", "365 %", 146 / 40, "3.65 times", "×3.65"),
             (40 / 146, "3.82", 3.82 / 3.65, "106 µs"),
         ),
-        ("accelerated.room", ("91 %", "0.9125", "91.25%"), ("95.5 %", 3.82 / 4, "8.75 %", "3.65 Gbit/s")),
+        (
+            "accelerated.room",
+            ("91 %", "0.9125", "91.25%"),
+            ("95.5 %", 3.82 / 4, "8.75 %", "3.65 Gbit/s"),
+        ),
         ("tails.published", ("c)", "C"), ("a", "59")),
         ("tails.calls", ("63 %", "63.4%", 0.634, 1 - 0.99**100), ("100 %", 1, "1 %", "36.6 %")),
         ("paths.balancer", (13, "13 µs", "0.013 ms"), ("13 ms", 26, 41, 53, 93)),
-        ("paths.window", ("581 Mbit/s", "0.581 Gbit/s", "581 Mbps", 580), (549, 650, "72.6", "290 Mbit/s", "581 MB")),
+        (
+            "paths.window",
+            ("581 Mbit/s", "0.581 Gbit/s", "581 Mbps", 580),
+            (549, 650, "72.6", "290 Mbit/s", "581 MB"),
+        ),
         ("verdict.inconclusive", ("b)", "(B)", "B.", "answer b"), ("a", "b or c", "bc")),
         ("verdict.scope", ("pair", "Pair.", "these VMs"), ("placement", "pair and placement")),
     ],
 )
-def test_an_answer_is_read_as_it_was_meant(name: str, right: Any, wrong: Any, measured: Any) -> None:
+def test_an_answer_is_read_as_it_was_meant(
+    name: str, right: Any, wrong: Any, measured: Any
+) -> None:
     assert {said(name, r, measured) for r in right} == {"Correct"}
     assert {said(name, w, measured) for w in wrong} == {"Not yet"}
 
@@ -422,14 +511,21 @@ def test_a_lesson_is_its_solution_without_the_marked_lines() -> None:
         assert exercises
         assert all(workshop.MARK in c.source for c in exercises)
         assert workshop.MARK not in place.read_text("utf-8")
-        assert place.read_text("utf-8") == nbformat.writes(made_files[place.stem]) + "\n", "`make workshop` writes it"
+        assert place.read_text("utf-8") == nbformat.writes(made_files[place.stem]) + "\n", (
+            "`make workshop` writes it"
+        )
 
 
 @pytest.mark.parametrize("name", [p.stem for p in LESSONS])
 def test_a_slide_holds_one_idea(name: str) -> None:
     """Each heading of a lesson begins a slide of its own, and no slide has a second one."""
     book = workshop.lessons([name])[name]
-    titles = [t for c in book.cells if c.cell_type == "markdown" for t in re.findall(r"(?m)^#+ ", c.source)]
+    titles = [
+        t
+        for c in book.cells
+        if c.cell_type == "markdown"
+        for t in re.findall(r"(?m)^#+ ", c.source)
+    ]
     shown = workshop.slides(book).split("<section>")[1:]
     headings = [len(re.findall(r"<h[1-6]", slide)) for slide in shown]
     assert max(headings) == 1
@@ -449,7 +545,9 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> 
         assert title.removeprefix("# ") in page
         assert squeezed(title.split("·")[1]) in pages
         titled = (c.source for c in lesson.cells if c.cell_type == "markdown")
-        assert page.count("<section") >= sum(len(re.findall(r"(?m)^#+ ", source)) for source in titled)
+        assert page.count("<section") >= sum(
+            len(re.findall(r"(?m)^#+ ", source)) for source in titled
+        )
         assert all(slide.count("<figure") <= 1 for slide in page.split("<section"))
         assert 'src="http' not in page  # presented without a network
         assert "<link" not in page
@@ -462,7 +560,9 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> 
     assert not list(tmp_path.glob("*.yaml"))
 
 
-def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path: Path, recorded: Path) -> None:
+def test_lessons_are_laid_out_once_and_keep_what_was_written(
+    tmp_path: Path, recorded: Path
+) -> None:
     made_files = lay_out(tmp_path / "desk", recorded)
     assert [p.name for p in made_files] == [p.name for p in LESSONS]
     assert str(recorded) in made_files[0].read_text("utf-8")
@@ -494,7 +594,9 @@ class Compared:
 def test_a_reference_notebook_comes_out_the_same(
     name: str, reports: dict[str, Path], request: pytest.FixtureRequest
 ) -> None:
-    done = reference.comparable(nbformat.read(reports[name].with_suffix(".ipynb"), as_version=4), "NETPERF_RECORDED")
+    done = reference.comparable(
+        nbformat.read(reports[name].with_suffix(".ipynb"), as_version=4), "NETPERF_RECORDED"
+    )
     kept = nbformat.read(reference.FOLDER / f"{name}.ipynb", as_version=4)
     assert [c.source for c in done.cells] == [c.source for c in kept.cells]
     for now, before in zip(done.cells, kept.cells, strict=True):
@@ -513,12 +615,31 @@ def test_nbval_itself_finds_a_changed_number(python: str, recorded: Path, tmp_pa
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if "text/plain" in data and not changed:
-                data["text/plain"], changed = re.subn(r"\d( ms| µs| %)", r"X\1", data["text/plain"], count=1)
+                data["text/plain"], changed = re.subn(
+                    r"\d( ms| µs| %)", r"X\1", data["text/plain"], count=1
+                )
     assert changed
     nbformat.write(book, tmp_path / "summary.ipynb")
-    options = ["-p", "no:cacheprovider", "-o", "addopts=", "-q", "--nbval", "--nbval-cell-timeout", "120"]
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "-q",
+        "--nbval",
+        "--nbval-cell-timeout",
+        "120",
+    ]
     done = subprocess.run(
-        [python, "-m", "pytest", *options, "--nbval-sanitize-with", str(HERE / "sanitize.cfg"), str(tmp_path)],
+        [
+            python,
+            "-m",
+            "pytest",
+            *options,
+            "--nbval-sanitize-with",
+            str(HERE / "sanitize.cfg"),
+            str(tmp_path),
+        ],
         env={**os.environ, "NETPERF_RECORDED": str(recorded)},
         cwd=tmp_path,
         capture_output=True,
@@ -531,9 +652,17 @@ def test_nbval_itself_finds_a_changed_number(python: str, recorded: Path, tmp_pa
 def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(tmp_path: Path) -> None:
     """In a folder in which, and above which, no experiment was measured."""
     book = nbformat.read(notebooks()["summary"], as_version=4)
-    done = NotebookClient(book, resources={"metadata": {"path": str(tmp_path)}}, timeout=900).execute()
-    assert any("verdicts" in str(o.get("data", {}).get(MIME)) for c in done.cells for o in c.get("outputs", ()))
-    measured = (REPO / "results" / "lab" / "experiment.yaml").exists()  # by this checkout, which shows it then
+    done = NotebookClient(
+        book, resources={"metadata": {"path": str(tmp_path)}}, timeout=900
+    ).execute()
+    assert any(
+        "verdicts" in str(o.get("data", {}).get(MIME))
+        for c in done.cells
+        for o in c.get("outputs", ())
+    )
+    measured = (
+        REPO / "results" / "lab" / "experiment.yaml"
+    ).exists()  # by this checkout, which shows it then
     assert measured or "shows the recorded experiment" in nbformat.writes(done)
 
 
@@ -549,7 +678,13 @@ NEXT = {
 def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
     lines = re.findall(r"(?m)^npl\..*$", NEXT[name])
     assert len(lines) == 3
-    other = {"05-paths": "paths", "09-datagrams": "datagrams", "before-after": "after", "pairs": "zones", "time": "day"}
+    other = {
+        "05-paths": "paths",
+        "09-datagrams": "datagrams",
+        "before-after": "after",
+        "pairs": "zones",
+        "time": "day",
+    }
     exp = npl.read(npl.recorded().parent / other[name] if name in other else recorded)
     for line in lines:
         assert eval(line, {"npl": npl, "exp": exp, "experiment": exp.path}) is not None
@@ -565,5 +700,7 @@ def test_a_notebook_is_short_and_uses_names_that_exist(place: Path) -> None:
     python = [c.source for c in cells if c.cell_type == "code" and not c.source.startswith("%%")]
     code = [line for source in python for line in source.splitlines() if line.strip()]
     assert len(code) <= 25
-    for part, name in re.findall(r"npl\.(questions|page|plots|stats|workshop)\.(\w+)", "\n".join(code)):
+    for part, name in re.findall(
+        r"npl\.(questions|page|plots|stats|workshop)\.(\w+)", "\n".join(code)
+    ):
         assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"

@@ -41,7 +41,9 @@ class Class:
 
     def asked(self, path: str) -> Any:
         """What JupyterLab answers."""
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"token {self.token}"})
+        request = urllib.request.Request(
+            self.url + path, headers={"Authorization": f"token {self.token}"}
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
@@ -61,9 +63,22 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     runtime = home / "run"
     runtime.mkdir(mode=0o700)
     # no tool is on PATH but the system's: the workshop itself has to find what stands beside its Python
-    env = {**os.environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(runtime), "JUPYTER_RUNTIME_DIR": str(runtime)}
+    env = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_RUNTIME_DIR": str(runtime),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+    }
     env["JUPYTER_CONFIG_DIR"] = str(home)
-    words = [sys.executable, "-m", "netperf_lib", "workshop", "start", str(home / "desk"), "--no-browser"]
+    words = [
+        sys.executable,
+        "-m",
+        "netperf_lib",
+        "workshop",
+        "start",
+        str(home / "desk"),
+        "--no-browser",
+    ]
     process = subprocess.Popen(
         [*words, "--experiment", str(recorded)],
         env=env,
@@ -78,7 +93,11 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     try:
         for _ in range(600):
             found = list(runtime.glob("jpserver-*.json"))
-            if found and found[0].stat().st_size and _listens(json.loads(found[0].read_text())["port"]):
+            if (
+                found
+                and found[0].stat().st_size
+                and _listens(json.loads(found[0].read_text())["port"])
+            ):
                 break
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.2)
@@ -95,13 +114,19 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def executed(started: Class, name: str) -> list[Any]:
     """Execute a lesson whole, its live cells too, as its kernel in JupyterLab would."""
-    env = started.env | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    env = started.env | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    }
     place = started.desk / name
     copy = place.with_stem(f"{place.stem}-executed")
     words = [sys.executable, "-m", "jupyter", "execute", str(place), f"--output={copy}"]
-    done = subprocess.run(words, env=env, cwd=started.desk, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        words, env=env, cwd=started.desk, capture_output=True, text=True, timeout=900
+    )
     assert done.returncode == 0, done.stderr
-    return [c for c in nbformat.read(copy, as_version=4).cells if "live" in c.metadata.get("tags", [])]
+    return [
+        c for c in nbformat.read(copy, as_version=4).cells if "live" in c.metadata.get("tags", [])
+    ]
 
 
 def printed(cell: Any) -> str:
@@ -140,7 +165,8 @@ def test_a_stream_to_the_other_region_is_measured_in_the_fourth(started: Class) 
 def test_both_network_cards_are_measured_in_the_seventh(started: Class) -> None:
     (cell,) = executed(started, "7-accelerated-networking.ipynb")
     fast, slow = (
-        float(n) * {"us": 1, "ms": 1e3}[u] for n, u in re.findall(r"latency\s+=\s+([\d.]+) (us|ms)", printed(cell))
+        float(n) * {"us": 1, "ms": 1e3}[u]
+        for n, u in re.findall(r"latency\s+=\s+([\d.]+) (us|ms)", printed(cell))
     )
     assert 0 < fast < slow, "the lab adds a tenth of a millisecond where a host has no acceleration"
 

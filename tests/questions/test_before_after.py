@@ -35,7 +35,14 @@ def runs(seed: int, *, scale: float = 1.0, rounds: int = 12, **fixed: object) ->
     """A measurement of two placements: one-way latencies of 40 and 60 µs, times `scale` in ppg, 2 % noise."""
     random = np.random.default_rng(seed)
     rows = [
-        {"placement": p, "tool": "qperf", "test": "tcp_lat", "deployment": 1, "round": r, "status": "ok"}
+        {
+            "placement": p,
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "deployment": 1,
+            "round": r,
+            "status": "ok",
+        }
         | {"latency_oneway_us": level * random.lognormal(0, 0.02)}
         | fixed
         for r in range(1, rounds + 1)
@@ -103,7 +110,11 @@ def test_a_data_root_of_different_questions_has_no_verdict(tmp_path: Path) -> No
 
 
 def test_the_same_twice_is_never_a_difference() -> None:
-    found = [v for seed in range(40) for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()]
+    found = [
+        v
+        for seed in range(40)
+        for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()
+    ]
     assert sum(v in ("better", "worse") for v in found) <= 4
 
 
@@ -128,7 +139,10 @@ def test_what_only_one_side_has_is_listed() -> None:
 def test_a_factor_without_a_common_level_is_what_was_changed() -> None:
     found = before_after(runs(1, tcp_buffer_bytes=1 << 20), runs(2, tcp_buffer_bytes=1 << 26))
     assert set(verdicts(found)) == {"ppg", "same-zone"}
-    assert "changed: tcp_buffer_bytes: 1 MiB TCP buffer before, 64 MiB TCP buffer after" in found.warnings
+    assert (
+        "changed: tcp_buffer_bytes: 1 MiB TCP buffer before, 64 MiB TCP buffer after"
+        in found.warnings
+    )
 
 
 def test_one_run_a_side_has_a_value_and_no_verdict() -> None:
@@ -145,11 +159,15 @@ def test_the_days_of_both_sides_are_named_where_they_are_known() -> None:
 
 
 def test_the_senders_throughput_stands_in_where_no_receivers_is_known() -> None:
-    sent = [runs(seed).rename(columns={"latency_oneway_us": "throughput_sent_bps"}) for seed in (1, 2)]
+    sent = [
+        runs(seed).rename(columns={"latency_oneway_us": "throughput_sent_bps"}) for seed in (1, 2)
+    ]
     assert {c.metric for c in before_after(*sent)} == {"throughput_sent_bps"}
     both = [side.assign(throughput_bps=side["throughput_sent_bps"]) for side in sent]
     assert {c.metric for c in before_after(*both)} == {"throughput_bps"}
-    assert {c.metric for c in before_after(*both, metric="throughput_sent_bps")} == {"throughput_sent_bps"}
+    assert {c.metric for c in before_after(*both, metric="throughput_sent_bps")} == {
+        "throughput_sent_bps"
+    }
     with pytest.raises(UsageError, match="did you mean throughput_bps"):
         before_after(*both, metric="throughput")
 
@@ -184,7 +202,9 @@ def test_thirty_comparisons_fit_on_a_page_of_80_columns() -> None:
     sides = []
     for number in (1, 2):
         parts = [
-            runs(number, scale=1.5 if number == 2 and streams == 3 else 1.0).assign(streams=streams, rack=rack)
+            runs(number, scale=1.5 if number == 2 and streams == 3 else 1.0).assign(
+                streams=streams, rack=rack
+            )
             for rack in ("near the window", "far", "basement of the annex")
             for streams in (1, 2, 3, 4, 5)
         ]
@@ -230,13 +250,18 @@ def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
     with pytest.raises(gate.GateError, match="ppg"):
         gate.check(slower, ["worse"])
     with pytest.raises(gate.GateError):  # a gate that saw nothing
-        gate.check(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"]), ["worse"])
+        gate.check(
+            before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"]),
+            ["worse"],
+        )
     with pytest.raises(gate.GateError):
         gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)), ["worse"])
 
 
 def test_junit_has_a_case_for_each_comparison() -> None:
-    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"]))
+    suite = ET.fromstring(
+        gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"])
+    )
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
     suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2), margin=0.001)))
@@ -245,24 +270,54 @@ def test_junit_has_a_case_for_each_comparison() -> None:
 
 def test_a_gate_that_opens_says_what_was_decided() -> None:
     message = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
-    assert message == "gate: passed, none is worse; 2 compared: 0 worse, 0 better, 2 equivalent, 0 not decided"
+    assert (
+        message
+        == "gate: passed, none is worse; 2 compared: 0 worse, 0 better, 2 equivalent, 0 not decided"
+    )
 
 
 def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
     def npl(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([python, "-m", "netperf_lib", *map(str, words)], capture_output=True, text=True)
+        return subprocess.run(
+            [python, "-m", "netperf_lib", *map(str, words)], capture_output=True, text=True
+        )
 
-    twice = ("compare", RECORDED, RECORDED, "--metric", "throughput_bps", "--by", "placement,streams,tcp_buffer_bytes")
+    twice = (
+        "compare",
+        RECORDED,
+        RECORDED,
+        "--metric",
+        "throughput_bps",
+        "--by",
+        "placement,streams,tcp_buffer_bytes",
+    )
     done = npl(*twice, "--csv")
     assert done.returncode == 0, done.stderr
     assert set(pd.read_csv(io.StringIO(done.stdout))["verdict"]) <= {"equivalent", "inconclusive"}
-    refused = npl(*twice, "--margin", "0.1%", "--fail-on", "inconclusive", "--junit", tmp_path / "verdicts.xml")
+    refused = npl(
+        *twice,
+        "--margin",
+        "0.1%",
+        "--fail-on",
+        "inconclusive",
+        "--junit",
+        tmp_path / "verdicts.xml",
+    )
     assert refused.returncode == 3
     assert refused.stderr.startswith("npl: gate")
     assert npl(*twice, "--fail-on", "worse").returncode == 0
     near, far = "placement=ppg", "placement=cross-region"
     for before, after, verdict, code in ((near, far, "worse", 3), (far, near, "better", 0)):
-        sides = ("--where", before, "--where-after", after, "--by", "tool,accelerated", "--metric", "latency_oneway_us")
+        sides = (
+            "--where",
+            before,
+            "--where-after",
+            after,
+            "--by",
+            "tool,accelerated",
+            "--metric",
+            "latency_oneway_us",
+        )
         gated = npl("compare", RECORDED, RECORDED, *sides, "--fail-on", "worse", "--csv")
         assert gated.returncode == code, gated.stderr
         assert set(pd.read_csv(io.StringIO(gated.stdout))["verdict"]) == {verdict}
@@ -274,7 +329,9 @@ def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
 
 def test_a_factor_nobody_declared_has_levels_and_ratios_and_is_exploratory() -> None:
     asked = ("compare", RECORDED, "--by", "streams", "--metric", "throughput_bps")
-    shown, found = (CliRunner().invoke(cli, [*map(str, asked), *more]).output for more in ([], ["--json"]))
+    shown, found = (
+        CliRunner().invoke(cli, [*map(str, asked), *more]).output for more in ([], ["--json"])
+    )
     levels = {row["condition"]: row for row in json.loads(found)["levels"]}
     for streams in (1, 2, 4, 16):
         row = levels[f"cross-region, {streams} stream{'s' if streams > 1 else ''}"]
@@ -293,14 +350,19 @@ def test_one_run_a_level_has_a_ratio_and_no_interval() -> None:
         assert (c.low, c.high) == (0, math.inf)
         assert "no interval" in c.words
         assert f"{c.ratio:.3g}" in c.ratio_words
-    (limit,) = judge(runs(1, rounds=1), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": 1000}])
+    (limit,) = judge(
+        runs(1, rounds=1),
+        [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": 1000}],
+    )
     assert "no interval" in limit.words
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
 
 
-def test_exported_tables_lie_where_the_reports_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exported_tables_lie_where_the_reports_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(RECORDED.parent / "zones", tmp_path / "zones")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -31,7 +31,14 @@ def planted(rounds: int = 12, **scale: float) -> pd.DataFrame:
     """Latency of two placements, accelerated (40 µs) or not (120 µs), 2 % noise; `scale` by placement."""
     random = np.random.default_rng(1)
     return pd.DataFrame(
-        {"placement": p, "accelerated": on, "round": r, "tool": "qperf", "test": "tcp_lat", "status": "ok"}
+        {
+            "placement": p,
+            "accelerated": on,
+            "round": r,
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "status": "ok",
+        }
         | {"latency_oneway_us": (40 if on else 120) * scale.get(p, 1.0) * random.lognormal(0, 0.02)}
         for r in range(1, rounds + 1)
         for p in ("near", "far")
@@ -57,8 +64,12 @@ def test_conditions_that_differ_in_something_else_are_not_compared() -> None:
     assert {str(c.verdict) for c in family} == {"exploratory"}
 
 
-def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(exp: npl.Results) -> None:
-    report = {(c.metric, *c.medians): str(c.verdict) for c in npl.compare(exp) if c.threshold is None}
+def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(
+    exp: npl.Results,
+) -> None:
+    report = {
+        (c.metric, *c.medians): str(c.verdict) for c in npl.compare(exp) if c.threshold is None
+    }
     family = npl.compare(exp, metric="latency_oneway_us", by="placement")
     judged = [c for c in family if c.verdict != "exploratory"]
     assert len(judged) >= 3
@@ -91,11 +102,17 @@ def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
     runs = planted().query("placement == 'near' and accelerated")
     parts = [
         runs.assign(
-            client="a", server=f"b{z}", client_zone="1", server_zone=z, latency_oneway_us=runs["latency_oneway_us"] * k
+            client="a",
+            server=f"b{z}",
+            client_zone="1",
+            server_zone=z,
+            latency_oneway_us=runs["latency_oneway_us"] * k,
         )
         for k, z in ((1.0, "1"), (1.5, "2"), (2.0, "3"))
     ]
-    family = npl.compare(pd.concat(parts, ignore_index=True), metric="latency_oneway_us", by="server_zone")
+    family = npl.compare(
+        pd.concat(parts, ignore_index=True), metric="latency_oneway_us", by="server_zone"
+    )
     assert [round(c.ratio, 2) for c in family] == [1.5, 2.0, 1.33]
     assert family[0].names == ("zone 1 → 2", "zone 1 → 1")
 
@@ -105,9 +122,18 @@ def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
     [
         (lambda e: npl.compare(e, "last-wek"), "'last-wek' is neither a folder nor a metric"),
         (lambda e: npl.compare(e, "throughput"), "did you mean throughput_bps"),
-        (lambda e: npl.compare(e, metric="throughput_bps", by="zone"), "did you mean client_zone or server_zone"),
-        (lambda e: npl.compare(e, metric="throughput_bps", by="mss"), "no factor 'mss'|mss does not vary"),
-        (lambda e: npl.compare(e, metric="throughput_bps", by="streams", baseline=3), "has streams 3, the baseline"),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="zone"),
+            "did you mean client_zone or server_zone",
+        ),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="mss"),
+            "no factor 'mss'|mss does not vary",
+        ),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="streams", baseline=3),
+            "has streams 3, the baseline",
+        ),
         (lambda e: npl.compare(e, by="placement"), "needs a metric"),
         (lambda e: npl.ask(e, "banana", "throughput_bps"), "no factor 'banana'"),
     ],
@@ -133,14 +159,18 @@ def test_an_answer_shows_itself(exp: npl.Results) -> None:
 
 
 def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
-    done = CliRunner().invoke(cli, ["compare", str(RECORDED), "--by", "placement", "--metric", "throughput_bps"])
+    done = CliRunner().invoke(
+        cli, ["compare", str(RECORDED), "--by", "placement", "--metric", "throughput_bps"]
+    )
     assert done.exit_code == 0, done.output
     for name in npl.levels(exp, "throughput_bps", by="placement").index:
         assert str(name) in done.output
     assert max(map(len, done.output.splitlines())) <= 100
 
 
-def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_given_axes(exp: npl.Results) -> None:
+def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_given_axes(
+    exp: npl.Results,
+) -> None:
     percentiles, intervals = exp.percentiles, exp.intervals
     _, axes = plt.subplots(2)
     assert npl.plots.ecdf(percentiles, exp, hue="placement", ax=axes[0]) is axes[0]
@@ -158,7 +188,9 @@ PLOTTED: dict[str, tuple[Any, ...]] = {
     "by_clock": ("data/recorded/day",),
     "over_time": ("data/recorded/day",),
     "share": (None, 10),
-    **dict.fromkeys(("streams", "roofline", "waits", "roofs", "ecdf", "shift", "intervals", "forest"), (None,)),
+    **dict.fromkeys(
+        ("streams", "roofline", "waits", "roofs", "ecdf", "shift", "intervals", "forest"), (None,)
+    ),
 }
 """What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
 
@@ -183,9 +215,15 @@ def test_every_plot_returns_axes_that_show_themselves_and_composes(
     plt.close("all")
 
 
-@pytest.mark.parametrize("name", ["rounds", "levels", "drift", "ecdf", "intervals", "streams", "waits", "over_time"])
+@pytest.mark.parametrize(
+    "name", ["rounds", "levels", "drift", "ecdf", "intervals", "streams", "waits", "over_time"]
+)
 def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) -> None:
-    metric = {"rounds": "latency_oneway_us", "levels": "latency_oneway_us", "drift": "latency_oneway_us"}.get(name)
+    metric = {
+        "rounds": "latency_oneway_us",
+        "levels": "latency_oneway_us",
+        "drift": "latency_oneway_us",
+    }.get(name)
     col = {"streams": "tcp_buffer_bytes", "over_time": "accelerated"}.get(name, "placement")
     panels = getattr(npl.plots, name)(exp, metric, col=col)
     titles = [axes.get_title(loc="left") for axes in panels]
@@ -195,10 +233,15 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
         warnings.simplefilter("error", UserWarning)  # matplotlib's, of panels without room
         assert "text/html" in panels._repr_mimebundle_()
     drawn = [axes for axes in panels if axes.axison]
-    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name in ("levels", "waits")  # rows
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name in (
+        "levels",
+        "waits",
+    )  # rows
     for axes in drawn:
         low, high = sorted(axes.get_ylim())
-        points = [y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)]
+        points = [
+            y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)
+        ]
         assert points or name == "waits"  # bars
         assert all(low <= y <= high for y in points)
     for axes in drawn:
@@ -218,10 +261,14 @@ def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
     module = getattr(npl, part)
     names = dir(module)
     assert names
-    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib", "np", "pd", "os", "re"} & set(names)
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib", "np", "pd", "os", "re"} & set(
+        names
+    )
     for name in names:
         value = getattr(module, name)
-        assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), f"{name} is another library's"
+        assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), (
+            f"{name} is another library's"
+        )
 
 
 def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
@@ -235,7 +282,9 @@ def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() ->
 @pytest.mark.parametrize("many", [list, lambda paths: dict(zip("xy", paths, strict=True))])
 def test_several_experiments_are_compared_by_a_factor(many: Any) -> None:
     data = many(["data/recorded/before", "data/recorded/after"])
-    verdicts = {str(c.verdict) for c in npl.compare(data, metric="latency_oneway_us", by="placement")}
+    verdicts = {
+        str(c.verdict) for c in npl.compare(data, metric="latency_oneway_us", by="placement")
+    }
     assert verdicts == {"exploratory"}
     assert npl.ask(data, metric="latency_oneway_us", by="placement").verdicts
 
@@ -249,7 +298,9 @@ def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -
     assert {c.words for c in some if c.declared} <= every
     assert all(c.declared for c in some)
     assert len(npl.compare(exp, where={"accelerated": "true"})) == 8
-    with pytest.raises(UsageError, match="no contrast is about streams=16, with runs on both sides"):
+    with pytest.raises(
+        UsageError, match="no contrast is about streams=16, with runs on both sides"
+    ):
         npl.compare(exp, where={"streams": 16})
 
 
@@ -266,17 +317,24 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
 def test_what_is_pooled_has_the_same_levels_on_both_sides(exp: npl.Results) -> None:
     where = {"placement": "cross-region", "streams": [1, 16], "during": None}
     ask: dict[str, Any] = {"metric": "throughput_bps", "by": "streams", "where": where}
-    with pytest.raises(UsageError, match="but 16 streams and 1 stream do not both have 1 MiB TCP buffer, 4"):
+    with pytest.raises(
+        UsageError, match="but 16 streams and 1 stream do not both have 1 MiB TCP buffer, 4"
+    ):
         npl.compare(exp, pool="tcp_buffer_bytes", **ask)
     (alike,) = npl.compare(exp, **{**ask, "where": {**where, "tcp_buffer_bytes": None}})
     assert alike.ratio > 3
 
 
-@pytest.mark.parametrize("arguments", [("--by", "round", "--metric", "throughput_bps"), ("--where", "round=1")])
+@pytest.mark.parametrize(
+    "arguments", [("--by", "round", "--metric", "throughput_bps"), ("--where", "round=1")]
+)
 def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, ["compare", str(RECORDED), *arguments])
     message = str(done.exception)
-    assert "it tells runs apart, and no conditions; these vary: placement, accelerated, tool" in message
+    assert (
+        "it tells runs apart, and no conditions; these vary: placement, accelerated, tool"
+        in message
+    )
     assert "mss" not in message
 
 
@@ -289,8 +347,14 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
         ("paths", "throughput_bps", "tcp_buffer_bytes"),
     ],
 )
-def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name: str, metric: str, by: str) -> None:
-    out = CliRunner().invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by]).output
+def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(
+    name: str, metric: str, by: str
+) -> None:
+    out = (
+        CliRunner()
+        .invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by])
+        .output
+    )
     assert max(map(len, out.splitlines())) <= 80
     for words in npl.observe(RECORDED.parent / name, metric, by).names:
         assert words in out
@@ -301,14 +365,19 @@ def test_a_level_has_one_median_whatever_it_is_compared_with() -> None:
     runs = runs[runs["accelerated"]]
     third = runs[runs["placement"] == "far"].assign(placement="third")
     slower = runs["round"].gt(6) & runs["placement"].eq("near")
-    runs["latency_oneway_us"] *= slower.map({True: 2.0, False: 1.0})  # and "third" was measured in the first half only
+    runs["latency_oneway_us"] *= slower.map(
+        {True: 2.0, False: 1.0}
+    )  # and "third" was measured in the first half only
     runs = pd.concat([runs, third[third["round"] <= 6]], ignore_index=True)
     levels = npl.levels(runs, "latency_oneway_us")["median"]
     family = npl.compare(runs, metric="latency_oneway_us", by="placement")
     for c in family:
         assert c.medians == tuple(levels[list(c.names)])
     said = {c.names: [w for w in c.warnings if "not the quotient" in w] for c in family}
-    assert {names for names, words in said.items() if words} == {("third", "far"), ("third", "near")}
+    assert {names for names, words in said.items() if words} == {
+        ("third", "far"),
+        ("third", "near"),
+    }
     assert not said["near", "far"]  # these have all rounds in common
     lead = str(npl.questions.lead_paragraph(runs))
     shown = {format_value(m, "us") for c in npl.compare(runs) for m in c.medians}

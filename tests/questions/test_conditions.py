@@ -32,7 +32,9 @@ def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions() -> Non
     runs = npl.load(npl.recorded())
     runs.loc[(runs["placement"] == "ppg") & (runs["round"] % 2 == 0), "accelerated"] = None
     chosen = npl.observe(runs, "latency_oneway_us", where={"tool": "qperf"}).runs
-    assert chosen.groupby("condition", observed=True)["accelerated"].nunique(dropna=False).max() == 1
+    assert (
+        chosen.groupby("condition", observed=True)["accelerated"].nunique(dropna=False).max() == 1
+    )
 
 
 def test_a_run_that_is_excluded_is_in_no_exported_level(tmp_path: Path) -> None:
@@ -42,7 +44,10 @@ def test_a_run_that_is_excluded_is_in_no_exported_level(tmp_path: Path) -> None:
         npl.export(str(place), "csv", tmp_path)
         counts.append(pd.read_csv(tmp_path / "lab-full-levels.csv")["n"].sum())
         results = npl.read(place)
-        results.store.exclude(results.runs.loc[results.runs["tool"] == "qperf", "run_id"].iloc[0], "a cable was pulled")
+        results.store.exclude(
+            results.runs.loc[results.runs["tool"] == "qperf", "run_id"].iloc[0],
+            "a cable was pulled",
+        )
     assert counts[1] == counts[0] - 1
 
 

@@ -18,7 +18,9 @@ from .test_planted import runs
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
 
-def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(tmp_path: Path) -> None:
+def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(
+    tmp_path: Path,
+) -> None:
     names = {"day", "zones"}
     for name in names:
         (tmp_path / name).symlink_to(RECORDED / name)
@@ -40,10 +42,14 @@ def test_where_no_run_is_complete_the_first_line_says_so() -> None:
     assert lead_paragraph(failed).lines == ("No run is complete.",)
 
 
-def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(tmp_path: Path) -> None:
+def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "day").symlink_to(RECORDED / "day")
     (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "experiment.yaml").write_bytes((RECORDED / "zones" / "experiment.yaml").read_bytes())
+    (tmp_path / "begun" / "experiment.yaml").write_bytes(
+        (RECORDED / "zones" / "experiment.yaml").read_bytes()
+    )
     assert [p.notebook for p in fleet_pages(tmp_path)] == ["summary", "time"]
     assert opening(tmp_path).lines[0] == "begun: nothing was measured yet"
     assert [one["runs"][:7] for one in at_a_glance(tmp_path)] == ["nothing", "288 (28"]
@@ -62,13 +68,17 @@ def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_
         (("ppg",), ["summary", "07-quality"]),
     ],
 )
-def test_the_pages_of_places_and_of_paths(placements: tuple[str, ...], notebooks: list[str]) -> None:
+def test_the_pages_of_places_and_of_paths(
+    placements: tuple[str, ...], notebooks: list[str]
+) -> None:
     table = runs(dict.fromkeys(placements, 1000000000.0))
     assert [p.notebook for p in pages(table)] == notebooks
 
 
 def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none() -> None:
-    family, lead = conclude(RECORDED / "lab-full", where={"placement": "cross-region"}, metric="throughput_bps")
+    family, lead = conclude(
+        RECORDED / "lab-full", where={"placement": "cross-region"}, metric="throughput_bps"
+    )
     assert {c.metric for c in family} == {"throughput_bps"}
     assert all("cross-region" in c.context for c in family)
     assert len(lead.family) == len(family)
@@ -95,7 +105,9 @@ def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment() -> 
     table = pd.concat([one, two.assign(round=two["round"] + 12)], ignore_index=True)
     (apart,) = judge(table, [contrast])
     assert any("unblocked" in w for w in apart.warnings)
-    several = pd.concat([table.assign(deployment=d, run_id=table["run_id"] + f"-d{d}") for d in (1, 2, 3)])
+    several = pd.concat(
+        [table.assign(deployment=d, run_id=table["run_id"] + f"-d{d}") for d in (1, 2, 3)]
+    )
     (units,) = judge(several, [contrast])
     assert (units.ratio, units.scope) == (pytest.approx(2), "over 3 deployments")
     missing = judge(table, [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "1 ms"}])[0]

@@ -14,7 +14,9 @@ from netperf_lib.questions.udp import datagrams, datagrams_words
 from tests.tools import conformance
 
 
-def table(losses: dict[str, list[float]], path: str = "same-zone", streams: int = 1) -> pd.DataFrame:
+def table(
+    losses: dict[str, list[float]], path: str = "same-zone", streams: int = 1
+) -> pd.DataFrame:
     rows = [
         {
             "run_id": f"{path}-{rate}-{i}", "status": "ok", "tool": "iperf3", "test": "udp", "protocol": "udp",
@@ -28,7 +30,10 @@ def table(losses: dict[str, list[float]], path: str = "same-zone", streams: int 
 
 
 def test_the_largest_rate_is_the_last_before_one_that_loses_more() -> None:
-    runs = table({"1G": [0.0, 0.0, 0.002], "100M": [0.0] * 3, "2G": [0.1, 0.2, 0.3], "3G": [0.0] * 3}, streams=2)
+    runs = table(
+        {"1G": [0.0, 0.0, 0.002], "100M": [0.0] * 3, "2G": [0.1, 0.2, 0.3], "3G": [0.0] * 3},
+        streams=2,
+    )
     rates = datagrams(runs)
     assert list(rates["asked_bps"]) == [2e8, 2e9, 4e9, 6e9]
     assert list(rates["lost_ratio"]) == [0, 0, 0.2, 0]
@@ -42,8 +47,14 @@ def test_the_largest_rate_is_the_last_before_one_that_loses_more() -> None:
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        ({"1M": [0.0] * 3, "2M": [0.0005] * 3}, "2 Mbit/s (0.05 % lost, median of 3 runs), which is the highest"),
-        ({"1M": [0.5] * 3, "2M": [0.7] * 3}, "every rate loses more than 0.1 % (50 % lost at 1 Mbit/s)"),
+        (
+            {"1M": [0.0] * 3, "2M": [0.0005] * 3},
+            "2 Mbit/s (0.05 % lost, median of 3 runs), which is the highest",
+        ),
+        (
+            {"1M": [0.5] * 3, "2M": [0.7] * 3},
+            "every rate loses more than 0.1 % (50 % lost at 1 Mbit/s)",
+        ),
     ],
 )
 def test_rates_that_are_all_carried_or_none(losses: dict[str, list[float]], words: str) -> None:
@@ -51,7 +62,10 @@ def test_rates_that_are_all_carried_or_none(losses: dict[str, list[float]], word
 
 
 def test_each_path_has_its_own_rates() -> None:
-    near, far = table({"1M": [0.0] * 3, "2M": [0.0] * 3}), table({"1M": [0.0] * 3, "2M": [0.1] * 3}, "cross-zone")
+    near, far = (
+        table({"1M": [0.0] * 3, "2M": [0.0] * 3}),
+        table({"1M": [0.0] * 3, "2M": [0.1] * 3}, "cross-zone"),
+    )
     lines = datagrams_words(datagrams(pd.concat([near, far], ignore_index=True))).splitlines()
     assert [line.split(":")[0] for line in lines] == ["cross-zone", "same-zone"]
     assert "is 1 Mbit/s" in lines[0]
@@ -63,16 +77,32 @@ def test_the_page_of_real_logs(tmp_path: Path) -> None:
     labels = ["file,placement,bitrate,round"]
     for d in conformance.read():
         words = d["command"].split()
-        if d["tool"] == "iperf3" and d["end"] == "client" and d["rate"] == conformance.RATE and not d["event"]:
+        if (
+            d["tool"] == "iperf3"
+            and d["end"] == "client"
+            and d["rate"] == conformance.RATE
+            and not d["event"]
+        ):
             rate = words[words.index("-b") + 1] if "-b" in words else ""
-            if {"-u", "-J"} <= set(words) and words[-2:] == ["1", "-J"] and rate in ("15M", "20M", "90M"):
-                if set(words) & {"-R", "--bidir"} or json.loads(d["text"])["start"]["test_start"]["omit"]:
+            if (
+                {"-u", "-J"} <= set(words)
+                and words[-2:] == ["1", "-J"]
+                and rate in ("15M", "20M", "90M")
+            ):
+                if (
+                    set(words) & {"-R", "--bidir"}
+                    or json.loads(d["text"])["start"]["test_start"]["omit"]
+                ):
                     continue
                 name = f"{len(labels)}.json"
                 (tmp_path / name).write_text(d["text"])
-                labels.append(f"{name},same-zone,{rate},{sum(f',{rate},' in row for row in labels) + 1}")
+                labels.append(
+                    f"{name},same-zone,{rate},{sum(f',{rate},' in row for row in labels) + 1}"
+                )
     (tmp_path / "labels.csv").write_text("\n".join(labels))
-    mine = npl.import_logs(tmp_path, labels=tmp_path / "labels.csv", into=tmp_path / "results" / "udp")
+    mine = npl.import_logs(
+        tmp_path, labels=tmp_path / "labels.csv", into=tmp_path / "results" / "udp"
+    )
     assert "09-datagrams" in [page.notebook for page in npl.questions.pages(mine.runs)]
     (pdf,) = npl.report(mine.path, notebooks=["09-datagrams"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())

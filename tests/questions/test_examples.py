@@ -37,7 +37,11 @@ def exp() -> Any:
 
 
 def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it() -> None:
-    lacking = {name for name, f in FUNCTIONS.items() if ">>>" not in (f.__doc__ or "") or "+SKIP" in (f.__doc__ or "")}
+    lacking = {
+        name
+        for name, f in FUNCTIONS.items()
+        if ">>>" not in (f.__doc__ or "") or "+SKIP" in (f.__doc__ or "")
+    }
     assert lacking == set(WITHOUT)
     for name, test in WITHOUT.items():
         text = (Path(__file__).parents[1] / test).read_text("utf-8")
@@ -46,7 +50,9 @@ def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it() 
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITHOUT)))
-def test_the_example_of_a_function_runs(name: str, exp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_function_runs(
+    name: str, exp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     function: Any = inspect.unwrap(FUNCTIONS[name])
     names = {**vars(inspect.getmodule(function)), "npl": npl, "exp": exp}  # type: ignore[arg-type]
@@ -65,5 +71,7 @@ def test_a_public_module_shows_its_public_names_and_nothing_else(module: Any) ->
     assert shown == sorted(set(shown))
     assert set(shown) == set(module.__all__)
     parts = {n for n in shown if isinstance(getattr(module, n), types.ModuleType)}
-    assert parts <= ({"hosts", "plots", "questions", "stats", "workshop"} if module is npl else set())
+    assert parts <= (
+        {"hosts", "plots", "questions", "stats", "workshop"} if module is npl else set()
+    )
     assert not [n for n in shown if n.startswith("_") and n != "__version__"]

@@ -25,11 +25,19 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_planted_change_is_found_and_no_other(year: Path) -> None:
     truth = json.loads((year / "truth.json").read_text())
-    runs = npl.load(npl.experiments(year)).dropna(subset=["latency_oneway_us"]).set_index("started_utc")
+    runs = (
+        npl.load(npl.experiments(year))
+        .dropna(subset=["latency_oneway_us"])
+        .set_index("started_utc")
+    )
     of = runs.groupby("placement")["latency_oneway_us"]
-    changed, steady = (of.get_group(p).resample("3D").median().dropna() for p in ("same-zone", "ppg"))
+    changed, steady = (
+        of.get_group(p).resample("3D").median().dropna() for p in ("same-zone", "ppg")
+    )
     [one] = npl.stats.changes(changed.to_numpy()).abrupt
-    assert abs(changed.index[one.start] - pd.Timestamp(truth["changed_utc"])) <= pd.Timedelta(days=9)
+    assert abs(changed.index[one.start] - pd.Timestamp(truth["changed_utc"])) <= pd.Timedelta(
+        days=9
+    )
     assert one.ratio == pytest.approx(truth["change"], rel=0.04)
     assert not npl.stats.changes(steady.to_numpy()).abrupt
 
@@ -39,7 +47,11 @@ def day(minutes: int = 1320, slower: float = 1.18) -> pd.DataFrame:
     rng = np.random.default_rng(1)
     at = pd.Timestamp("2026-03-02T06:00Z") + pd.to_timedelta(np.arange(minutes), unit="min")
     incident = (at.hour >= 15) & (at.hour < 19)
-    values = 46 * np.exp(0.04 * rng.standard_normal(minutes)) * np.where(rng.random(minutes) < 0.03, 1.5, 1.0)
+    values = (
+        46
+        * np.exp(0.04 * rng.standard_normal(minutes))
+        * np.where(rng.random(minutes) < 0.03, 1.5, 1.0)
+    )
     return pd.DataFrame(
         {
             "experiment": "day", "deployment": 1, "round": np.arange(1, minutes + 1),
@@ -53,9 +65,13 @@ def day(minutes: int = 1320, slower: float = 1.18) -> pd.DataFrame:
 def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page_and_in_the_appendix() -> None:
     runs = day()
     history = npl.questions.ask_history(runs, "latency_oneway_us")
-    [change] = history.changes["ppg"] if "ppg" in history.changes else next(iter(history.changes.values()))
+    [change] = (
+        history.changes["ppg"] if "ppg" in history.changes else next(iter(history.changes.values()))
+    )
     words = change.words("latency_oneway_us")
-    assert words.startswith("from 02 March 2026, 15:00 to 19:00 UTC 18 % slower than before and after")
+    assert words.startswith(
+        "from 02 March 2026, 15:00 to 19:00 UTC 18 % slower than before and after"
+    )
     assert words in history.headline
     assert words in history.words
     assert words in npl.questions.steadiness(runs, ["latency_oneway_us"])
@@ -63,7 +79,9 @@ def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page_and_in_the_app
 
 def test_a_day_with_an_incident_is_below_its_threshold() -> None:
     """No run was at the threshold, and neighbouring rounds resemble each other: that is no reason for no verdict."""
-    [c] = npl.questions.judge(day(), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "100 us"}])
+    [c] = npl.questions.judge(
+        day(), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "100 us"}]
+    )
     assert (c.verdict, c.unit, c.n) == ("better", "hour", 22)
     assert 46 * 0.97 < c.ratio * 100 < 46 * 1.05
 

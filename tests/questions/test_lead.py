@@ -49,7 +49,11 @@ CONCLUSIONS = {
         "113 µs for 3 → 1",
         "on all 3",
     ],
-    "study-minute": ["1,320 of 1,320 runs are below 100 µs (largest", "round-trip time 4", "in 1,320 runs"],
+    "study-minute": [
+        "1,320 of 1,320 runs are below 100 µs (largest",
+        "round-trip time 4",
+        "in 1,320 runs",
+    ],
 }
 
 
@@ -60,7 +64,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pd.DataFr
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_paragraph_is_the_conclusion_of_the_study(name: str, study: Callable[[str], pd.DataFrame]) -> None:
+def test_the_paragraph_is_the_conclusion_of_the_study(
+    name: str, study: Callable[[str], pd.DataFrame]
+) -> None:
     found = lead_paragraph(study(name))
     for words in CONCLUSIONS[name]:
         assert words in str(found), (words, str(found))
@@ -69,12 +75,27 @@ def test_the_paragraph_is_the_conclusion_of_the_study(name: str, study: Callable
     assert len(found.family) == len(found.contrasts) == len(found.recommendations)
 
 
-def table(levels: dict[str, float], rounds: int = 12, metric: str = "latency_oneway_us") -> pd.DataFrame:
+def table(
+    levels: dict[str, float], rounds: int = 12, metric: str = "latency_oneway_us"
+) -> pd.DataFrame:
     """Runs of several placements, shared by all rounds, with little noise."""
     random = np.random.default_rng(3)
     rows = [
-        {"experiment": "x", "deployment": 1, "round": r, "order": i, "attempt": 1, "status": "ok", "tool": "qperf"}
-        | {"test": "tcp_lat", "run_id": f"{p}-{r}", "placement": p, metric: value * random.lognormal(0, 0.01)}
+        {
+            "experiment": "x",
+            "deployment": 1,
+            "round": r,
+            "order": i,
+            "attempt": 1,
+            "status": "ok",
+            "tool": "qperf",
+        }
+        | {
+            "test": "tcp_lat",
+            "run_id": f"{p}-{r}",
+            "placement": p,
+            metric: value * random.lognormal(0, 0.01),
+        }
         for r in range(1, rounds + 1)
         for i, (p, value) in enumerate(levels.items())
     ]
@@ -94,23 +115,38 @@ def test_without_a_declaration_the_family_is_made_by_rule_and_judged() -> None:
 
 def test_the_family_by_rule_reads_no_value() -> None:
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
-    other = runs.assign(latency_oneway_us=np.random.default_rng(1).permutation(runs["latency_oneway_us"]))
-    one, two = ([(p.a, p.b) for p in by_rule([of_main_tool(r, "latency_oneway_us")])] for r in (runs, other))
+    other = runs.assign(
+        latency_oneway_us=np.random.default_rng(1).permutation(runs["latency_oneway_us"])
+    )
+    one, two = (
+        [(p.a, p.b) for p in by_rule([of_main_tool(r, "latency_oneway_us")])] for r in (runs, other)
+    )
     assert one == two
 
 
-def test_what_is_set_on_hosts_is_compared_at_each_placement(study: Callable[[str], pd.DataFrame]) -> None:
+def test_what_is_set_on_hosts_is_compared_at_each_placement(
+    study: Callable[[str], pd.DataFrame],
+) -> None:
     runs = study("study-placement")
-    rule = [p.as_contrast() for p in by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])]
+    rule = [
+        p.as_contrast() for p in by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])
+    ]
     streams = [c.a["placement"] for c in rule if c.a.get("streams") != (c.b or {}).get("streams")]
     assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
 
 
-def test_one_recommendation_a_level_from_all_its_metrics(study: Callable[[str], pd.DataFrame]) -> None:
+def test_one_recommendation_a_level_from_all_its_metrics(
+    study: Callable[[str], pd.DataFrame],
+) -> None:
     found = lead_paragraph(study("study-placement"))
     by_level: dict[object, set[str]] = {}
     for contrast, advice in zip(found.contrasts, found.recommendations, strict=True):
-        if advice and contrast.a.get("streams") in (None, 1) and contrast.b and "placement" in contrast.b:
+        if (
+            advice
+            and contrast.a.get("streams") in (None, 1)
+            and contrast.b
+            and "placement" in contrast.b
+        ):
             by_level.setdefault(contrast.a["placement"], set()).add(advice)
     assert by_level["ppg"] == {"Use it where latency matters"}
     assert all(len(advice) == 1 for advice in by_level.values())
@@ -123,7 +159,9 @@ def test_figures_of_too_few_rounds_come_first_and_say_what_would_do() -> None:
 
 
 def test_a_declared_contrast_that_names_no_single_condition_is_left_to_its_page() -> None:
-    contrast = Contrast(metric="latency_oneway_us", a={"placement": "nowhere"}, b={"placement": "ppg"})
+    contrast = Contrast(
+        metric="latency_oneway_us", a={"placement": "nowhere"}, b={"placement": "ppg"}
+    )
     found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0}), family=[contrast])
     assert str(found).startswith("Placement: latency ppg ")
     assert found.recommendations == ("",)
@@ -132,10 +170,14 @@ def test_a_declared_contrast_that_names_no_single_condition_is_left_to_its_page(
 @pytest.mark.parametrize("factor", [1.18, 1.0])
 def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
     runs = table({"ppg": 46.0}, rounds=660)
-    runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
+    runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + pd.to_timedelta(
+        2 * (runs["round"] - 1), unit="min"
+    )
     slow = runs["started_utc"].dt.hour.between(15, 18)
     runs["latency_oneway_us"] *= np.where(slow, factor, 1.0)
-    told = "from 02 November 2026, 15:00 to 19:00 UTC 18 % slower than before and after" in str(lead_paragraph(runs))
+    told = "from 02 November 2026, 15:00 to 19:00 UTC 18 % slower than before and after" in str(
+        lead_paragraph(runs)
+    )
     assert told == (factor > 1), str(lead_paragraph(runs))
     assert ("UTC" in str(lead_paragraph(runs))) == told
 
@@ -148,7 +190,9 @@ def test_a_condition_whose_runs_all_failed_is_no_level() -> None:
 
 
 def test_an_experiment_without_a_sentence_for_any_factor_lists_its_levels() -> None:
-    runs = table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"}).assign(placement=None)
+    runs = (
+        table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"}).assign(placement=None)
+    )
     assert "40" in str(lead_paragraph(runs))
 
 
@@ -156,8 +200,22 @@ def ladder(rates: dict[int, float], advertised: float | None = None) -> pd.DataF
     """Runs of a ladder of streams at these rates, in Gbit/s, almost without noise."""
     random = np.random.default_rng(5)
     rows = [
-        {"experiment": "x", "deployment": 1, "round": r, "order": i, "attempt": 1, "status": "ok", "tool": "iperf3"}
-        | {"test": "tcp", "run_id": f"{n}-{r}", "placement": "same-vnet", "streams": n, "advertised_bps": advertised}
+        {
+            "experiment": "x",
+            "deployment": 1,
+            "round": r,
+            "order": i,
+            "attempt": 1,
+            "status": "ok",
+            "tool": "iperf3",
+        }
+        | {
+            "test": "tcp",
+            "run_id": f"{n}-{r}",
+            "placement": "same-vnet",
+            "streams": n,
+            "advertised_bps": advertised,
+        }
         | {"throughput_bps": rate * 1e9 * random.lognormal(0, 0.002)}
         for r in range(1, 13)
         for i, (n, rate) in enumerate(rates.items())
@@ -166,7 +224,9 @@ def ladder(rates: dict[int, float], advertised: float | None = None) -> pd.DataF
 
 
 def against(base: int, *levels: int) -> list[Contrast]:
-    return [Contrast(metric="throughput_bps", a={"streams": n}, b={"streams": base}) for n in levels]
+    return [
+        Contrast(metric="throughput_bps", a={"streams": n}, b={"streams": base}) for n in levels
+    ]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +256,10 @@ def against(base: int, *levels: int) -> list[Contrast]:
         pytest.param(
             {1: 1.0, 4: 4.0, 16: 4.01},
             against(1, 16),
-            ["1 stream 999 Mbit/s", "4 streams fill the path (at least 95 % of the best); 16 streams give no more"],
+            [
+                "1 stream 999 Mbit/s",
+                "4 streams fill the path (at least 95 % of the best); 16 streams give no more",
+            ],
             ["carry", "less"],
             id="no loss",
         ),
@@ -225,7 +288,9 @@ def test_a_thousand_levels_take_no_more_work_each_than_ten(monkeypatch: pytest.M
     def counted(where: str, name: str) -> None:
         module = import_module(f"netperf_lib.questions.{where}")
         function = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *a, **k: counts.update([name]) or function(*a, **k))
+        monkeypatch.setattr(
+            module, name, lambda *a, **k: counts.update([name]) or function(*a, **k)
+        )
 
     counted("judging", "Blocks")
     counted("observe", "condition_names")
@@ -235,10 +300,14 @@ def test_a_thousand_levels_take_no_more_work_each_than_ten(monkeypatch: pytest.M
         assert len(found.family) == size - 1
         assert counts["Blocks"] == 1, "the observations are made into arrays once"
         assert counts["condition_names"] < 8, "and named once for each set of factors"
-    assert found.lines[0].startswith("Placement: latency 39 to 44 µs on 300 levels (lowest level-"), found.lines[0]
+    assert found.lines[0].startswith(
+        "Placement: latency 39 to 44 µs on 300 levels (lowest level-"
+    ), found.lines[0]
 
 
-def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_what_more_cost() -> None:
+def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_what_more_cost() -> (
+    None
+):
     exp = npl.read("data/recorded/lab-full")
     filled = "4 streams fill the path (at least 95 % of the best); 16 streams give no more and cost 29,312 instead of 0"
     found = lead_paragraph(exp.runs)
@@ -252,9 +321,16 @@ def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_wh
 def test_a_rate_that_was_asked_for_is_no_gain_and_loss_is_said() -> None:
     family, lead = npl.questions.lead.conclude("data/recorded/datagrams")
     text = str(lead)
-    assert not any("bitrate" in c.a and c.a["bitrate"] != (c.b or {}).get("bitrate") for c in lead.contrasts)
-    assert "Datagrams lost: 62.1 % on cross-region, bitrate 80 Mbit/s (79.9 Mbit/s sent, 28.8 Mbit/s received)" in text
-    assert "cross-zone: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s" in text
+    assert not any(
+        "bitrate" in c.a and c.a["bitrate"] != (c.b or {}).get("bitrate") for c in lead.contrasts
+    )
+    assert (
+        "Datagrams lost: 62.1 % on cross-region, bitrate 80 Mbit/s (79.9 Mbit/s sent, 28.8 Mbit/s received)"
+        in text
+    )
+    assert (
+        "cross-zone: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s" in text
+    )
     assert "counts" not in text
     assert not any(c.verdict == "better" for c in family)
 

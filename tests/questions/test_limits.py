@@ -46,7 +46,10 @@ def table(*rows: dict[str, object]) -> pd.DataFrame:
 
 def test_small_buffers_over_distance_are_named_from_logs_and_settings(runs: pd.DataFrame) -> None:
     unsampled = runs.drop(columns=[c for c in runs if c.startswith("limit_") and "_max_" not in c])
-    held = {h.levels["tcp_buffer_bytes"]: h for h in limits(unsampled, where={"tcp_buffer_bytes": list(BUFFERS)})}
+    held = {
+        h.levels["tcp_buffer_bytes"]: h
+        for h in limits(unsampled, where={"tcp_buffer_bytes": list(BUFFERS)})
+    }
     assert {size: h.limit.cause for size, h in held.items()} == BUFFERS
     assert not any(h.sampled for h in held.values())
     assert "TCP buffers" in held[1 << 20].recommendation
@@ -102,27 +105,41 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
 def test_levels_of_a_factor_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
     """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
     causes = {one.condition: one.cause for one in limits(runs, "streams")}
-    for where in ({"placement": "cross-region", "tcp_buffer_bytes": None}, {"placement": "cross-region"}):
+    for where in (
+        {"placement": "cross-region", "tcp_buffer_bytes": None},
+        {"placement": "cross-region"},
+    ):
         for family in (
             npl.ask(runs, "streams", "throughput_bps", where=where).verdicts,
             npl.compare(runs, metric="throughput_bps", by="streams", where=where),
         ):
             assert len(family)
-            assert all(c.held_back[0] in causes.values() and c.held_back[1] in causes.values() for c in family)
+            assert all(
+                c.held_back[0] in causes.values() and c.held_back[1] in causes.values()
+                for c in family
+            )
             assert "limited by" in text(lines(family))
-    assert {c.held_back for c in npl.compare(runs, metric="latency_oneway_us", by="placement")} == {("", "")}
+    assert {c.held_back for c in npl.compare(runs, metric="latency_oneway_us", by="placement")} == {
+        ("", "")
+    }
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
 def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
     slow = row(limit_busy_ratio=0.1, limit_receive_window_ratio=0.0, bitrate="1G", streams=1)
     (held, paced) = limits(table(*[row()] * 6, *[slow] * 6))
-    assert held.times == pytest.approx({"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1})
+    assert held.times == pytest.approx(
+        {"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1}
+    )
     assert (paced.limit.cause, paced.times["program"]) == ("rate", pytest.approx(0.9))
     assert held.roofs["link"] == 8e9
     assert "receive window 90 %" in repr(npl.plots.waits([held, paced]))
     assert "link 8 Gbit/s" in repr(npl.plots.roofs([held, paced]))
-    assert [page.key for page in npl.questions.pages(table(*[row()] * 3)) if page.notebook == "08-limits"]
+    assert [
+        page.key
+        for page in npl.questions.pages(table(*[row()] * 3))
+        if page.notebook == "08-limits"
+    ]
 
 
 def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
@@ -139,8 +156,17 @@ def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
 
 def test_more_streams_are_not_advised_against_a_link() -> None:
     few = row(throughput_bps=7.9e9, limit_bps=7.9e9, limit_receive_window_ratio=0.0)
-    more = few | {"streams": 4, "advertised_bps": 16e9, "throughput_bps": 15.9e9, "limit_bps": 15.9e9}
-    rows = [r | {"round": i + 1, "run_id": f"{i}-{r['streams']}"} for i in range(12) for r in (few, more)]
+    more = few | {
+        "streams": 4,
+        "advertised_bps": 16e9,
+        "throughput_bps": 15.9e9,
+        "limit_bps": 15.9e9,
+    }
+    rows = [
+        r | {"round": i + 1, "run_id": f"{i}-{r['streams']}"}
+        for i in range(12)
+        for r in (few, more)
+    ]
     for i, r in enumerate(rows):
         r["throughput_bps"] *= 1 + 0.001 * (i % 5)  # type: ignore[operator]
     lead = " ".join(npl.questions.lead_paragraph(pd.DataFrame(rows)).lines)
@@ -163,7 +189,15 @@ def test_the_command_prints_objects_and_lines() -> None:
 
 def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too() -> None:
     rounds = list(range(8)) * 2
-    runs = pd.DataFrame({"placement": ["a"] * 8 + ["b"] * 8, "round": rounds, "throughput_bps": [1e9] * 8 + [2e9] * 8})
+    runs = pd.DataFrame(
+        {
+            "placement": ["a"] * 8 + ["b"] * 8,
+            "round": rounds,
+            "throughput_bps": [1e9] * 8 + [2e9] * 8,
+        }
+    )
     assert npl.compare(runs, metric="throughput_bps", by="placement")[0].medians == (2e9, 1e9)
     sent = runs.rename(columns={"throughput_bps": "throughput_sent_bps"})
-    assert [one.limit.reason for one in npl.limits(sent)] == [one.limit.reason for one in npl.limits(runs)]
+    assert [one.limit.reason for one in npl.limits(sent)] == [
+        one.limit.reason for one in npl.limits(runs)
+    ]

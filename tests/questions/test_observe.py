@@ -45,7 +45,13 @@ def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
         for number in range(1, rng.integers(2, 8)):
             for order, i in enumerate(rng.permutation(len(cells))):
                 row = dict(zip(names, cells[i], strict=True))
-                row |= {"deployment": deployment, "round": number, "order": order, "test": "tcp", "status": "ok"}
+                row |= {
+                    "deployment": deployment,
+                    "round": number,
+                    "order": order,
+                    "test": "tcp",
+                    "status": "ok",
+                }
                 row |= {"kernel": "6.8" if number < 4 else "6.9", "client": f"c{deployment}"}
                 row["throughput_bps"] = float(1e9 * np.exp(rng.normal()))
                 if rng.random() < 0.05:
@@ -67,7 +73,11 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
     rng = np.random.default_rng(seed)
     runs, names = experiment(rng)
     varying = [c for c in names if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1]  # noqa: PD101  null is a level
-    by = [str(b) for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)] if varying else []
+    by = (
+        [str(b) for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)]
+        if varying
+        else []
+    )
     obs = observe(runs, "throughput_bps", by=by)
     last = runs[~runs["run_id"].str.replace(r"-a\d$", "", regex=True).duplicated(keep="last")]
     size = last.groupby([*obs.by, "deployment", "round"], dropna=False).size()
@@ -84,7 +94,9 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
     # hosts can be pooled without pooling what they differ in
     hosts = observe(runs, "throughput_bps", pool="pairs")
     assert not [
-        f for f in hosts.facts if factor(f).always_splits and f != "server_zone" and (hosts.facts[f] == SEVERAL).any()
+        f
+        for f in hosts.facts
+        if factor(f).always_splits and f != "server_zone" and (hosts.facts[f] == SEVERAL).any()
     ]
     if varying:
         name = str(rng.choice(varying))
@@ -92,7 +104,10 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
         assert name not in pooled.by
         assert not pooled.table.duplicated(["condition", "unit", "round"]).any()
         if len(pooled.conditions) < len(obs.conditions):
-            assert any(note.startswith("pooled") for note in pooled.notes) or pooled.table["state"].eq("missing").any()
+            assert (
+                any(note.startswith("pooled") for note in pooled.notes)
+                or pooled.table["state"].eq("missing").any()
+            )
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +129,9 @@ def test_a_placement_is_split_by_what_else_varies(recorded: Any) -> None:
     for accelerated in (True, False):
         there = runs[(runs["placement"] == "same-zone") & (runs["accelerated"] == accelerated)]
         expected = there["latency_oneway_us"].median()
-        assert median(table, placement="same-zone", accelerated=accelerated) == pytest.approx(expected)
+        assert median(table, placement="same-zone", accelerated=accelerated) == pytest.approx(
+            expected
+        )
     assert set(table["n"]) == {runs["round"].nunique()}
 
 
@@ -124,10 +141,19 @@ def test_streams_are_split_by_placement_buffers_and_load(recorded: Any) -> None:
     assert {"placement", "tcp_buffer_bytes"} <= set(obs.by)
     table = levels(obs)
     runs = recorded.runs
-    plain = runs[(runs["placement"] == "cross-region") & runs["tcp_buffer_bytes"].isna() & (runs["tool"] == "iperf3")]
+    plain = runs[
+        (runs["placement"] == "cross-region")
+        & runs["tcp_buffer_bytes"].isna()
+        & (runs["tool"] == "iperf3")
+    ]
     for streams in (1, 16):
         expected = plain[plain["streams"] == streams]["throughput_bps"].median()
-        where = {"placement": "cross-region", "tcp_buffer_bytes": None, "during": None, "streams": streams}
+        where = {
+            "placement": "cross-region",
+            "tcp_buffer_bytes": None,
+            "during": None,
+            "streams": streams,
+        }
         assert median(table, **where) == pytest.approx(expected)
 
 
@@ -150,14 +176,20 @@ def test_a_round_that_was_planned_and_not_measured_is_missing(recorded: Any) -> 
 
 
 @pytest.mark.parametrize(("began", "repeated"), [(False, 0), (True, 1)])
-def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(recorded: Any, began: bool, repeated: int) -> None:
+def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(
+    recorded: Any, began: bool, repeated: int
+) -> None:
     runs = recorded.runs
     ok = runs[(runs["tool"] == "qperf") & (runs["status"] == "ok")]
     again = ok.iloc[[0]]
     start = again["started_utc"] if began else pd.NaT
     first = again.assign(status="failed", latency_oneway_us=np.nan, started_utc=start)
     again = again.assign(attempt=2, run_id=again["run_id"].str.replace("-a1", "-a2"))
-    obs = observe(pd.concat([first, again, ok.iloc[1:]], ignore_index=True), "latency_oneway_us", by="placement")
+    obs = observe(
+        pd.concat([first, again, ok.iloc[1:]], ignore_index=True),
+        "latency_oneway_us",
+        by="placement",
+    )
     assert obs.table["repeated"].sum() == repeated
     assert len(obs.table) == len(ok)
 
@@ -171,18 +203,29 @@ def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(recorded: Any
             {"metric": "latency_oneway_us", "by": "kernel"},
             "kernel does not vary in runs of latency_oneway_us; these do",
         ),
-        ({"metric": "latency_oneway_us", "where": {"placement": "vpn"}}, "placement is never 'vpn'"),
+        (
+            {"metric": "latency_oneway_us", "where": {"placement": "vpn"}},
+            "placement is never 'vpn'",
+        ),
         ({"metric": "jitter_us"}, "no complete run has a value of jitter_us"),
     ],
 )
-def test_a_name_that_is_not_known_gets_the_nearest(recorded: Any, call: dict[str, Any], words: str) -> None:
+def test_a_name_that_is_not_known_gets_the_nearest(
+    recorded: Any, call: dict[str, Any], words: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         observe(recorded, **call)
     assert words in str(refused.value)
 
 
 def test_everything_that_holds_runs_is_accepted(recorded: Any) -> None:
-    forms = [recorded, recorded.runs, npl.recorded(), str(npl.recorded()), recorded.runs[recorded.runs["round"] > 2]]
+    forms = [
+        recorded,
+        recorded.runs,
+        npl.recorded(),
+        str(npl.recorded()),
+        recorded.runs[recorded.runs["round"] > 2],
+    ]
     by = [observe(form, "latency_oneway_us", by="placement").by for form in forms]
     assert len(set(by)) == 1
     with pytest.raises(UsageError, match="expected an experiment"):
@@ -192,7 +235,9 @@ def test_everything_that_holds_runs_is_accepted(recorded: Any) -> None:
 def test_before_and_after_are_levels_of_a_factor(recorded: Any) -> None:
     slower = recorded.runs.copy()
     slower["latency_oneway_us"] *= 1.1
-    both = observe({"before": recorded.runs, "after": slower}, "latency_oneway_us", by="measurement")
+    both = observe(
+        {"before": recorded.runs, "after": slower}, "latency_oneway_us", by="measurement"
+    )
     table = levels(both)
     assert list(dict.fromkeys(table["measurement"])) == ["before", "after"]
     for _, rows in table.groupby(list(both.by[1:]), dropna=False):
@@ -216,17 +261,30 @@ def test_pairs_are_pooled_only_by_name() -> None:
 
 
 def test_pooled_pairs_keep_what_the_hosts_differ_in(recorded: Any) -> None:
-    pooled, split = (observe(recorded, "latency_oneway_us", by="placement", pool=pool) for pool in ("pairs", ()))
+    pooled, split = (
+        observe(recorded, "latency_oneway_us", by="placement", pool=pool) for pool in ("pairs", ())
+    )
     assert set(pooled.by) == set(split.by) == {"placement", "accelerated", "during", "tool"}
     assert levels(pooled)["median"].to_dict() == levels(split)["median"].to_dict()
 
 
-def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(recorded: Any) -> None:
+def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
+    recorded: Any,
+) -> None:
     main = observe(recorded, "throughput_bps", by="streams").main()
     assert list(main.conditions.index) == ["1 stream", "2 streams", "4 streams", "16 streams"]
-    assert main.shared == {"placement": "cross-region", "accelerated": True, "tcp_buffer_bytes": None, "during": None}
+    assert main.shared == {
+        "placement": "cross-region",
+        "accelerated": True,
+        "tcp_buffer_bytes": None,
+        "during": None,
+    }
     runs = recorded.runs
-    mine = runs[(runs["placement"] == "cross-region") & runs["during"].isna() & runs["tcp_buffer_bytes"].isna()]
+    mine = runs[
+        (runs["placement"] == "cross-region")
+        & runs["during"].isna()
+        & runs["tcp_buffer_bytes"].isna()
+    ]
     for streams, name in ((1, "1 stream"), (16, "16 streams")):
         expected = mine[mine["streams"] == streams]["throughput_bps"].median()
         assert levels(main).loc[name, "median"] == pytest.approx(float(expected))
@@ -247,7 +305,9 @@ def test_observations_along_a_factor_and_by_its_levels(recorded: Any) -> None:
     parts = levels_by(observe(recorded, "latency_oneway_us", by="tool"), "tool")
     assert list(parts) == ["qperf", "sockperf"]
     assert "ppg" in parts["qperf"].conditions.index
-    assert sum(len(part.runs) for part in parts.values()) == len(observe(recorded, "latency_oneway_us").runs)
+    assert sum(len(part.runs) for part in parts.values()) == len(
+        observe(recorded, "latency_oneway_us").runs
+    )
 
 
 def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
@@ -260,7 +320,9 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
 
 def test_plots_take_the_levels_as_they_come(recorded: Any) -> None:
     for figure in (
-        npl.plots.levels(levels(recorded, "latency_oneway_us", by="placement"), "latency_oneway_us"),
+        npl.plots.levels(
+            levels(recorded, "latency_oneway_us", by="placement"), "latency_oneway_us"
+        ),
         npl.plots.share(levels(recorded, "throughput_bps", by="streams"), advertised_bps=8e9),
     ):
         assert figure.axes
@@ -271,31 +333,41 @@ def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> Non
     table = levels(recorded, "throughput_bps", by="streams", where=where)
     medians = dict(zip(table["streams"], table["median"], strict=True))
     one_way = float(
-        levels(recorded, "latency_oneway_us", where={"placement": "cross-region", "tool": "qperf", "during": None})[
-            "median"
-        ].iloc[0]
+        levels(
+            recorded,
+            "latency_oneway_us",
+            where={"placement": "cross-region", "tool": "qperf", "during": None},
+        )["median"].iloc[0]
     )
     in_flight = medians[1] * 2 * one_way * 1e-6 / 8
     truths = npl.workshop.exercises()
-    assert truths["window.gain"].truth(recorded.runs) == pytest.approx(medians[max(medians)] / medians[1])
+    assert truths["window.gain"].truth(recorded.runs) == pytest.approx(
+        medians[max(medians)] / medians[1]
+    )
     assert truths["window.bytes"].truth(recorded.runs) == pytest.approx(in_flight)
 
 
 def test_times_and_running_numbers_are_no_conditions() -> None:
     rounds = pd.Series(range(1, 21))
-    runs = pd.DataFrame({"round": rounds, "status": "ok", "tool": "qperf", "test": "tcp_lat", "placement": "ppg"})
+    runs = pd.DataFrame(
+        {"round": rounds, "status": "ok", "tool": "qperf", "test": "tcp_lat", "placement": "ppg"}
+    )
     runs["latency_oneway_us"] = 40.0 + rounds
     runs["began"] = [f"2026-11-02T06:{n:02}:00Z" for n in rounds]
     runs["minute"] = rounds.astype(str).str.zfill(4)
     obs = npl.observe(runs, "latency_oneway_us")
     assert list(obs.conditions.index) == ["ppg"]
     assert obs.notes == ("began and minute tell runs apart, and no conditions",)
-    assert len(npl.observe(runs, "latency_oneway_us", by="minute").conditions) == 20, "unless they are asked for"
+    assert len(npl.observe(runs, "latency_oneway_us", by="minute").conditions) == 20, (
+        "unless they are asked for"
+    )
     sites = runs.drop(columns=["began", "minute"]).assign(site=[f"site {n}" for n in rounds])
     assert len(npl.observe(sites, "latency_oneway_us").conditions) == 20, "names are conditions"
     days = runs.drop(columns=["began", "minute"]).loc[runs.index.repeat(2)].reset_index(drop=True)
     days = days.assign(round=range(1, 41), rack=[f"{n}" for n in rounds.repeat(2)])
-    assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
+    assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, (
+        "a number that comes back is a level"
+    )
 
 
 def test_a_number_that_each_condition_has_anew_in_each_round_is_no_condition() -> None:
@@ -308,9 +380,13 @@ def test_a_number_that_each_condition_has_anew_in_each_round_is_no_condition() -
     assert obs.by == ("cni", "path")
     assert obs.notes == ("pid tells runs apart, and no conditions",)
     kept = pd.DataFrame(rows).assign(pid=lambda t: t["cni"].str[-1])
-    assert "pid" in observe(kept.drop(columns="cni"), "throughput_bps").by, "a number that comes back is a level"
+    assert "pid" in observe(kept.drop(columns="cni"), "throughput_bps").by, (
+        "a number that comes back is a level"
+    )
     days = pd.DataFrame(rows).drop(columns=["cni"])
-    assert observe(days, "throughput_bps").by == ("path", "pid"), "what alone tells a round's runs apart is a level"
+    assert observe(days, "throughput_bps").by == ("path", "pid"), (
+        "what alone tells a round's runs apart is a level"
+    )
 
 
 def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
@@ -322,7 +398,9 @@ def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
     obs = observe(pd.DataFrame(rows), "latency_oneway_us")
     assert obs.by == ("placement", "rack"), "what comes back is a factor"
     assert obs.notes[0] == "Uhrzeit, Datum, Notiz and Laune tell runs apart, and no conditions"
-    (pair, *_) = npl.compare(pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement")
+    (pair, *_) = npl.compare(
+        pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement"
+    )
     assert not pair.warnings
     once = (
         pd.DataFrame(rows)
@@ -334,13 +412,17 @@ def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
 
 
 def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
-    rates = pd.DataFrame({"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]})
+    rates = pd.DataFrame(
+        {"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]}
+    )
     assert list(observe(rates, "throughput_bps").table["state"]) == ["ok", "missing", "ok", "ok"]
     counts = levels(rates.assign(status="ok"), "throughput_bps").iloc[0]
     assert (counts["n"], counts["failed"], counts["missing"]) == (3, 1, 0)
 
 
-def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_measurements() -> None:
+def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_measurements() -> (
+    None
+):
     rows = [
         {"round": n, "placement": place, "rack": rack, "status": "ok", "throughput_bps": 1e9}
         for n in range(1, 7)
@@ -349,27 +431,38 @@ def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_me
     runs = pd.DataFrame(rows)
     obs = observe(runs, "throughput_bps", "placement")
     assert [obs.same(a, "ppg", "placement") for a in obs.names if a != "ppg"] == [True, True]
-    assert not obs.same("ppg", obs.names[1], "placement")  # what the other one lacks is a difference
+    assert not obs.same(
+        "ppg", obs.names[1], "placement"
+    )  # what the other one lacks is a difference
     both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
-    pairs = {(a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")}
+    pairs = {
+        (a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")
+    }
     assert len(pairs) == 6  # each condition after with itself before, and the other way round
 
 
 def test_without_rounds_another_server_is_another_condition() -> None:
     one = {"status": "ok", "tool": "iperf3", "test": "tcp"}
     rows = [("far", 1, 0.7e9), ("far", 16, 2.5e9), ("near", 1, 7.5e9), ("next", 1, 7.6e9)]
-    runs = pd.DataFrame([one | {"server": s, "streams": n, "throughput_bps": x} for s, n, x in rows])
+    runs = pd.DataFrame(
+        [one | {"server": s, "streams": n, "throughput_bps": x} for s, n, x in rows]
+    )
     (pair,) = npl.compare(runs, metric="throughput_bps", by="streams")
     assert pair.medians == (2.5e9, 0.7e9)
     lead = npl.questions.lead_paragraph(runs)
-    assert "Parallel streams: throughput (to far) 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s" in lead.lines[1]
+    assert (
+        "Parallel streams: throughput (to far) 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s"
+        in lead.lines[1]
+    )
     assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {(2.5e9, 0.7e9)}
 
 
 def test_labels_split_in_their_own_order() -> None:
     names = ["zeta", "alpha", "mid", "beta", "omega"]
     bits = [{name: f"{name}{n >> i & 1}" for i, name in enumerate(names)} for n in range(32)]
-    runs = pd.DataFrame([{"round": n, "status": "ok", "throughput_bps": 1e9} | b for n in (1, 2) for b in bits])
+    runs = pd.DataFrame(
+        [{"round": n, "status": "ok", "throughput_bps": 1e9} | b for n in (1, 2) for b in bits]
+    )
     assert list(observe(runs, "throughput_bps").by) == names
 
 
@@ -382,7 +475,9 @@ def test_experiments_in_a_list_or_below_each_other_are_measurements() -> None:
         table = levels(obs)
         rows = table[table["placement"] == "cross-zone"]
         assert dict(zip(rows["measurement"], rows["median"].round(1), strict=True)) == medians
-    change = npl.compare(both, metric="latency_oneway_us", by="measurement", where={"placement": "cross-zone"})
+    change = npl.compare(
+        both, metric="latency_oneway_us", by="measurement", where={"placement": "cross-zone"}
+    )
     assert change[0].medians == pytest.approx((65.8, 57.0), abs=0.05)
     with pytest.raises(UsageError, match="name them"):
         levels([both[0], both[0]], "latency_oneway_us")

@@ -21,7 +21,11 @@ def test_the_outlook_takes_the_spread_of_a_pilot() -> None:
             "tests": [{"tool": "qperf", "test": "tcp_lat"}],
             "rounds": 12,
             "contrasts": [
-                {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}},
+                {
+                    "metric": "latency_oneway_us",
+                    "a": {"placement": "ppg"},
+                    "b": {"placement": "same-zone"},
+                },
                 {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "1 ms"},
             ],
         }

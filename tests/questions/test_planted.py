@@ -22,9 +22,28 @@ ROUNDS = 8
 def runs(values: dict[str, Any], rounds: int = ROUNDS, **common: Any) -> pd.DataFrame:
     """A run of each placement in each round; a value is a number, or a function of the round."""
     rows = [
-        {"run_id": f"{p}-r{n}", "experiment": "x", "deployment": 1, "round": n, "order": i, "attempt": 1}
-        | {"placement": p, "client": "a", "server": f"b-{p}", "status": "ok", "tool": "iperf3", "test": "tcp"}
-        | {"throughput_bps": v(n) if callable(v) else v, "error": None, "streams": 1, "duration_s": 10.0}
+        {
+            "run_id": f"{p}-r{n}",
+            "experiment": "x",
+            "deployment": 1,
+            "round": n,
+            "order": i,
+            "attempt": 1,
+        }
+        | {
+            "placement": p,
+            "client": "a",
+            "server": f"b-{p}",
+            "status": "ok",
+            "tool": "iperf3",
+            "test": "tcp",
+        }
+        | {
+            "throughput_bps": v(n) if callable(v) else v,
+            "error": None,
+            "streams": 1,
+            "duration_s": 10.0,
+        }
         | {"started_utc": pd.Timestamp("2026-03-02T06:00Z") + pd.Timedelta(minutes=10 * n + i)}
         | common
         for n in range(1, rounds + 1)
@@ -62,7 +81,12 @@ def test_published_figures_of_one_source_or_of_all() -> None:
 
 def test_published_figures_are_shown_as_printed_and_as_numbers() -> None:
     figures = q.published("azure-westeurope-d16v3")
-    assert q.published_table(figures)["Printed"].tolist()[:4] == ["39.4 us", "58.2 us", "57.2 us", "9.9 ms"]
+    assert q.published_table(figures)["Printed"].tolist()[:4] == [
+        "39.4 us",
+        "58.2 us",
+        "57.2 us",
+        "9.9 ms",
+    ]
     levels = q.published_levels(figures, "throughput_sent_bps").set_index("condition")
     assert levels["median"].to_dict() == {
         "ppg": 7.55e9, "same-zone": 7.56e9, "cross-zone": 7.54e9,
@@ -85,7 +109,10 @@ def test_own_levels_stand_below_published_ones() -> None:
 
 def test_emulated_hosts_do_not_stand_beside_published_figures() -> None:
     table = runs({"ppg": 7.55e9})
-    assert len(q.published_beside(table.rename(columns={"throughput_bps": "throughput_sent_bps"}))) == 1
+    assert (
+        len(q.published_beside(table.rename(columns={"throughput_bps": "throughput_sent_bps"})))
+        == 1
+    )
     attach(table, declared={"hosts": {"source": "lab"}})
     assert q.published_beside(table).empty
 
@@ -102,9 +129,18 @@ def pairs(levels: dict[tuple[str, str], float], rounds: int = 4) -> pd.DataFrame
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ({("a", "b"): 1e9, ("b", "a"): 1e9, ("a", "c"): 1e9, ("c", "b"): 1e9}, "All pairs have 1 Gbit/s. The two"),
-        ({("a", "b"): 1e9, ("b", "a"): 1.01e9, ("c", "b"): 1e9}, "All pairs have 1 to 1.01 Gbit/s."),
-        ({("a", "b"): 2e9, ("c", "d"): 1e9}, "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s. Each pair"),
+        (
+            {("a", "b"): 1e9, ("b", "a"): 1e9, ("a", "c"): 1e9, ("c", "b"): 1e9},
+            "All pairs have 1 Gbit/s. The two",
+        ),
+        (
+            {("a", "b"): 1e9, ("b", "a"): 1.01e9, ("c", "b"): 1e9},
+            "All pairs have 1 to 1.01 Gbit/s.",
+        ),
+        (
+            {("a", "b"): 2e9, ("c", "d"): 1e9},
+            "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s. Each pair",
+        ),
     ],
 )
 def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> None:
@@ -112,13 +148,18 @@ def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> Non
     assert has_pairs(table, "throughput_bps")
     said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
     assert said.startswith(words)
-    assert "The 4 runs of a pair differ by up to 0 %: their range covers the median with 87.5 % confidence." in said
+    assert (
+        "The 4 runs of a pair differ by up to 0 %: their range covers the median with 87.5 % confidence."
+        in said
+    )
 
 
 def test_no_matrix_without_hosts_or_values() -> None:
     assert not has_pairs(runs({"ppg": 1e9}), "rtt_us")
     assert not has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
-    table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(client_zone="1", server_zone=lambda t: t["server"])
+    table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(
+        client_zone="1", server_zone=lambda t: t["server"]
+    )
     assert q.ends_of(table, "throughput_bps") == ("client_zone", "server_zone")
 
 
@@ -132,7 +173,11 @@ def test_a_history_by_hour_and_weekday_has_quartiles() -> None:
     hours = history.by("hour")
     assert (hours["part"].tolist(), hours["n"].sum()) == ([6, 7, 8, 9, 10], 24)
     days = history.by("weekday").iloc[0]
-    assert (days["part"], days["low"], days["high"]) == (0, pytest.approx(1.0075e9), pytest.approx(1.0225e9))
+    assert (days["part"], days["low"], days["high"]) == (
+        0,
+        pytest.approx(1.0075e9),
+        pytest.approx(1.0225e9),
+    )
 
 
 def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
@@ -143,10 +188,15 @@ def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
         q.ask_history(runs({"ppg": 1e9}).assign(started_utc=pd.NaT), "throughput_bps")
 
 
-@pytest.mark.parametrize(("size", "phrase"), [(0.5, "50 % slower than before"), (4.0, "4.0 times as high than before")])
+@pytest.mark.parametrize(
+    ("size", "phrase"), [(0.5, "50 % slower than before"), (4.0, "4.0 times as high than before")]
+)
 def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
     rng = np.random.default_rng(1)
-    table = runs({"ppg": lambda n: 1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)}, rounds=60)
+    table = runs(
+        {"ppg": lambda n: 1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)},
+        rounds=60,
+    )
     history = q.ask_history(table, "throughput_bps")
     [[change]] = history.changes.values()
     assert (change.until, change.at.hour) == (None, 11)
@@ -169,8 +219,14 @@ def test_network_cards_and_bandwidth() -> None:
     table["vf_up"] = pd.array([True] * len(table), dtype="boolean")
     table.loc[table["placement"] == "vpn", ["nic_driver", "vf_up"]] = [None, None]
     cards = q.network_cards(table, "throughput_bps")
-    assert cards.to_dict("records") == [{"condition": "ppg", "driver": "mlx5", "virtual_function_up": True}]
-    assert (q.advertised_bps(table), q.advertised_bps(table, 2), q.advertised_bps(runs({"p": 1}))) == (
+    assert cards.to_dict("records") == [
+        {"condition": "ppg", "driver": "mlx5", "virtual_function_up": True}
+    ]
+    assert (
+        q.advertised_bps(table),
+        q.advertised_bps(table, 2),
+        q.advertised_bps(runs({"p": 1})),
+    ) == (
         12.5e9,
         2e9,
         None,
@@ -180,7 +236,9 @@ def test_network_cards_and_bandwidth() -> None:
 def test_steadiness_says_what_it_cannot_see() -> None:
     table = runs({"ppg": 1e9})
     assert q.steadiness(table, []) == "No complete run has a value."
-    assert "order in time is not known" in q.steadiness(table.assign(started_utc=pd.NaT), ["throughput_bps"])
+    assert "order in time is not known" in q.steadiness(
+        table.assign(started_utc=pd.NaT), ["throughput_bps"]
+    )
     assert "has the 6 runs" in q.steadiness(runs({"ppg": 1e9}, rounds=5), ["throughput_bps"])
     assert q.steadiness(table, ["throughput_bps"]).startswith("No condition shows drift")
     rising = runs({"ppg": lambda n: 1e9 * 1.02**n}, rounds=20)
@@ -189,30 +247,51 @@ def test_steadiness_says_what_it_cannot_see() -> None:
 
 def test_how_far_runs_of_a_condition_differ() -> None:
     table = runs({"ppg": lambda n: 1e9 if n > 1 else 1.2e9, "vpn": 1e9})
-    assert "differs by up to 20 % (ppg), and by 10 % in the median condition" in q.spread_words(table)
+    assert "differs by up to 20 % (ppg), and by 10 % in the median condition" in q.spread_words(
+        table
+    )
     assert "one run of each condition" in q.spread_words(runs({"ppg": 1e9}, rounds=1))
     assert "no complete run" in q.spread_words(table.assign(status="failed"))
     levels = npl.levels(table, "throughput_bps")
-    assert levels_words(levels, "throughput_bps") == "Throughput at the receiver: 1 Gbit/s (ppg), 1 Gbit/s (vpn)."
+    assert (
+        levels_words(levels, "throughput_bps")
+        == "Throughput at the receiver: 1 Gbit/s (ppg), 1 Gbit/s (vpn)."
+    )
 
 
 def test_how_many_streams_are_enough() -> None:
-    ladder = [runs({"ppg": rate}).assign(streams=k) for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))]
-    table = pd.concat([t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)], ignore_index=True)
+    ladder = [
+        runs({"ppg": rate}).assign(streams=k)
+        for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))
+    ]
+    table = pd.concat(
+        [t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)], ignore_index=True
+    )
     assert q.saturation(table)["ppg"].words.startswith("4 streams")
-    assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (None, ["ppg", "cross-zone"])
+    assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (
+        None,
+        ["ppg", "cross-zone"],
+    )
 
 
 def test_seconds_and_streams_within_a_run() -> None:
     table = runs({"ppg": 1e9, "vpn": 4e8})
     streams = {1: lambda t: 0.25 + 0.05 * (-1) ** t, 2: lambda _: 0.75}
-    rows = q.stability(npl.observe(table, "throughput_bps"), intervals(table, streams=streams)).set_index("condition")
+    rows = q.stability(
+        npl.observe(table, "throughput_bps"), intervals(table, streams=streams)
+    ).set_index("condition")
     # the sum alternates between 0.95 and 1.05
     assert rows.loc["ppg", "slowest"] == pytest.approx(0.95)
     assert rows.loc["ppg", "variation"] == pytest.approx(np.std([0.95, 1.05] * 5, ddof=1))
-    assert rows.loc["vpn", ["slowest_stream", "fastest_stream"]].tolist() == pytest.approx([1e8, 3e8])
-    assert "Parallel streams of one run carry 250 Mbit/s to 750 Mbit/s each" in q.stability_words(rows.reset_index())
-    none = q.stability(npl.observe(table, "throughput_bps"), intervals(table).assign(run_id="other"))
+    assert rows.loc["vpn", ["slowest_stream", "fastest_stream"]].tolist() == pytest.approx(
+        [1e8, 3e8]
+    )
+    assert "Parallel streams of one run carry 250 Mbit/s to 750 Mbit/s each" in q.stability_words(
+        rows.reset_index()
+    )
+    none = q.stability(
+        npl.observe(table, "throughput_bps"), intervals(table).assign(run_id="other")
+    )
     assert q.stability_words(none) == "The tools reported no intervals within these runs."
 
 
@@ -221,7 +300,9 @@ def test_a_warm_up_is_found_or_said_to_be_unknown() -> None:
     slow = {0: lambda t: 0.3 if t < 2 else 1.0 + 0.01 * (-1) ** t}
     rows = q.interval_rows(table, intervals(table, 20, streams=slow))
     assert q.warmup_of(rows).cut_s == 2
-    halves = pd.concat([rows.assign(stream=s, throughput_bps=rows["throughput_bps"] / 2) for s in (0, 1)])
+    halves = pd.concat(
+        [rows.assign(stream=s, throughput_bps=rows["throughput_bps"] / 2) for s in (0, 1)]
+    )
     assert q.warmup_of(halves).cut_s == 2  # streams are added up where their sum is missing
     assert q.warmup_of(rows.iloc[:0]).words == "No tool reported intervals."
     assert q.interval_rows(table.assign(throughput_bps=None), intervals(table)).empty
@@ -237,14 +318,22 @@ def percentiles(table: pd.DataFrame, factor: dict[str, float]) -> pd.DataFrame:
 
 
 def test_tails_are_compared_percentile_by_percentile() -> None:
-    table = runs({"ppg": 50.0, "vpn": 100.0}).rename(columns={"throughput_bps": "latency_oneway_p99_us"})
+    table = runs({"ppg": 50.0, "vpn": 100.0}).rename(
+        columns={"throughput_bps": "latency_oneway_p99_us"}
+    )
     table["rtt_p99_us"] = None
     metric, rows = "latency_oneway_p99_us", percentiles(table, {"ppg": 1.0, "vpn": 2.0})
     shift = q.tail_shift(table, rows, metric)
     shown = q.shift_table(shift)
-    assert (shown["effect"].tolist(), shown["packets_beyond"].tolist()) == (["−50 %"] * 3, ["enough", "enough", "few"])
+    assert (shown["effect"].tolist(), shown["packets_beyond"].tolist()) == (
+        ["−50 %"] * 3,
+        ["enough", "enough", "few"],
+    )
     back = q.tail_shift(
-        table, percentiles(table, {"ppg": 1.0, "vpn": 2.0}), "latency_oneway_p99_us", sides=("vpn", "ppg")
+        table,
+        percentiles(table, {"ppg": 1.0, "vpn": 2.0}),
+        "latency_oneway_p99_us",
+        sides=("vpn", "ppg"),
     )
     assert q.shift_table(back)["effect"].tolist() == ["+100 %"] * 3
     assert q.shift_table(None).empty
@@ -262,8 +351,16 @@ def test_the_buffer_that_a_path_needs() -> None:
     parts = []
     for i, size in enumerate((250_000, 500_000, 1_000_000, 8_000_000)):
         rate = min(1e9, 8 * 0.5 * size / 10e-3)
-        part = runs({"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())}, rounds=10)
-        parts.append(part.assign(tcp_buffer_bytes=float(size), run_id=part["run_id"] + f"-{i}", rtt_loaded_us=10_000.0))
+        part = runs(
+            {"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())}, rounds=10
+        )
+        parts.append(
+            part.assign(
+                tcp_buffer_bytes=float(size),
+                run_id=part["run_id"] + f"-{i}",
+                rtt_loaded_us=10_000.0,
+            )
+        )
     table = pd.concat(parts, ignore_index=True).assign(tcp_buffer_default_bytes=8_000_000.0)
     windows = q.ask_windows(table, 1.0)
     assert windows.fit is not None
@@ -271,14 +368,19 @@ def test_the_buffer_that_a_path_needs() -> None:
     assert windows.fit.eta.median == pytest.approx(0.5, rel=0.02)
     assert windows.needs["buffer"].tolist() == [pytest.approx(windows.needs["buffer"][0])]
     assert "For 1 Gbit/s over ppg" in windows.settings
-    few = q.ask_windows(parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None), 1.0, eta=0.5)
+    few = q.ask_windows(
+        parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None), 1.0, eta=0.5
+    )
     assert few.fit is None
     assert "needs two buffer sizes" in few.words
 
 
 def test_what_was_measured_in_one_table() -> None:
     table = runs({"ppg": 1e9, "vpn": 5e8}).assign(cpu_client_ratio=0.5, jitter_us=None)
-    assert beside(npl.observe(table, "throughput_bps"))[0]["cpu_client_ratio"].tolist() == [0.5, 0.5]
+    assert beside(npl.observe(table, "throughput_bps"))[0]["cpu_client_ratio"].tolist() == [
+        0.5,
+        0.5,
+    ]
     assert q.overview(table).to_dict("records") == [
         {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}
     ]  # fmt: skip

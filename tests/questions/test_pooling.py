@@ -16,6 +16,10 @@ def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
     both.attrs = runs.attrs
     levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
-    contrast = {"metric": "latency_oneway_us", "a": {"placement": "cross-zone"}, "b": {"placement": "same-zone"}}
+    contrast = {
+        "metric": "latency_oneway_us",
+        "a": {"placement": "cross-zone"},
+        "b": {"placement": "same-zone"},
+    }
     (found,) = npl.questions.judge(both, [contrast])
     assert found.medians == pytest.approx((levels["cross-zone"], levels["same-zone"]))

@@ -23,7 +23,9 @@ FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|µs|us|ms|[MG]bit/s|[kMG]i?B|times)(?!\w)
 COMPUTED: dict[str, Callable[[], str]] = {
     "5 %": lambda: f"{100 * ALPHA:g} %",
     "10 %": lambda: f"{100 * max(c.margin for c in npl.read(npl.recorded()).contrasts):g} %",
-    "9.1 %": lambda: f"{100 * (1 - 1 / (1 + max(c.margin for c in npl.read(npl.recorded()).contrasts))):.1f} %",
+    "9.1 %": lambda: (
+        f"{100 * (1 - 1 / (1 + max(c.margin for c in npl.read(npl.recorded()).contrasts))):.1f} %"
+    ),
     "128 MB": lambda: next(
         c.removesuffix(" buffers")
         for c in npl.questions.published("azure-eastasia-d8sv3")["condition"].dropna()
@@ -49,14 +51,23 @@ def prose(place: Path) -> str:
     """The text that people read, without code."""
     if place.suffix == ".md":
         tables = r"|^\|.*?$" if place.stem in SIMULATED else ""
-        return re.sub(rf"```.*?```|`[^`]*`{tables}", "", place.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        return re.sub(
+            rf"```.*?```|`[^`]*`{tables}",
+            "",
+            place.read_text("utf-8"),
+            flags=re.DOTALL | re.MULTILINE,
+        )
     cells = json.loads(place.read_text("utf-8"))["cells"]
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     return re.sub(r"\$\$.*?\$\$|`[^`]*`", "", text, flags=re.DOTALL)
 
 
 LESSONS = sorted((REPO / "notebooks").rglob("*.ipynb"))
-PAGES = [p for p in sorted((REPO / "docs").rglob("*.md")) if not {"_build", "generated", "gallery"} & set(p.parts)]
+PAGES = [
+    p
+    for p in sorted((REPO / "docs").rglob("*.md"))
+    if not {"_build", "generated", "gallery"} & set(p.parts)
+]
 PLACES = [REPO / "README.md", *LESSONS, *PAGES]
 
 
@@ -75,7 +86,11 @@ def explanation(name: str) -> str:
 
 def table_rows(page: str) -> dict[str, list[str]]:
     """The rows of the tables of a page by their first cell; a point and a dash hold nothing."""
-    rows = [[c.strip() for c in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    rows = [
+        [c.strip() for c in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
     return {row[0]: row[1:] for row in rows if row[0]}
 
 
@@ -85,9 +100,15 @@ def test_the_page_on_limits_says_what_is_planted_and_counts_its_own_table() -> N
     sizes = [int(name[1:]) for name in bed.hosts if re.fullmatch(r"w\d+", name)]
     losses = [100 * link["loss"] for link in bed.links.values() if link["loss"]]
     delays = [link["delay_us"] / 500 for link in bed.links.values()]
-    assert f"links of {min(rates):g} to {max(rates):g} Mbit/s, buffers of {min(sizes)} to {max(sizes)} KiB" in page
+    assert (
+        f"links of {min(rates):g} to {max(rates):g} Mbit/s, buffers of {min(sizes)} to {max(sizes)} KiB"
+        in page
+    )
     assert f"loss of {min(losses):g} to {max(losses):g} %" in page
-    assert f"over {min(delays):g} to {max(delays):g} ms, with reno, cubic and bbr and 1, 4 and 16 streams" in page
+    assert (
+        f"over {min(delays):g} to {max(delays):g} ms, with reno, cubic and bbr and 1, 4 and 16 streams"
+        in page
+    )
     assert {str(s) for t in bed.tests for s in t["streams"]} == {"1", "4", "16"}
     rows = {name: [0 if c == "·" else int(c) for c in row] for name, row in table_rows(explanation("limits")).items()
             if name in limits_matrix.CAUSES}  # fmt: skip
@@ -95,7 +116,10 @@ def test_the_page_on_limits_says_what_is_planted_and_counts_its_own_table() -> N
     unknown, every = sum(row[-1] for row in rows.values()), sum(map(sum, rows.values()))
     share = round(100 * right / every)
     words = f"{every} runs of {every} (0 left out: the lab itself waited for a processor, or the run failed): "
-    assert f"{words}**{right} right ({share}%), {every - right - unknown} wrong, {unknown} not known**" in page
+    assert (
+        f"{words}**{right} right ({share}%), {every - right - unknown} wrong, {unknown} not known**"
+        in page
+    )
     rounds = re.search(r"Rounds: (\d+)", page)
     assert rounds
     assert every == int(rounds[1]) * len(bed.planted)
@@ -118,11 +142,15 @@ def test_the_pages_on_method_and_validation_say_what_their_tables_hold() -> None
         for row in table_rows(explanation("validation")).values()
         if len(row) == 8 and row[0] != "this library: false"
     ]
-    library, *others = ([float(cell) for cell in column if cell != "–"] for column in zip(*rows, strict=True))
+    library, *others = (
+        [float(cell) for cell in column if cell != "–"] for column in zip(*rows, strict=True)
+    )
     assert max(library) < 7.5
     assert all(max(other) > 50 for other in others)
     right = table_rows(explanation("validation"))["CV 8 %, +20 %, 10 rounds"][1]
-    assert f"signed-rank test finds in {right} % of cases with 10 rounds" in " ".join(explanation("method").split())
+    assert f"signed-rank test finds in {right} % of cases with 10 rounds" in " ".join(
+        explanation("method").split()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +167,13 @@ def raw(runs: Any, metric: str, **where: Any) -> float:
     return float(rows[metric].median())
 
 
-def test_readme_prints_the_levels_of_the_raw_table(runs: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_prints_the_levels_of_the_raw_table(
+    runs: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = re.search(
-        r"## Ten lines of Python\n\n```python\n(.*?)```", (REPO / "README.md").read_text("utf-8"), re.DOTALL
+        r"## Ten lines of Python\n\n```python\n(.*?)```",
+        (REPO / "README.md").read_text("utf-8"),
+        re.DOTALL,
     )
     assert code
     names: dict[str, Any] = {}
@@ -151,7 +183,9 @@ def test_readme_prints_the_levels_of_the_raw_table(runs: Any, capsys: pytest.Cap
     assert set(table["n"]) == {12}
     factors = ("placement", "accelerated", "during", "tool")
     for _, row in table.iterrows():
-        assert row["median"] == pytest.approx(raw(runs, "latency_oneway_us", **{f: row[f] for f in factors}))
+        assert row["median"] == pytest.approx(
+            raw(runs, "latency_oneway_us", **{f: row[f] for f in factors})
+        )
 
 
 def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs: Any) -> None:
@@ -161,7 +195,9 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs: Any)
         factors = [data["factors"][i] for i in metric["by"]]
         for c in metric["conditions"]:
             where = {f["name"]: f["levels"][i] for f, i in zip(factors, c["levels"], strict=True)}
-            assert c["median"] == pytest.approx(raw(runs, metric["name"], **where), rel=1e-4), c["name"]
+            assert c["median"] == pytest.approx(raw(runs, metric["name"], **where), rel=1e-4), c[
+                "name"
+            ]
             values = of_run.loc[[data["runs"]["id"][i] for i in c["runs"]], metric["name"]]
             assert c["values"] == pytest.approx(list(values), rel=1e-4)  # five digits
             assert (c["n"], c["failed"], c["missing"]) == (len(values), 0, 0)
@@ -171,7 +207,9 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs: Any)
 def test_the_sentence_of_lesson_4_has_the_figures_of_the_raw_table(
     runs: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lesson = json.loads((REPO / "notebooks" / "workshop" / "4-window-rtt-streams.ipynb").read_text("utf-8"))
+    lesson = json.loads(
+        (REPO / "notebooks" / "workshop" / "4-window-rtt-streams.ipynb").read_text("utf-8")
+    )
     cells = ["".join(c["source"]) for c in lesson["cells"] if c["cell_type"] == "code"]
     names: dict[str, Any] = {"npl": npl, "runs": runs}
     far = next(c for c in cells if c.startswith("far ="))

@@ -14,9 +14,14 @@ from tests.studies.published import measured
 
 @pytest.mark.parametrize(
     ("study", "sources", "rows"),
-    [("study-placement", {"azure-westeurope-d16v3"}, 9), ("study-domains", {"oci-phoenix-vmstandard2.16"}, 6)],
+    [
+        ("study-placement", {"azure-westeurope-d16v3"}, 9),
+        ("study-domains", {"oci-phoenix-vmstandard2.16"}, 6),
+    ],
 )
-def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int, tmp_path: Path) -> None:
+def test_each_figure_stands_beside_ours(
+    study: str, sources: set[str], rows: int, tmp_path: Path
+) -> None:
     found = published_beside(npl.load(measured(study, tmp_path)))
     assert set(found["source"]) == sources  # those of another region are other figures
     assert len(found) == rows
@@ -25,7 +30,9 @@ def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int
 
 
 def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
-    answer = npl.ask(npl.load(measured("study-placement", tmp_path)), "placement", "latency_oneway_us")
+    answer = npl.ask(
+        npl.load(measured("study-placement", tmp_path)), "placement", "latency_oneway_us"
+    )
     shown = answer.published().content()
     assert shown["columns"] == ["Condition", "Source", "Published", "Here", "Here / published"]
     rows = {row[0]: row for row in shown["rows"]}
@@ -37,7 +44,9 @@ def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
     rates = npl.ask(answer.runs, "placement", "throughput_bps").published().content()
     assert {row[1] for row in rates["rows"]} == {"throughput at the sender"}
     assert {row[0]: row[3] for row in rates["rows"]}["ppg, 1 stream"] == "7.55 Gbit/s"
-    assert not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().html  # emulated
+    assert (
+        not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().html
+    )  # emulated
 
 
 def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:
@@ -51,7 +60,9 @@ def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:
 
 def test_a_figure_says_its_acceleration_where_ours_is_not_known(tmp_path: Path) -> None:
     runs = npl.load(measured("study-paths", tmp_path))
-    runs = runs[runs["placement"].eq("same-zone") & ~runs["accelerated"].eq(False)].assign(accelerated=None)
+    runs = runs[runs["placement"].eq("same-zone") & ~runs["accelerated"].eq(False)].assign(
+        accelerated=None
+    )
     found = published_beside(runs, "latency_oneway_us")
     assert dict(zip(found["source"], found["published"], strict=True)) == {
         "azure-eastasia-d8sv3, no accelerated networking": "146 µs",

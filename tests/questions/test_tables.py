@@ -62,9 +62,16 @@ def test_a_table_without_rows_says_so_instead_of_showing_its_headings() -> None:
 
 @pytest.mark.parametrize(
     ("cells", "is_numeric"),
-    [(["1.2 µs", "–"], True), (["−3 % to 4 %", ""], True), (["–", "NaN"], False), (["12 runs a day", "3"], False)],
+    [
+        (["1.2 µs", "–"], True),
+        (["−3 % to 4 %", ""], True),
+        (["–", "NaN"], False),
+        (["12 runs a day", "3"], False),
+    ],
 )
-def test_a_column_is_numeric_if_all_that_it_holds_are_numbers(cells: list[str], *, is_numeric: bool) -> None:
+def test_a_column_is_numeric_if_all_that_it_holds_are_numbers(
+    cells: list[str], *, is_numeric: bool
+) -> None:
     assert numeric(cells) is is_numeric
 
 
@@ -93,12 +100,19 @@ def test_proofs_that_do_not_all_hold_say_which(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_levels_on_a_terminal_show_their_figures() -> None:
-    table = npl.levels(npl.recorded(), "throughput_bps", by="placement", where={"streams": 1, "tcp_buffer_bytes": None})
+    table = npl.levels(
+        npl.recorded(),
+        "throughput_bps",
+        by="placement",
+        where={"streams": 1, "tcp_buffer_bytes": None},
+    )
     shown = repr(table).splitlines()
     assert len(shown) == 1 + len(table)
     for row, line in zip(table.itertuples(), shown[1:], strict=True):
         assert line.split("  ")[1] == row.Index
-        assert all(format_value(v, "bps").split()[0] in line for v in (row.median, row.low, row.high))
+        assert all(
+            format_value(v, "bps").split()[0] in line for v in (row.median, row.low, row.high)
+        )
     assert shown[0].endswith(f", n = {table['n'].iloc[0]}")
     assert "missing" not in repr(table)
     runs = npl.load(npl.recorded())
@@ -107,7 +121,8 @@ def test_levels_on_a_terminal_show_their_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "words"), [(1.234, "ratio", "123 %"), (0.9996, "ratio", "100 %"), (999.6, "us", "1,000 µs")]
+    ("value", "unit", "words"),
+    [(1.234, "ratio", "123 %"), (0.9996, "ratio", "100 %"), (999.6, "us", "1,000 µs")],
 )
 def test_no_value_is_written_with_an_exponent(value: float, unit: str, words: str) -> None:
     assert format_value(value, unit) == words

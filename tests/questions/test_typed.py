@@ -38,7 +38,9 @@ def test_a_typed_call_is_answered_or_refused_in_one_line(
         with pytest.raises((NetperfError, AttributeError), match=outcome) as error:
             eval(call, dict(names))
         assert "\n" not in str(error.value)
-        assert isinstance(error.value, NetperfError) or re.search("did you mean|it offers|npl\\.", str(error.value))
+        assert isinstance(error.value, NetperfError) or re.search(
+            "did you mean|it offers|npl\\.", str(error.value)
+        )
     else:
         answer = eval(call, dict(names))
         assert answer is not None

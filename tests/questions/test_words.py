@@ -24,12 +24,28 @@ def judged(verdict: str, **changes: Any) -> stats.Comparison:
 @pytest.mark.parametrize(
     ("verdict", "changes", "text"),
     [
-        ("no verdict", {"reason": "8 rounds, at least 9 are needed"}, "8 rounds, at least 9 are needed."),
+        (
+            "no verdict",
+            {"reason": "8 rounds, at least 9 are needed"},
+            "8 rounds, at least 9 are needed.",
+        ),
         ("no verdict", {"reason": ""}, "Keep measuring."),
         ("exploratory", {}, "Declare it as a contrast of the next measurement to have a verdict."),
-        ("inconclusive", {"more_rounds": 3}, "Measure about 3 more rounds, or leave the question open."),
-        ("inconclusive", {"more_rounds": 1}, "Measure about 1 more round, or leave the question open."),
-        ("inconclusive", {"more_rounds": 0, "reason": "values of zero are ranked"}, "Values of zero are ranked."),
+        (
+            "inconclusive",
+            {"more_rounds": 3},
+            "Measure about 3 more rounds, or leave the question open.",
+        ),
+        (
+            "inconclusive",
+            {"more_rounds": 1},
+            "Measure about 1 more round, or leave the question open.",
+        ),
+        (
+            "inconclusive",
+            {"more_rounds": 0, "reason": "values of zero are ranked"},
+            "Values of zero are ranked.",
+        ),
         ("better", {}, "use it."),
     ],
 )
@@ -43,7 +59,9 @@ def test_a_headline_says_the_clearest_finding_or_what_was_measured() -> None:
     assert words.headline([]).startswith("No contrast was declared")
     assert words.headline([better]) == f"{better.words}."
     assert words.headline([better, better]).endswith("(1 more verdict below.)")
-    undecided = judged("no verdict", reason="too few", metric="latency_oneway_us", medians=(58.0, math.nan))
+    undecided = judged(
+        "no verdict", reason="too few", metric="latency_oneway_us", medians=(58.0, math.nan)
+    )
     assert words.headline([undecided]).endswith("ppg 58 µs. Not decided: too few.")
 
 
@@ -79,7 +97,9 @@ def test_the_interval_of_a_comparison_is_written_as_its_ratio() -> None:
         ([3, 12], {}, "or, below 12 runs, the range of the runs"),
     ],
 )
-def test_an_interval_is_described_by_how_many_runs_there_are(n: list[int], options: Any, text: str) -> None:
+def test_an_interval_is_described_by_how_many_runs_there_are(
+    n: list[int], options: Any, text: str
+) -> None:
     assert text in words.interval_words(n, **options)
 
 
@@ -100,8 +120,16 @@ def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist() -> None:
         ((2000.0, 2010.0, 0.0), "link", ""),
         ((2000.0, 4000.0, 2000.0), "link", "when idle: the queue at the sender"),
         ((2000.0, 4000.0, 100.0), "link", "waiting on the path, not at the sender"),
-        ((2000.0, 4000.0, 0.0), "receiver's CPU", "waiting on the path or at the receiver, not at the sender"),
-        ((2000.0, 4000.0, 1000.0), "link", "50 % of the rise waits at the sender, the rest on the path"),
+        (
+            (2000.0, 4000.0, 0.0),
+            "receiver's CPU",
+            "waiting on the path or at the receiver, not at the sender",
+        ),
+        (
+            (2000.0, 4000.0, 1000.0),
+            "link",
+            "50 % of the rise waits at the sender, the rest on the path",
+        ),
     ],
 )
 def test_where_a_packet_waits_under_load(rtt: Any, cause: str, text: str) -> None:

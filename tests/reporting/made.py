@@ -14,17 +14,27 @@ import yaml
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import SCHEMAS
 
-NOTICE = "Made-up numbers for a test. No host was measured; nothing here says anything about a network."
+NOTICE = (
+    "Made-up numbers for a test. No host was measured; nothing here says anything about a network."
+)
 LEVEL = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 57.0, "cross-region": 10_400.0}
 """One-way latency, µs."""
 DECLARED = Path(__file__).parents[2] / "data" / "experiments" / "lab.yaml"
 
 
 def experiment(
-    root: Path, *, rounds: int = 12, seed: int = 7, name: str = "lab", rename: dict[str, str] | None = None
+    root: Path,
+    *,
+    rounds: int = 12,
+    seed: int = 7,
+    name: str = "lab",
+    rename: dict[str, str] | None = None,
 ) -> Path:
     """Write the tables of an experiment as if its raw runs had been read; return its folder."""
-    declared: dict[str, Any] = yaml.safe_load(DECLARED.read_text("utf-8")) | {"rounds": rounds, "name": name}
+    declared: dict[str, Any] = yaml.safe_load(DECLARED.read_text("utf-8")) | {
+        "rounds": rounds,
+        "name": name,
+    }
     declared = _renamed(declared, rename or {})
     store = Store(root, name)
     store.path.mkdir(parents=True)
@@ -85,7 +95,9 @@ def _trials(declared: dict[str, Any]) -> Any:
                         yield pair | {"tcp_buffer_bytes": buffers}, test, streams
 
 
-def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], streams: int) -> dict[str, Any]:
+def _row(
+    declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], streams: int
+) -> dict[str, Any]:
     far = pair["placement"] == "cross-region"
     return {
         "experiment": declared["name"],
@@ -124,7 +136,9 @@ def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], s
     }
 
 
-def _metrics(pair: dict[str, Any], test: dict[str, Any], streams: int, noise: float, random: Any) -> dict[str, Any]:
+def _metrics(
+    pair: dict[str, Any], test: dict[str, Any], streams: int, noise: float, random: Any
+) -> dict[str, Any]:
     one_way = LEVEL.get(pair["placement"], 40.0) + (0 if pair["accelerated"] else 120)
     if test["tool"] == "qperf":
         return {"latency_oneway_us": one_way * noise}
@@ -161,7 +175,9 @@ def _intervals(run_id: str, row: dict[str, Any], random: Any) -> list[dict[str, 
                 "start_s": i / 2,
                 "end_s": (i + 1) / 2,
                 "omitted": i / 2 < row["omit_s"],
-                "throughput_bps": None if value is None else value * ramp * np.exp(random.normal(0, 0.04)),
+                "throughput_bps": None
+                if value is None
+                else value * ramp * np.exp(random.normal(0, 0.04)),
                 "retransmits_count": float(random.poisson(0.5)),
                 "rtt_loaded_us": row["rtt_loaded_us"],
                 "cwnd_bytes": 1e6,

@@ -15,10 +15,14 @@ import yaml
 import netperf_lib as npl
 from netperf_lib.reporting import explorer
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"
+    ),
 ]
 ROWS = """() => [...document.querySelectorAll('.row')].map(row => ({
   name: row.dataset.condition, value: row.querySelector('.value').textContent,
@@ -30,7 +34,9 @@ ROWS = """() => [...document.querySelectorAll('.row')].map(row => ({
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        started = p.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield started
         started.close()
 
@@ -39,14 +45,24 @@ class Page:
     """A page that is opened without a network; what it asks for, or reports as an error, is collected."""
 
     def __init__(self, browser: Any, file: Path, **options: Any) -> None:
-        self.context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 900}, **options})
+        self.context = browser.new_context(
+            offline=True, **{"viewport": {"width": 1280, "height": 900}, **options}
+        )
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on(
+            "console",
+            lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None,
+        )
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.errors.append(f"dialog {dialog.message}") or dialog.dismiss())
-        self.page.on("request", lambda r: None if r.url.startswith("file:") else self.requests.append(r.url))
+        self.page.on(
+            "dialog",
+            lambda dialog: self.errors.append(f"dialog {dialog.message}") or dialog.dismiss(),
+        )
+        self.page.on(
+            "request", lambda r: None if r.url.startswith("file:") else self.requests.append(r.url)
+        )
         self.page.goto(file.as_uri())
         self.page.wait_for_selector(".row")
 
@@ -115,7 +131,9 @@ def test_ten_clicks(browser: Any, file: Path, recorded: Any, tmp_path: Path) -> 
     page.locator(".verdict[open] button").first.click()
     assert len(view.rows()) == 2
     verdict = page.locator(".verdict[open] summary b").inner_text()
-    assert f"), {verdict}; " in page.locator("figure").inner_text(), "the picture says what the verdict says"
+    assert f"), {verdict}; " in page.locator("figure").inner_text(), (
+        "the picture says what the verdict says"
+    )
     x, y = view.run_point()
     page.mouse.move(x, y)
     tip = page.locator(".tip").inner_text()
@@ -171,7 +189,9 @@ def test_keys_alone_reach_a_log(browser: Any, file: Path) -> None:
     view.close()
 
 
-def test_the_python_of_a_view_gives_its_levels(browser: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_a_view_gives_its_levels(
+    browser: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = Page(browser, file)
     view.page.select_option('select[name="metric"]', "throughput_bps")
     view.level("accelerated", "no accelerated networking").click()
@@ -208,7 +228,9 @@ def test_the_caveat_is_complete_in_the_figure(browser: Any, file: Path, recorded
 
 
 def test_a_phone_in_the_dark_scrolls_only_down(browser: Any, file: Path) -> None:
-    view = Page(browser, file, viewport={"width": 390, "height": 844}, color_scheme="dark", is_mobile=True)
+    view = Page(
+        browser, file, viewport={"width": 390, "height": 844}, color_scheme="dark", is_mobile=True
+    )
     assert view.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
     view.close()
 
@@ -247,7 +269,14 @@ def test_hostile_labels_run_nothing(browser: Any, recorded: Any, tmp_path: Path)
     sides = [c["a"] for c in yaml.safe_load(view.code(1))["contrasts"]]
     assert {level for side in sides for level in side.values()} <= set(HOSTILE)
     view.page.goto("about:blank")
-    for address in ("#{", "#%00", "#null", "#[]", '#{"metric":5,"off":{"__proto__":[1]}}', "#run=<script>"):
+    for address in (
+        "#{",
+        "#%00",
+        "#null",
+        "#[]",
+        '#{"metric":5,"off":{"__proto__":[1]}}',
+        "#run=<script>",
+    ):
         view.page.goto(page.as_uri() + address)
         view.page.wait_for_selector(".row")
         view.page.goto("about:blank")
@@ -266,7 +295,9 @@ def test_the_policy_allows_nothing_else(browser: Any, file: Path) -> None:
     )
     view.page.wait_for_timeout(300)
     assert view.page.evaluate("() => window.ran") is None
-    assert {"img-src", "style-src-attr", "script-src-elem"} <= set(view.page.evaluate("() => window.refused"))
+    assert {"img-src", "style-src-attr", "script-src-elem"} <= set(
+        view.page.evaluate("() => window.refused")
+    )
     view.errors.clear()
     view.requests.clear()
     view.close()

@@ -41,15 +41,27 @@ def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
 
 
 def test_a_figure_begins_with_what_the_data_are_and_not_where_they_were_found() -> None:
-    runs = load._frame(Store.at(npl.recorded()), "runs", "There is no results/lab yet, so this page shows another.")
-    assert npl.plots.rounds(runs, "latency_oneway_us").figure.get_supxlabel().startswith("Emulated hosts")
+    runs = load._frame(
+        Store.at(npl.recorded()), "runs", "There is no results/lab yet, so this page shows another."
+    )
+    assert (
+        npl.plots.rounds(runs, "latency_oneway_us")
+        .figure.get_supxlabel()
+        .startswith("Emulated hosts")
+    )
 
 
-def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(python: str, tmp_path: Path) -> None:
+def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(
+    python: str, tmp_path: Path
+) -> None:
     book = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell("import netperf_lib as npl\nnpl.load('results/typo')")]
     )
-    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(book, tmp_path / "mine.ipynb")
     words = [python, "-m", "papermill", str(tmp_path / "mine.ipynb"), str(tmp_path / "o.ipynb")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
@@ -57,9 +69,15 @@ def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(py
     assert "no experiment here" in done.stderr
 
 
-@pytest.mark.parametrize("place", sorted((REPO / "notebooks").rglob("*.ipynb")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "place", sorted((REPO / "notebooks").rglob("*.ipynb")), ids=lambda p: p.stem
+)
 def test_every_notebook_names_the_default_experiment(place: Path) -> None:
-    (cell,) = [c for c in nbformat.read(place, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+    (cell,) = [
+        c
+        for c in nbformat.read(place, as_version=4).cells
+        if "parameters" in c.metadata.get("tags", [])
+    ]
     (named,) = re.findall(r'^experiment = "(.+?)"', cell.source, re.MULTILINE)
     examples = {
         "pairs": "zones",

@@ -65,14 +65,21 @@ def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ppg = next(p for p in declared.pairs if p.placement == "ppg")
     false = Proof(claim="one way takes 40 µs", holds=False, evidence="median 59 µs")
     hosts = tuple(
-        Host(name=n, address="192.0.2.1", data_address="10.0.0.1", proofs=(false,) if n == ppg.server else ())
+        Host(
+            name=n,
+            address="192.0.2.1",
+            data_address="10.0.0.1",
+            proofs=(false,) if n == ppg.server else (),
+        )
         for n in {h for p in declared.pairs for h in (p.client, p.server)}
     )
     Store.at(folder).write_deployment(1, Deployment(deployment_id="d1", source="lab", hosts=hosts))
     return npl.load(folder)
 
 
-def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(doubted: Any) -> None:
+def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(
+    doubted: Any,
+) -> None:
     declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     table = blocks.verdicts(family, declared)
@@ -99,8 +106,12 @@ def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubte
 
 def test_an_effect_and_its_bound_are_written_in_one_way() -> None:
     assert "151" not in difference_words(3.3, 2.51, "16 streams", "1 stream", "throughput")
-    assert difference_words(3.3, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 2.5 times")
-    assert difference_words(2.9, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 151 %")
+    assert difference_words(3.3, 2.51, "16 streams", "1 stream", "throughput").endswith(
+        "at least 2.5 times"
+    )
+    assert difference_words(2.9, 2.51, "16 streams", "1 stream", "throughput").endswith(
+        "at least 151 %"
+    )
     assert effect(2.51, -1, times=True) == "×2.5"
 
 
@@ -116,11 +127,17 @@ def test_an_interval_is_rounded_outwards() -> None:
 
 
 @given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
-def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(ratio: float, low: float, high: float) -> None:
+def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(
+    ratio: float, low: float, high: float
+) -> None:
     words = spread(ratio, low, high).replace("the same", "0.0 %")
     cells = f"{effect(ratio)} {span(ratio, low, high)}"
     assert re.findall(r"\d[\d.,]*", words) == re.findall(r"\d[\d.,]*", span(ratio, low, high))
-    assert cells.count("×") == words.count("times") + ("×" in effect(ratio)) == (3 if ratio >= 3 else 0)
+    assert (
+        cells.count("×")
+        == words.count("times") + ("×" in effect(ratio))
+        == (3 if ratio >= 3 else 0)
+    )
     assert span(ratio, low, high, short=True).count("×") == (2 if ratio >= 3 else 0)
 
 
@@ -135,7 +152,9 @@ def test_answers_stand_with_their_base(doubted: Any) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pypdf.PdfReader:
     folder = made.experiment(tmp_path_factory.mktemp("whole"))
-    return pypdf.PdfReader(npl.report(folder, notebooks=["summary", "01-placement", "02-accelerated"])[-1])
+    return pypdf.PdfReader(
+        npl.report(folder, notebooks=["summary", "01-placement", "02-accelerated"])[-1]
+    )
 
 
 def test_page_one_holds_the_answers(whole: pypdf.PdfReader) -> None:
@@ -146,7 +165,9 @@ def test_page_one_holds_the_answers(whole: pypdf.PdfReader) -> None:
     assert re.search(r"ppg: 4\d(\.\d)? µs", first)
 
 
-def test_a_finding_is_told_at_the_front_and_with_its_evidence_and_nowhere_else(whole: pypdf.PdfReader) -> None:
+def test_a_finding_is_told_at_the_front_and_with_its_evidence_and_nowhere_else(
+    whole: pypdf.PdfReader,
+) -> None:
     text = " ".join(" ".join(p.extract_text() for p in whole.pages).split())
     assert text.count("Does a proximity placement group lower the latency inside a zone?") == 1
     assert text.count("no accelerated networking, at least") <= 2
@@ -161,20 +182,28 @@ def test_the_notice_stands_on_the_cover_and_where_a_chapter_begins(whole: pypdf.
 
 def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> None:
     folder = made.experiment(tmp_path)
-    body = npl.report(folder, notebooks=["summary", "01-placement", "05-paths"], to="html")[-1].read_text("utf-8")
+    body = npl.report(folder, notebooks=["summary", "01-placement", "05-paths"], to="html")[
+        -1
+    ].read_text("utf-8")
     assert body.count("<h1") == 1
     assert "<title>What the network gives" in body
     anchors = re.findall(r'href="#([^"]+)"', body)
     assert len(anchors) >= 4
     assert all(f'id="{a}"' in body for a in anchors)
-    assert body.count("Made-up numbers for a test") <= 2 + body.count("<svg ")  # a figure carries it with a copy
+    assert body.count("Made-up numbers for a test") <= 2 + body.count(
+        "<svg "
+    )  # a figure carries it with a copy
     assert "Traceback" not in body
     assert "NothingToReport" not in body
     assert "prefers-color-scheme: dark" in body
-    answers, *chapters = re.split(r"<details><summary>(?=<h2)", body)  # folded, so that a phone shows the answers
+    answers, *chapters = re.split(
+        r"<details><summary>(?=<h2)", body
+    )  # folded, so that a phone shows the answers
     assert 'id="part-1"' in answers
     # a phone shows the answers in short before the contents
-    assert body.index("<strong>Placement:</strong>") < body.index("<nav") < body.index('id="part-1"')
+    assert (
+        body.index("<strong>Placement:</strong>") < body.index("<nav") < body.index('id="part-1"')
+    )
     assert "<figure" not in answers
     assert "<figure" in chapters[0]
     assert "How it was measured" not in answers
@@ -191,14 +220,21 @@ def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
     first = shown.iloc[0]
     assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
     linked = inlined(figure._repr_mimebundle_()["text/html"], "explorer.html")
-    assert set(re.findall(r'<a href="explorer.html#run=([^"]+)"><use data-run', linked)) == set(shown["run_id"])
+    assert set(re.findall(r'<a href="explorer.html#run=([^"]+)"><use data-run', linked)) == set(
+        shown["run_id"]
+    )
 
 
 def test_a_condition_has_one_colour_in_every_figure() -> None:
-    few, many = colours(["cross-region"]), colours(["ppg", "same-zone", "cross-region", "cross-region, 16 streams"])
+    few, many = (
+        colours(["cross-region"]),
+        colours(["ppg", "same-zone", "cross-region", "cross-region, 16 streams"]),
+    )
     assert few["cross-region"] == many["cross-region"]
     assert len(set(many.values())) == len(many)
-    assert not {c for c, _ in many.values()} & {c for c, _ in colours(["1 stream", "16 streams"]).values()}
+    assert not {c for c, _ in many.values()} & {
+        c for c, _ in colours(["1 stream", "16 streams"]).values()
+    }
 
 
 @pytest.mark.parametrize("experiment", ["lab-full", "paths", "zones"])
@@ -207,14 +243,18 @@ def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric:
     names = [str(name) for name in npl.observe(RECORDED / experiment, metric).conditions.index]
     looks = colours(names)
     assert len(set(looks.values())) == len(names)
-    if experiment != "zones":  # placements; the colours of other names are few, and one that is taken is not repeated
+    if (
+        experiment != "zones"
+    ):  # placements; the colours of other names are few, and one that is taken is not repeated
         assert {name: colours([name])[name] for name in names} == looks
 
 
 def test_a_condition_looks_the_same_in_every_figure_whatever_it_is_called_there() -> None:
     """The same transfers of one buffer, alone on their path and among all others; streams and latency likewise."""
     exp = npl.read(RECORDED / "lab-full")
-    alone = npl.observe(exp, "throughput_bps", by="tcp_buffer_bytes", where={"placement": "cross-region"}).main()
+    alone = npl.observe(
+        exp, "throughput_bps", by="tcp_buffer_bytes", where={"placement": "cross-region"}
+    ).main()
     among = npl.observe(exp, "throughput_bps")
     with document_colours(alone):
         small = colours(list(map(str, alone.conditions.index)))
@@ -223,7 +263,9 @@ def test_a_condition_looks_the_same_in_every_figure_whatever_it_is_called_there(
     assert len(small) > 3
     assert len(set(large.values())) == len(large)
     for name in alone.conditions.index:
-        same = among.matching({f: alone.conditions.loc[name, f] for f in alone.by} | {"placement": "cross-region"})
+        same = among.matching(
+            {f: alone.conditions.loc[name, f] for f in alone.by} | {"placement": "cross-region"}
+        )
         assert small[str(name)] == large[same[0]], name
     latency = npl.observe(exp, "latency_oneway_us", where={"tool": "qperf"})
     with document_colours(latency):
@@ -250,7 +292,12 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
 @pytest.mark.parametrize(
     ("experiment", "draw"),
     [
-        ("lab-full", lambda path: npl.plots.shift(npl.questions.tail_shift(path, metric="latency_oneway_p99_us"))),
+        (
+            "lab-full",
+            lambda path: npl.plots.shift(
+                npl.questions.tail_shift(path, metric="latency_oneway_p99_us")
+            ),
+        ),
         ("lab-full", lambda path: npl.plots.roofs(npl.limits(path))),
         ("lab-full", lambda path: npl.plots.levels(path, "throughput_bps")),
         ("paths", lambda path: npl.plots.share(path, "throughput_bps", advertised_bps=8e9)),
@@ -259,17 +306,23 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     ],
     ids=["shift", "roofs", "levels", "share", "matrix", "lost_by_rate"],
 )
-def test_a_figure_of_a_folder_or_of_an_answer_carries_the_notice(experiment: str, draw: Callable[[Path], Any]) -> None:
+def test_a_figure_of_a_folder_or_of_an_answer_carries_the_notice(
+    experiment: str, draw: Callable[[Path], Any]
+) -> None:
     drawn = draw(RECORDED / experiment)
     assert not drawn.drawn.empty
     assert drawn.figure.get_supxlabel().startswith(("Emulated hosts", "Synthetic data"))
 
 
 @pytest.mark.parametrize(("ratio", "better"), [(0.7, True), (1.5, False), (9.0, False)])
-def test_the_forest_of_the_answers_is_turned_to_the_user(ratio: float, better: bool, doubted: Any) -> None:
+def test_the_forest_of_the_answers_is_turned_to_the_user(
+    ratio: float, better: bool, doubted: Any
+) -> None:
     """Less latency lies to the right, and a margin can be seen beside a factor of nine."""
     one = npl.compare(doubted)[0]
-    line = blocks._forest(replace(one, metric="latency_oneway_us", ratio=ratio, low=ratio / 1.1, high=ratio * 1.1))
+    line = blocks._forest(
+        replace(one, metric="latency_oneway_us", ratio=ratio, low=ratio / 1.1, high=ratio * 1.1)
+    )
     assert (line["position"] > 0) == better
     assert line["interval"][0] < line["position"] < line["interval"][1]
     assert 0.1 < line["margin"] < abs(line["position"]) < 1
@@ -288,20 +341,31 @@ def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:
     new: Any = nbformat.v4
 
     def book(title: str, *rows: list[str]) -> Any:
-        block = {"kind": "table", "columns": ["Condition", "Median"], "rows": rows, "caption": "Levels: medians."}
+        block = {
+            "kind": "table",
+            "columns": ["Condition", "Median"],
+            "rows": rows,
+            "caption": "Levels: medians.",
+        }
         code = new.new_code_cell("", outputs=[new.new_output("display_data", {MIME: block})])
         made = new.new_notebook(cells=[new.new_markdown_cell(f"# {title}"), code])
         made.metadata["netperf"] = {"parameters": {}}
         return made
 
     near, far = ["ppg", "39 µs"], ["zone", "58 µs"]
-    books = {"01": book("Placement", near, far), "02": book("Other", ["x", "1 µs"]), "03": book("Again", far, near)}
+    books = {
+        "01": book("Placement", near, far),
+        "02": book("Other", ["x", "1 µs"]),
+        "03": book("Again", far, near),
+    }
     shown = [o.data[MIME] for c in combine(books).cells for o in c.get("outputs", ())]
     assert [block["kind"] for block in shown] == ["table", "table", "reference"]
     assert shown[2]["text"] == "Levels: as in the table of the page “Placement”."
     assert shown[2]["label"] == shown[0]["label"]
     assert "label" not in shown[1]
-    words = "".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(typeset(combine(books)))).pages)
+    words = "".join(
+        page.extract_text() for page in pypdf.PdfReader(io.BytesIO(typeset(combine(books)))).pages
+    )
     assert "Levels: see Table 1 on page 1." in words.replace("\xa0", " ")
 
 
@@ -312,13 +376,20 @@ def test_a_warning_of_a_chapter_has_its_number_of_page_one_or_is_written_out() -
         table = {"kind": "verdicts", "rows": rows, "notes": notes, "columns": [], "caption": ""}
         blocks = [table, {"kind": "findings", "text": findings}]
         outputs = [new.new_output("display_data", {MIME: block}) for block in blocks]
-        made = new.new_notebook(cells=[new.new_markdown_cell(f"# {title}"), new.new_code_cell("", outputs=outputs)])
+        made = new.new_notebook(
+            cells=[new.new_markdown_cell(f"# {title}"), new.new_code_cell("", outputs=outputs)]
+        )
         made.metadata["netperf"] = {"parameters": {}}
         return made
 
     row = ["better", "ppg?", "39 µs", "−30 %", ""]
     front = book("What", ["Warning 1: few rounds.", "Warning 2: one slow run."], "", row)
-    chapter = book("Placement", ["Warning 1: one slow run.", "Warning 2: other hosts."], "- Less. Warnings 1, 2.", row)
+    chapter = book(
+        "Placement",
+        ["Warning 1: one slow run.", "Warning 2: other hosts."],
+        "- Less. Warnings 1, 2.",
+        row,
+    )
     alone = book("Zones", ["Warning 1: other hosts."], "- Less. Warning 1.", row)
     report = combine({"summary": front, "1": chapter, "2": alone})
     shown = [o.data[MIME] for c in report.cells[2:] for o in c.get("outputs", ())]
@@ -336,13 +407,18 @@ def test_metrics_that_few_conditions_have_are_named_below_the_levels() -> None:
     data = npl.load(RECORDED / "lab-full")
     data.loc[data["placement"] != "ppg", "cpu_client_ratio"] = None
     shown = str(npl.ask(data, "placement", "latency_oneway_us").table()._repr_mimebundle_())
-    assert "; without CPU used at the client, retransmitted segments, congestion window and round-trip time" in shown
+    assert (
+        "; without CPU used at the client, retransmitted segments, congestion window and round-trip time"
+        in shown
+    )
     assert "which fewer than half of them have" in shown
 
 
 def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
     figures = "7.5 Gbit/s", "7.6 Gbit/s", "+1 %", ""
-    unknown = lines.Line("1 stream", "ppg", "throughput_bps", *figures, "equivalent", "16", "", "not known", ())
+    unknown = lines.Line(
+        "1 stream", "ppg", "throughput_bps", *figures, "equivalent", "16", "", "not known", ()
+    )
     for write in (lines.text, lines.markdown):
         assert "limited by" not in write([unknown])
         assert "limited by" in write([unknown, replace(unknown, held="link")])
@@ -352,7 +428,10 @@ def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
     def page(title: str) -> Any:
         block = {"kind": "figure", "caption": "Latency by pair: median.", "alt": "a"}
         shown = nbformat.v4.new_output("display_data", {MIME: block, "text/html": "<img>"})  # type: ignore[no-untyped-call]
-        cells = [nbformat.v4.new_markdown_cell(title), nbformat.v4.new_code_cell("", outputs=[shown])]  # type: ignore[no-untyped-call]
+        cells = [
+            nbformat.v4.new_markdown_cell(title),
+            nbformat.v4.new_code_cell("", outputs=[shown]),
+        ]  # type: ignore[no-untyped-call]
         book: Any = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
         book.metadata["netperf"] = {"parameters": {}}
         return book
@@ -364,11 +443,17 @@ def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
     assert shown[1]["text"] == "Latency by pair: as in the figure of the page “What was measured”."
 
 
-def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how_many_it_leaves_out() -> None:
-    runs = npl.load(RECORDED / "lab-full").query("tool == 'iperf3' and placement == 'ppg' and streams == 1")
+def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how_many_it_leaves_out() -> (
+    None
+):
+    runs = npl.load(RECORDED / "lab-full").query(
+        "tool == 'iperf3' and placement == 'ppg' and streams == 1"
+    )
     many = [
         runs.assign(
-            cni=f"cni-{n:02d}", throughput_bps=runs["throughput_bps"] * (1 + n / 50), run_id=f"{n}-" + runs["run_id"]
+            cni=f"cni-{n:02d}",
+            throughput_bps=runs["throughput_bps"] * (1 + n / 50),
+            run_id=f"{n}-" + runs["run_id"],
         )
         for n in range(20)
     ]
@@ -377,7 +462,10 @@ def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how
     table, words, findings = (part for part in answer.parts()[1:])
     assert len(table.content["rows"]) == findings.count("- ") == 12
     assert "cni-19: " in table.content["rows"][0][2]
-    assert str(words) == "Shown are the 12 largest of 190 differences; npl compare FOLDER --by cni prints all."
+    assert (
+        str(words)
+        == "Shown are the 12 largest of 190 differences; npl compare FOLDER --by cni prints all."
+    )
     forest, levels = answer.plot_ratios().figure, answer.plot().figure
     assert forest.caption.endswith(str(words))
     assert levels.caption.startswith("Throughput at the receiver: median of the runs")

@@ -44,7 +44,11 @@ def notebook(folder: Path, *sources: str, name: str = "mine") -> Path:
         'experiment = "here"  # folder\nlimit = 3  # a number\nfree: float | None = None'
     )
     first.metadata["tags"] = ["parameters"]
-    cells = [nbformat.v4.new_markdown_cell("# Mine"), first, *map(nbformat.v4.new_code_cell, sources)]
+    cells = [
+        nbformat.v4.new_markdown_cell("# Mine"),
+        first,
+        *map(nbformat.v4.new_code_cell, sources),
+    ]
     place = folder / f"{name}.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), place)
     return place
@@ -68,7 +72,9 @@ def test_a_report_stands_beside_its_executed_notebook(placement: Path) -> None:
 def test_the_verdicts_on_the_page_are_those_of_compare(placement: Path, experiment: Path) -> None:
     page = " ".join(text(placement).split())
     runs = npl.load(experiment)
-    asked = [c for c in npl.questions.contrasts(runs, "placement") if c.metric == "latency_oneway_us"]
+    asked = [
+        c for c in npl.questions.contrasts(runs, "placement") if c.metric == "latency_oneway_us"
+    ]
     for c in npl.compare(runs, contrasts=asked):
         assert " ".join(c.words.split()) in page
 
@@ -90,7 +96,9 @@ def test_the_pdf_is_tagged_titled_and_embeds_its_fonts(placement: Path) -> None:
     assert fonts
     for font in fonts:
         inner = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
-        assert {"/FontFile", "/FontFile2", "/FontFile3"} & set(inner["/FontDescriptor"]), font["/BaseFont"]
+        assert {"/FontFile", "/FontFile2", "/FontFile3"} & set(inner["/FontDescriptor"]), font[
+            "/BaseFont"
+        ]
 
 
 def test_the_same_data_give_the_same_bytes(placement: Path, experiment: Path) -> None:
@@ -99,9 +107,13 @@ def test_the_same_data_give_the_same_bytes(placement: Path, experiment: Path) ->
     assert again.read_bytes() == before
 
 
-def test_a_notebook_that_fails_costs_its_own_page_and_no_other(experiment: Path, tmp_path: Path) -> None:
+def test_a_notebook_that_fails_costs_its_own_page_and_no_other(
+    experiment: Path, tmp_path: Path
+) -> None:
     bad = notebook(tmp_path, "x = 1", "1 / 0", "print('never seen')")
-    with pytest.raises(ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb") as raised:
+    with pytest.raises(
+        ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb"
+    ) as raised:
         npl.report(experiment, notebooks=[bad, "02-accelerated"])
     pdf, other, whole = raised.value.reports
     assert [pdf.name, other.name, whole.name] == ["mine.pdf", "02-accelerated.pdf", "report.pdf"]
@@ -112,17 +124,24 @@ def test_a_notebook_that_fails_costs_its_own_page_and_no_other(experiment: Path,
         assert "Traceback" not in page
     assert "Accelerated networking" in text(whole)
     kept = nbformat.read(pdf.with_suffix(".ipynb"), as_version=4)
-    assert any(o.get("ename") == "ZeroDivisionError" for c in kept.cells for o in c.get("outputs", ()))
+    assert any(
+        o.get("ename") == "ZeroDivisionError" for c in kept.cells for o in c.get("outputs", ())
+    )
 
 
 def test_leaving_the_kernel_early_is_a_failure(experiment: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="cells were not executed"):
-        npl.report(experiment, notebooks=[notebook(tmp_path, "import sys; sys.exit(0)", "print(1)", name="early")])
+        npl.report(
+            experiment,
+            notebooks=[notebook(tmp_path, "import sys; sys.exit(0)", "print(1)", name="early")],
+        )
 
 
 def test_a_dying_kernel_is_a_failure(experiment: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="kernel died"):
-        npl.report(experiment, notebooks=[notebook(tmp_path, "import os; os._exit(3)", name="dying")])
+        npl.report(
+            experiment, notebooks=[notebook(tmp_path, "import os; os._exit(3)", name="dying")]
+        )
 
 
 def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path: Path) -> None:
@@ -156,9 +175,13 @@ def test_unknown_and_ill_typed_parameters_are_refused(
         npl.report(experiment, notebooks=[notebook(tmp_path, "1")], parameters=given)
 
 
-def test_parameters_of_the_command_line_get_the_notebooks_types(experiment: Path, tmp_path: Path) -> None:
+def test_parameters_of_the_command_line_get_the_notebooks_types(
+    experiment: Path, tmp_path: Path
+) -> None:
     book = notebook(tmp_path, "print(repr((limit, free)))", name="typed")
-    (pdf,) = npl.report(experiment, notebooks=[book], parameters=parse_parameters(["limit=8", "free=1e-2"]))
+    (pdf,) = npl.report(
+        experiment, notebooks=[book], parameters=parse_parameters(["limit=8", "free=1e-2"])
+    )
     assert "(8, 0.01)" in text(pdf)
 
 
@@ -173,7 +196,11 @@ def test_a_default_may_be_an_expression(experiment: Path, tmp_path: Path) -> Non
 
 def test_nothing_of_one_notebook_is_left_in_the_next(experiment: Path, tmp_path: Path) -> None:
     books = [
-        notebook(tmp_path, "import os, netperf_lib as npl\nlimit = 99\nos.environ['LEFT'] = '1'", name="one"),
+        notebook(
+            tmp_path,
+            "import os, netperf_lib as npl\nlimit = 99\nos.environ['LEFT'] = '1'",
+            name="one",
+        ),
         notebook(tmp_path, "import os\nprint('LEFT' in os.environ, limit)", name="two"),
     ]
     assert "False 3" in text(npl.report(experiment, notebooks=books)[1])
@@ -184,7 +211,9 @@ def test_reports_of_what_cannot_be_written_go_to_the_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != experiment and access(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path) != experiment and access(path, mode)
+    )
     (pdf,) = npl.report(experiment, notebooks=[notebook(tmp_path, "1")])
     assert pdf == tmp_path / "reports" / experiment.name / "mine.pdf"
 
@@ -205,7 +234,9 @@ def test_an_unknown_notebook_is_refused_with_those_that_exist(experiment: Path) 
         npl.report(experiment, notebooks=["02-placement-of-old"])
 
 
-def test_html_is_one_file_without_code_unless_asked_and_needs_nothing_from_elsewhere(experiment: Path) -> None:
+def test_html_is_one_file_without_code_unless_asked_and_needs_nothing_from_elsewhere(
+    experiment: Path,
+) -> None:
     (page,) = npl.report(experiment, notebooks=["04-tcp-buffers"], to="html")
     body = page.read_text("utf-8")
     assert "Made-up numbers" in body
@@ -214,7 +245,9 @@ def test_html_is_one_file_without_code_unless_asked_and_needs_nothing_from_elsew
     assert "<math" in body, "formulas are set without a script"
     assert "<script" not in body
     here = r"(?!data:|#|explorer\.html)"  # the explorer is beside the page, for whoever clicks
-    fetched = re.findall(rf"""(?:src|href)=["']{here}[^"']*|url\(\s*["']?{here}[^)]*|@import[^;]*""", body)
+    fetched = re.findall(
+        rf"""(?:src|href)=["']{here}[^"']*|url\(\s*["']?{here}[^)]*|@import[^;]*""", body
+    )
     assert fetched == []
     (page,) = npl.report(experiment, notebooks=["04-tcp-buffers"], to="html", code=True)
     assert "npl</span>" in page.read_text("utf-8")
@@ -227,7 +260,11 @@ def test_papermill_itself_knows_every_parameter() -> None:
 
 def test_every_notebook_has_a_commented_parameters_cell() -> None:
     for book in npl_notebooks().values():
-        cells = [c for c in nbformat.read(book, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+        cells = [
+            c
+            for c in nbformat.read(book, as_version=4).cells
+            if "parameters" in c.metadata.get("tags", [])
+        ]
         assert len(cells) == 1, book.name
         for line in cells[0].source.splitlines():
             assert "  # " in line, f"{book.name}: {line}: a parameter without a comment"
@@ -240,7 +277,9 @@ def npl_notebooks() -> dict[str, Path]:
     return notebooks()
 
 
-def test_notebooks_run_beside_their_files_and_this_process_stays_where_it_is(experiment: Path, tmp_path: Path) -> None:
+def test_notebooks_run_beside_their_files_and_this_process_stays_where_it_is(
+    experiment: Path, tmp_path: Path
+) -> None:
     here = Path.cwd()
     books = []
     for name in ("one", "two", "three"):
@@ -259,13 +298,18 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
         Proof(claim="Hyper-V host", holds=None, evidence="the guest does not tell"),
     )
     host = Host(name="client", address="192.0.2.1", data_address="10.0.0.1", proofs=proofs)
-    peered = Proof(claim="network home is peered with remote", holds=True, evidence="peering Connected")
+    peered = Proof(
+        claim="network home is peered with remote", holds=True, evidence="peering Connected"
+    )
     Store.at(folder).write_deployment(
         1, Deployment(deployment_id="d1", source="azure", hosts=(host,), proofs=(peered,))
     )
     runs = npl.load(folder)
     assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(cover(runs))
-    for shown in (npl.questions.proofs(runs)._repr_mimebundle_(), provenance(runs)._repr_mimebundle_()):
+    for shown in (
+        npl.questions.proofs(runs)._repr_mimebundle_(),
+        provenance(runs)._repr_mimebundle_(),
+    ):
         html = shown["text/html"]
         for proof in (*proofs, peered):
             assert proof.claim in html
@@ -281,20 +325,30 @@ def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> Non
     assert "Placement:" not in str(cover(npl.load(experiment)))
 
 
-def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path, tmp_path: Path) -> None:
+def test_the_experiment_chooses_notebooks_and_their_parameters(
+    experiment: Path, tmp_path: Path
+) -> None:
     found = npl.questions.pages(npl.load(experiment))
     mine = str(notebook(tmp_path, "1"))
     wanted = ["summary", "01-placement", "03-streams", mine]
     own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
     chosen = _pages(found, wanted, own, {"share": "0.8"})
-    assert [p.key for p in chosen] == ["summary", "01-placement-throughput", "03-streams-throughput", "mine"]
+    assert [p.key for p in chosen] == [
+        "summary",
+        "01-placement-throughput",
+        "03-streams-throughput",
+        "mine",
+    ]
     assert chosen[2].parameters == {"metric": "throughput_bps", "share": 0.8}
     both = _pages(found, ["01-placement"], {}, {})
     assert [p.parameters["metric"] for p in both] == ["latency_oneway_us", "throughput_bps"]
     for wrong in ({"03-streams": {"shar": 1}}, {"05-paths": {"metric": "x"}}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             _pages(found, ["03-streams"], wrong, {})
-    with pytest.raises(UsageError, match="no page is about metric=throughput; there are: latency_oneway_us, throughp"):
+    with pytest.raises(
+        UsageError,
+        match="no page is about metric=throughput; there are: latency_oneway_us, throughp",
+    ):
         _pages(found, None, {}, {"metric": "throughput"})
 
 
@@ -304,7 +358,9 @@ def test_a_measurement_is_compared_with_the_one_set_aside_before_it(
     for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
         folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
     declared = yaml.safe_load((folder / "experiment.yaml").read_text())
-    (folder / "experiment.yaml").write_text(yaml.safe_dump(declared | {"report": {"notebooks": ["before-after"]}}))
+    (folder / "experiment.yaml").write_text(
+        yaml.safe_dump(declared | {"report": {"notebooks": ["before-after"]}})
+    )
     (pdf,) = npl.report(folder)
     changed = npl.compare(tmp_path / "lab-20261113T050000", folder)
     undecided = sum(c.verdict not in ("better", "worse", "equivalent") for c in changed)
@@ -316,7 +372,9 @@ def test_a_measurement_is_compared_with_the_one_set_aside_before_it(
     mistyped = CliRunner().invoke(cli, ["report", "lab", "--against", "lab-20261106T05000"])
     assert "no experiment here" in str(mistyped.exception)
     assert (folder / "reports" / "before-after.pdf").read_bytes() == kept
-    (pdf,) = npl.report("lab", parameters={"before": "lab-20261106T050000"})  # from here, not from the notebook
+    (pdf,) = npl.report(
+        "lab", parameters={"before": "lab-20261106T050000"}
+    )  # from here, not from the notebook
     assert "lab against lab-20261106T050000" in " ".join(text(pdf).split())
 
 
@@ -326,16 +384,26 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     for number, name in enumerate(("lab", "lab-20261120T090100", "other")):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
     # what was measured once, and for an hour, has no history
-    assert [p.key for p in fleet_pages(tmp_path)] == ["summary", "time-lab-latency", "time-lab-throughput"]
+    assert [p.key for p in fleet_pages(tmp_path)] == [
+        "summary",
+        "time-lab-latency",
+        "time-lab-throughput",
+    ]
     lines = opening(tmp_path).lines
-    assert sorted(line.partition(" (")[0] for line in lines) == ["lab", "lab-20261120T090100", "other"]
+    assert sorted(line.partition(" (")[0] for line in lines) == [
+        "lab",
+        "lab-20261120T090100",
+        "other",
+    ]
     assert all("Placement: latency ppg" in line for line in lines)
     monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
     pdf = npl.report(tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
     found = npl.questions.ask_history(runs, "throughput_bps").runs
-    for book in (tmp_path / "reports").glob("*.ipynb"):  # HTML would warn of an output that shows nothing
+    for book in (tmp_path / "reports").glob(
+        "*.ipynb"
+    ):  # HTML would warn of an output that shows nothing
         shown = [o for c in nbformat.read(book, 4).cells for o in c.get("outputs", ())]  # type: ignore[no-untyped-call]
         assert all(o.get("data", True) for o in shown)
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
@@ -368,7 +436,9 @@ def test_notebooks_of_the_users_own_run_in_their_kernel_and_a_kernel_that_does_n
         npl.report(experiment, notebooks=[book])
 
 
-def test_a_kernel_is_given_no_port_that_another_program_may_take_first(experiment: Path, tmp_path: Path) -> None:
+def test_a_kernel_is_given_no_port_that_another_program_may_take_first(
+    experiment: Path, tmp_path: Path
+) -> None:
     talks = "import ipykernel\nprint('talks over', ipykernel.get_connection_info(unpack=True)['transport'])"
     (pdf,) = npl.report(experiment, notebooks=[notebook(tmp_path, talks)])
     assert "talks over ipc" in text(pdf)
@@ -400,8 +470,12 @@ print('seen' if pathlib.Path('{other}').exists() else 'alone')"""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     for load, seconds, said in ((0.0, 120, "seen"), (9.0, 1, "alone")):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
-        one = notebook(tmp_path, wait.format(mine=f"a{load}", other=f"b{load}", seconds=seconds), name="one")
-        two = notebook(tmp_path, wait.format(mine=f"b{load}", other=f"a{load}", seconds=seconds), name="two")
+        one = notebook(
+            tmp_path, wait.format(mine=f"a{load}", other=f"b{load}", seconds=seconds), name="one"
+        )
+        two = notebook(
+            tmp_path, wait.format(mine=f"b{load}", other=f"a{load}", seconds=seconds), name="two"
+        )
         pages = npl.report(experiment, notebooks=[one, two])
         assert said in text(pages[0])
         assert "seen" in text(pages[1])
@@ -411,9 +485,13 @@ def test_ctrl_c_ends_a_report_and_its_kernels(experiment: Path, tmp_path: Path) 
     code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
     books = [notebook(tmp_path, code, name=name) for name in ("one", "two", "three")]
     words = [word for book in books for word in ("--notebook", str(book))]
-    with subprocess.Popen([sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]) as report:
+    with subprocess.Popen(
+        [sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]
+    ) as report:
         assert wait_until(lambda: any(tmp_path.glob("pid-*")), seconds=120)
         report.send_signal(signal.SIGINT)
         assert report.wait(timeout=60) == 130
-    for file in tmp_path.glob("pid-*"):  # at once: a kernel that lost its parent would end by itself a second later
+    for file in tmp_path.glob(
+        "pid-*"
+    ):  # at once: a kernel that lost its parent would end by itself a second later
         assert not is_alive(int(file.name.removeprefix("pid-")))

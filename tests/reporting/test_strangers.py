@@ -63,12 +63,16 @@ HOSTILE = [
 ]  # fmt: skip
 FACTOR = "../../<img src=x onerror=alert(6)> @user $x^{2$"
 """A column of the user: the name of a factor, in headings, figures, pages and names of files."""
-SHOWN = strategies.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp")).filter(lambda c: not CONTROL.match(c))
+SHOWN = strategies.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp")).filter(
+    lambda c: not CONTROL.match(c)
+)
 LABEL = (
     strategies.one_of(
         strategies.text(SHOWN, min_size=1, max_size=20),
         strategies.lists(
-            strategies.sampled_from([*HOSTILE, "|", "\\", "`", "[", "]", "<", "x"]), min_size=1, max_size=3
+            strategies.sampled_from([*HOSTILE, "|", "\\", "`", "[", "]", "<", "x"]),
+            min_size=1,
+            max_size=3,
         ).map("".join),
     )
     .map(str.strip)
@@ -112,7 +116,9 @@ def generated(seed: int, number: int = 100) -> list[str]:
             label = "".join(rng.choices(pieces, k=rng.randint(1, 3)))
         else:
             at = rng.randrange(0, 10, 2) if rng.random() < 0.6 else 0
-            label = "".join(chr(rng.randint(points[at], points[at + 1])) for _ in range(rng.randint(1, 20)))
+            label = "".join(
+                chr(rng.randint(points[at], points[at + 1])) for _ in range(rng.randint(1, 20))
+            )
         if is_one_line(label) and (label := label.strip()):
             labels[label] = None
     return list(labels)
@@ -133,7 +139,9 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(1, 3):
             name = f"{i}-{number}.txt"
             (logs / name).write_text(text.format(us=50 + i + number))
-            rows.append({"file": name, "placement": label, FACTOR: HOSTILE[-1 - i], "round": number})
+            rows.append(
+                {"file": name, "placement": label, FACTOR: HOSTILE[-1 - i], "round": number}
+            )
     pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
     npl.import_logs(logs, labels=folder / "labels.csv", into=folder / "mine")
     return folder / "mine"
@@ -162,7 +170,9 @@ def is_dead(page: BeautifulSoup) -> None:
             target = str(tag.get(name, ""))
             assert not target.lower().startswith(("javascript:", "data:text", "vbscript:")), target
         if tag.name in ("img", "image", "link"):
-            assert str(tag.get("src", tag.get("href", tag.get("xlink:href", "")))).startswith(("data:image", "#"))
+            assert str(tag.get("src", tag.get("href", tag.get("xlink:href", "")))).startswith(
+                ("data:image", "#")
+            )
 
 
 def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
@@ -183,7 +193,9 @@ def is_inert(pdf: bytes) -> str:
     reader = pypdf.PdfReader(io.BytesIO(pdf))
     for page in reader.pages:
         for note in page.get("/Annots") or ():
-            assert "/A" not in note.get_object() or note.get_object()["/A"]["/S"] == "/GoTo", note.get_object()
+            assert "/A" not in note.get_object() or note.get_object()["/A"]["/S"] == "/GoTo", (
+                note.get_object()
+            )
     assert not {"/OpenAction", "/AA", "/AcroForm"} & reader.trailer["/Root"].keys()
     assert not re.search(rb"/(JavaScript|Launch|URI|SubmitForm|EmbeddedFile)\b", pdf)
     return "".join(page.extract_text() for page in reader.pages)
@@ -203,12 +215,19 @@ def test_generated_labels_are_text_in_pages(seed: int) -> None:
     """Labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
     labels = generated(seed)
     shown: list[Any] = [
-        Words.of(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.") for label in labels
+        Words.of(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.")
+        for label in labels
     ]
-    shown += [Words.of(*(f"- {label}: more" for label in labels)), blocks.callout(labels[0], title=labels[1])]
+    shown += [
+        Words.of(*(f"- {label}: more" for label in labels)),
+        blocks.callout(labels[0], title=labels[1]),
+    ]
     shown += [Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
     outputs = [nbformat.v4.new_output("display_data", one._repr_mimebundle_()) for one in shown]
-    cells = [nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"), nbformat.v4.new_code_cell(outputs=outputs)]
+    cells = [
+        nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"),
+        nbformat.v4.new_code_cell(outputs=outputs),
+    ]
     book = nbformat.v4.new_notebook(cells=cells)
     page = BeautifulSoup(PageExporter().from_notebook_node(book)[0], "html.parser")
     is_dead(page)
@@ -216,7 +235,9 @@ def test_generated_labels_are_text_in_pages(seed: int) -> None:
     assert [label for label in labels if words.count(squeezed(label)) < 4] == []
     printed = unbroken(is_inert(typeset(book)))
     forms = [unbroken(fonts.printable(label, "")[0]) for label in labels]
-    assert [form for form in forms if form not in printed] == []  # in the table, whose rows stand on one page
+    assert [
+        form for form in forms if form not in printed
+    ] == []  # in the table, whose rows stand on one page
     # of sentences, some stand across two pages, with the lines at their ends between them
     assert sum(printed.count(form) >= 4 for form in forms) > 0.9 * len(forms)
 
@@ -232,7 +253,11 @@ def test_what_no_font_holds_is_spelled_out_and_the_rest_is_as_it_is() -> None:
 
 def test_a_label_is_shown_as_it_is(page: BeautifulSoup) -> None:
     words = " ".join(page.get_text(" ").split())
-    for label in ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<svg/onload=alert(3)>"):
+    for label in (
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(2)>",
+        "<svg/onload=alert(3)>",
+    ):
         assert label in words
 
 
@@ -278,12 +303,16 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> 
     (tmp_path / "logs" / "=HYPERLINK(1).txt").write_text("tcp_lat:\n    latency  =  50 us\n")
     table = labels_template(tmp_path / "logs")
     assert "\n'=HYPERLINK(1).txt," in table
-    (tmp_path / "labels.csv").write_text(table.replace("placement", "rack").replace("txt,,", "txt,,'@home"))
+    (tmp_path / "labels.csv").write_text(
+        table.replace("placement", "rack").replace("txt,,", "txt,,'@home")
+    )
     [run] = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
     assert run.labels["rack"] == "@home"  # the apostrophe is the spreadsheet's, not the label's
 
 
-def test_a_full_disk_leaves_no_half_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_half_workbook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = npl.load(npl.recorded()).head(3)
 
     def full(_self: Path, _data: bytes) -> int:
@@ -306,15 +335,25 @@ def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
 def test_a_price_in_a_label_is_text_in_a_figure() -> None:
     exp = npl.read(npl.recorded())
     runs = exp.runs.assign(placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2"))
-    assert "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
+    assert (
+        "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
+    )
 
 
 @pytest.mark.parametrize(
     "labels",
-    [HOSTILE[:2], (HOSTILE[9], HOSTILE[10]), ("W" * 200, "x" + "W" * 199), ("a\\", "\u4e2d" * 200), ("%s {0}", "_^{")],
+    [
+        HOSTILE[:2],
+        (HOSTILE[9], HOSTILE[10]),
+        ("W" * 200, "x" + "W" * 199),
+        ("a\\", "\u4e2d" * 200),
+        ("%s {0}", "_^{"),
+    ],
     ids=ascii,
 )
-def test_a_label_on_a_card_is_text_inside_the_picture(escapes: Path, labels: list[str], tmp_path: Path) -> None:
+def test_a_label_on_a_card_is_text_inside_the_picture(
+    escapes: Path, labels: list[str], tmp_path: Path
+) -> None:
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
     runs["placement"] = runs["placement"].map(dict(zip(("ppg", "zone"), labels, strict=True)))
     [c] = npl.compare(runs, by="placement", metric="latency_oneway_us")
@@ -333,7 +372,9 @@ def test_a_label_on_a_card_is_text_inside_the_picture(escapes: Path, labels: lis
         assert 0 <= box.x0 < box.x1 <= 1200, texts[i]
         assert 0 <= box.y0 < box.y1 <= 630, texts[i]
         assert not [other for other in boxes[:i] if box.overlaps(other)], texts[i]
-        assert texts[i] in figure.texts or box.x1 <= axes.get_window_extent().x0  # no name stands in the runs
+        assert (
+            texts[i] in figure.texts or box.x1 <= axes.get_window_extent().x0
+        )  # no name stands in the runs
 
 
 def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
@@ -343,7 +384,9 @@ def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
     own = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')")])
     nbformat.write(own, tmp_path / "own.ipynb")
     declared = folder / "experiment.yaml"
-    declared.write_text(declared.read_text() + f"\nreport: {{notebooks: ['{tmp_path}/own.ipynb']}}\n")
+    declared.write_text(
+        declared.read_text() + f"\nreport: {{notebooks: ['{tmp_path}/own.ipynb']}}\n"
+    )
     with pytest.raises(UsageError, match="is a program; to run it, name it yourself"):
         npl.report(folder)
     done = CliRunner().invoke(command, ["report", str(folder)])
@@ -355,7 +398,9 @@ ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J\x9b31m\u202edetrevni\ud800"
 
 
 @pytest.mark.parametrize("character", ["\x1b[2J", "\x07", "\x9b", "\u202e", "\n", "\x85"])
-def test_a_label_with_control_characters_is_refused_with_its_row(tmp_path: Path, character: str) -> None:
+def test_a_label_with_control_characters_is_refused_with_its_row(
+    tmp_path: Path, character: str
+) -> None:
     (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
     labels = pd.DataFrame({"file": ["a.txt"], "placement": ["ppg"], "rack": [f"a{character}b"]})
     with pytest.raises(UsageError, match=r"labels:2: rack is .* remove the control characters"):
@@ -364,7 +409,9 @@ def test_a_label_with_control_characters_is_refused_with_its_row(tmp_path: Path,
 
 
 def test_a_declaration_with_control_characters_is_refused_with_its_line() -> None:
-    with pytest.raises(UsageError, match=r"experiment:2: .* contains control or invalid characters"):
+    with pytest.raises(
+        UsageError, match=r"experiment:2: .* contains control or invalid characters"
+    ):
         read_experiment('name: a\ntitle: "\\u202e"\n')
 
 
@@ -377,13 +424,21 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file = folder / f"logs/{label}/r{number}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
-    mine = Path(npl.import_logs(folder / "logs", pattern="{placement}/r{round}.txt", into=folder / "mine").path)
+    mine = Path(
+        npl.import_logs(
+            folder / "logs", pattern="{placement}/r{round}.txt", into=folder / "mine"
+        ).path
+    )
     [packed] = mine.glob("raw/*/runs.json.gz")
     records = list(imported_records(packed.read_bytes()).values())
     for written in records:
         if written["trial"]["placement"] == "zone":
             written["trial"]["placement"] = ESCAPES[:-1]
-    changed = packed, packed.with_name("run.json"), next(mine.glob("digests/*"))  # each holds the digest of the former
+    changed = (
+        packed,
+        packed.with_name("run.json"),
+        next(mine.glob("digests/*")),
+    )  # each holds the digest of the former
     before = packed.read_bytes(), changed[1].read_bytes()
     packed.write_bytes(packed_records(records))
     for data, file, holder in zip(before, changed, changed[1:], strict=False):
@@ -415,7 +470,9 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_command_prints_what_a_terminal_acts_on(
     escapes: Path, words: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    file = escapes.parent / ESCAPES.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    file = escapes.parent / ESCAPES.encode("utf-8", "surrogatepass").decode(
+        "utf-8", "surrogateescape"
+    )
     file.write_text("no log")
     words = [word.replace("{}", str(escapes)).replace(ESCAPES, file.name) for word in words]
     with suppress(SystemExit):
@@ -438,7 +495,9 @@ def is_as_printed(text: str) -> None:
     screen = pyte.Screen(max(map(len, lines)) * 2 + 1, len(lines) + 1)
     pyte.Stream(screen).feed("\r\n".join(lines))
     for line, row in zip(lines, screen.display, strict=False):
-        assert squeezed(unicodedata.normalize("NFC", row)) == squeezed(unicodedata.normalize("NFC", line))
+        assert squeezed(unicodedata.normalize("NFC", row)) == squeezed(
+            unicodedata.normalize("NFC", line)
+        )
     cells = [cell for row in screen.buffer.values() for cell in row.values()]
     assert {cell.fg for cell in cells} | {cell.bg for cell in cells} == {"default"}
     assert screen.title == ""
@@ -451,7 +510,9 @@ def compared(escapes: Path) -> list[lines.Line]:
 
 
 @given(strategies.lists(LABEL, min_size=4, max_size=4, unique_by=lambda label: label.casefold()))
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 def test_generated_labels_are_compared(escapes: Path, labels: list[str]) -> None:
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
     several = pd.concat([runs.assign(placement=label) for label in labels], ignore_index=True)
@@ -474,7 +535,9 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     assert "html_block" not in {token.type for token in table}
     assert len([t for t in table if t.type == "td_open"]) == 6 * len(rows)
     flat = as_cells(pd.DataFrame({"label": labels}))
-    again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)["label"]
+    again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)[
+        "label"
+    ]
     assert [of_cell(cell) for cell in again] == [of_cell(label) for label in labels]
     book = io.BytesIO()
     flat.to_excel(book, index=False, engine="openpyxl")
@@ -485,14 +548,18 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
 @pytest.mark.parametrize("seed", SEEDS)
 def test_generated_labels_are_imported_and_exported_as_they_are(seed: int, tmp_path: Path) -> None:
     labels = generated(seed)
-    (tmp_path / "a.txt").write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(len(labels))))
+    (tmp_path / "a.txt").write_text(
+        "".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(len(labels)))
+    )
     table = pd.DataFrame({"file": "a.txt", "run": range(1, len(labels) + 1), "rack": labels})
     mine = npl.import_logs(tmp_path / "a.txt", labels=table, into=tmp_path / "mine")
     expected = dict(zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True))
     assert dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True)) == expected
-    [file] = [f for f in npl.export(mine, into=tmp_path / "out") if "rack" in f.read_text("utf-8").partition("\n")[0]][
-        :1
-    ]
+    [file] = [
+        f
+        for f in npl.export(mine, into=tmp_path / "out")
+        if "rack" in f.read_text("utf-8").partition("\n")[0]
+    ][:1]
     rows = csv.DictReader(io.StringIO(file.read_text("utf-8"), newline=""))
     assert {of_cell(row["rack"]) for row in rows} == set(map(of_cell, labels))
 
@@ -500,7 +567,9 @@ def test_generated_labels_are_imported_and_exported_as_they_are(seed: int, tmp_p
 def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
     exp = npl.read(npl.recorded())
     first = exp.contrasts[0]
-    both = npl.compare(exp, contrasts=[first, first.model_copy(update={"a": first.b, "b": first.a})])
+    both = npl.compare(
+        exp, contrasts=[first, first.model_copy(update={"a": first.b, "b": first.a})]
+    )
     assert both[0].ratio == pytest.approx(1 / both[1].ratio)
 
 
@@ -512,7 +581,18 @@ def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    ["x;=CMD()", "x;  =1", "a\t+1", "\t=1", " =1", "\uff1d1+1", "x;\uff0bcmd", "x\n-1", "x;@SUM(1)", "=1;=2"],
+    [
+        "x;=CMD()",
+        "x;  =1",
+        "a\t+1",
+        "\t=1",
+        " =1",
+        "\uff1d1+1",
+        "x;\uff0bcmd",
+        "x\n-1",
+        "x;@SUM(1)",
+        "=1;=2",
+    ],
     ids=ascii,
 )
 def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
@@ -526,14 +606,26 @@ def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["ppg\u3164", "ppg\u200d", "ppg\ufe0f", "p\u034fpg", "\u115fppg", "ppg\u2800", "ppg\U000e0100", "\u0645\u200d"],
+    [
+        "ppg\u3164",
+        "ppg\u200d",
+        "ppg\ufe0f",
+        "p\u034fpg",
+        "\u115fppg",
+        "ppg\u2800",
+        "ppg\U000e0100",
+        "\u0645\u200d",
+    ],
     ids=ascii,
 )
 def test_no_label_looks_like_another_by_what_nobody_sees(label: str) -> None:
     assert not is_one_line(label)
     assert label not in visible(label)
-    assert visible("\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e") == (
-        "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"  # where a script or an emoji has them
+    assert (
+        visible("\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e")
+        == (
+            "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"  # where a script or an emoji has them
+        )
     )
 
 
@@ -542,14 +634,19 @@ def test_no_label_looks_like_another_by_what_nobody_sees(label: str) -> None:
     [
         *(("round", value) for value in ("inf", "1e400", "-inf", "1e30", "-1", "nan")),
         *(("duration_s", value) for value in ("inf", "nan", "-1")),
-        *((name, "1e30") for name in ("deployment", "streams", "tcp_buffer_bytes", "bandwidth_mbps")),
+        *(
+            (name, "1e30")
+            for name in ("deployment", "streams", "tcp_buffer_bytes", "bandwidth_mbps")
+        ),
         ("rack", "x" * 201),
         ("x" * 201, "rack"),
         ("a\x1b[2Jb", "rack"),
     ],
     ids=lambda value: ascii(value)[:24],
 )
-def test_an_impossible_cell_is_refused_in_one_sentence(tmp_path: Path, column: str, value: str) -> None:
+def test_an_impossible_cell_is_refused_in_one_sentence(
+    tmp_path: Path, column: str, value: str
+) -> None:
     (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
     labels = pd.DataFrame({"file": ["a.txt"], column: [value]})
     with pytest.raises(UsageError, match=r"^labels(:2)?: .*(write|remove)") as caught:
@@ -559,7 +656,18 @@ def test_an_impossible_cell_is_refused_in_one_sentence(tmp_path: Path, column: s
 
 
 def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports() -> None:
-    names = ["../../../x", "..", "a/b", "a-b", "x" * 200, "\U0001f680" * 200, "<img src=x>", "{x}", "a\\b", "team"]
+    names = [
+        "../../../x",
+        "..",
+        "a/b",
+        "a-b",
+        "x" * 200,
+        "\U0001f680" * 200,
+        "<img src=x>",
+        "{x}",
+        "a\\b",
+        "team",
+    ]
     keys = [Page("factor", {"factor": name, "metric": "latency_oneway_us"}).key for name in names]
     assert len(set(keys)) == len(names)
     for key in keys:
@@ -568,11 +676,15 @@ def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports() -> None:
     assert keys[-1] == "factor-team-latency"
 
 
-@pytest.mark.parametrize("text", ["@org/team", "fixes #12", "a@b.example", "x \\@user", "org/repo#3"])
+@pytest.mark.parametrize(
+    "text", ["@org/team", "fixes #12", "a@b.example", "x \\@user", "org/repo#3"]
+)
 def test_a_label_in_a_pull_request_calls_nobody(compared: list[lines.Line], text: str) -> None:
     """GitHub looks for names and numbers in what Markdown has become, so that a backslash does not help."""
     shown = lines.markdown([replace(compared[0], name=text)], notes=[text])
-    rendered = BeautifulSoup(MarkdownIt("commonmark").enable("table").render(shown), "html.parser").get_text()
+    rendered = BeautifulSoup(
+        MarkdownIt("commonmark").enable("table").render(shown), "html.parser"
+    ).get_text()
     assert rendered.count(text[0]) >= 2
     assert not re.search(r"@\w|#\d", rendered)
     assert text in rendered.replace("\u200b", "")
@@ -582,7 +694,9 @@ def test_a_label_in_a_pull_request_calls_nobody(compared: list[lines.Line], text
     "text", [":smile: x", "[link=https://example.org]x[/link]", "[bold]x", "[/]", "x\\", "\x1b[2Jx"]
 )
 def test_a_word_on_a_terminal_is_no_markup(text: str) -> None:
-    console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None, emoji=False)
+    console = Console(
+        file=io.StringIO(), width=200, force_terminal=True, color_system=None, emoji=False
+    )
     LineProgress(console).say(text)
     live = LiveProgress(console)
     live.values, live.failed = {text: ("latency_oneway_us", [1.0])}, {f"{text} failed": 1}

@@ -25,10 +25,15 @@ LONG = pd.DataFrame(
     {
         "run": [f"run{i:04d}" for i in range(260)],
         "value": [i * 1.5 for i in range(260)],
-        "note": [f"note{i} with words that make the cell long enough to wrap in its column" for i in range(260)],
+        "note": [
+            f"note{i} with words that make the cell long enough to wrap in its column"
+            for i in range(260)
+        ],
     }
 )
-WIDE = pd.DataFrame([[f"r{r}c{c}" for c in range(40)] for r in range(6)], columns=[f"column{c}" for c in range(40)])
+WIDE = pd.DataFrame(
+    [[f"r{r}c{c}" for c in range(40)] for r in range(6)], columns=[f"column{c}" for c in range(40)]
+)
 MARKDOWN = r"""# A stress test
 
 Prices of $5 and $10, `code with $dollars$`, C:\temp, #hash, a_b_c, 5 * 3 * 2, @mention, <not a tag>, 100 %, "quotes".
@@ -58,7 +63,9 @@ Emoji 🚀 and 😀, CJK 中文 日本語, Greek λ, arrows →, a footnote[^1].
 
 def png() -> str:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
     body = zlib.compress(b"\0\xff\0\0\0\xff\0" * 2)
@@ -95,12 +102,21 @@ def stress() -> bytes:
     outputs = [
         bundle(Table.of(LONG, "A long table.")),
         bundle(Table.of(WIDE, "A wide table.")),
-        bundle(blocks.callout("Callout with `code` and $x^2$.", title="Mind *this*", level="warning")),
+        bundle(
+            blocks.callout("Callout with `code` and $x^2$.", title="Mind *this*", level="warning")
+        ),
         bundle(Words.of("Said **in bold** with 1 < 2 & #hash.")),
         new_output("execute_result", data={"text/html": html, "text/plain": "wide"}),
         new_output("execute_result", data={"text/html": many, "text/plain": "many"}),
-        new_output("execute_result", data={"text/html": "<b>bold</b> &amp; <i>italic</i>", "text/plain": "html"}),
-        new_output("stream", name="stdout", text="\n".join(f"line{i}" for i in range(5000)) + "\x1b[31mred\x1b[0m"),
+        new_output(
+            "execute_result",
+            data={"text/html": "<b>bold</b> &amp; <i>italic</i>", "text/plain": "html"},
+        ),
+        new_output(
+            "stream",
+            name="stdout",
+            text="\n".join(f"line{i}" for i in range(5000)) + "\x1b[31mred\x1b[0m",
+        ),
         new_output("stream", name="stderr", text="a warning nobody needs"),
         new_output("stream", name="stdout", text="x" * 3000),
         new_output("display_data", data={"image/png": png(), "text/plain": "two pixels"}),
@@ -108,7 +124,8 @@ def stress() -> bytes:
         new_output("display_data", data={"text/plain": "#set page(width: 1cm) \\ ] } 🚀 $ * _ `"}),
     ]
     code = new_code_cell(
-        "value = '" + "y" * 300 + "'\n" + "\n".join(f"line_{i} = {i}" for i in range(120)), outputs=outputs
+        "value = '" + "y" * 300 + "'\n" + "\n".join(f"line_{i} = {i}" for i in range(120)),
+        outputs=outputs,
     )
     return pdf_of(book(new_markdown_cell(MARKDOWN), code), code=True)
 
@@ -139,7 +156,11 @@ def test_words_that_look_like_markup_stay_words(stress: bytes, tmp_path: Path) -
         "#set page(width: 1cm)",
     ):
         assert words in text, words
-    for words in ("Callout with `code` and $x^2$.", "Said **in bold** with 1 < 2 & #hash.", "Mind *this*"):
+    for words in (
+        "Callout with `code` and $x^2$.",
+        "Said **in bold** with 1 < 2 & #hash.",
+        "Mind *this*",
+    ):
         assert words in text
     assert "The footnote’s words." in text or "The footnote's words." in text
 
@@ -184,7 +205,9 @@ def test_pages_that_do_not_settle_are_refused(tmp_path: Path) -> None:
     when = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     (tmp_path / "main.typ").write_text("#set document(title: [a])\n= Steady\n", "utf-8")
     assert _compile(tmp_path, when, []).startswith(b"%PDF")
-    (tmp_path / "main.typ").write_text("#context { (query(<x>).len() + 1) * [#metadata(0)<x>] }", "utf-8")
+    (tmp_path / "main.typ").write_text(
+        "#context { (query(<x>).len() + 1) * [#metadata(0)<x>] }", "utf-8"
+    )
     with pytest.raises(ReportError, match="do not settle"):
         _compile(tmp_path, when, [])
 
@@ -196,13 +219,19 @@ def test_code_is_hidden_unless_asked(tmp_path: Path) -> None:
 
 
 def test_an_error_is_shown_as_one(tmp_path: Path) -> None:
-    failed = new_output("error", ename="ValueError", evalue="no", traceback=["\x1b[31mValueError\x1b[0m: no"])
-    text = text_of(pdf_of(book(new_markdown_cell("# T"), new_code_cell("x", outputs=[failed]))), tmp_path)
+    failed = new_output(
+        "error", ename="ValueError", evalue="no", traceback=["\x1b[31mValueError\x1b[0m: no"]
+    )
+    text = text_of(
+        pdf_of(book(new_markdown_cell("# T"), new_code_cell("x", outputs=[failed]))), tmp_path
+    )
     assert "ValueError: no" in text
 
 
 def test_markdown_that_swallows_a_mark_is_read_alone(tmp_path: Path) -> None:
-    nb = book(new_markdown_cell("# T\n\n```\nnever closed"), new_markdown_cell("## After\n\nwords after"))
+    nb = book(
+        new_markdown_cell("# T\n\n```\nnever closed"), new_markdown_cell("## After\n\nwords after")
+    )
     text = text_of(pdf_of(nb), tmp_path)
     assert "never closed" in text
     assert "words after" in text
@@ -236,7 +265,9 @@ def test_a_table_that_fits_has_one_part_and_a_wide_one_keeps_its_first_column() 
     assert shown == set(WIDE.columns)
 
 
-@pytest.mark.parametrize("cell", ["1", "−3.5", "+4 %", "58.2 µs", "7.55 Gbit/s", "1,234", "3e-05", "0.5 s"])
+@pytest.mark.parametrize(
+    "cell", ["1", "−3.5", "+4 %", "58.2 µs", "7.55 Gbit/s", "1,234", "3e-05", "0.5 s"]
+)
 def test_numbers_are_told_from_words(cell: str) -> None:
     assert tables.numeric([cell, "–"])
     assert not tables.numeric([cell, "same-zone"])
@@ -256,7 +287,8 @@ def test_no_row_is_lost_between_html_and_table() -> None:
 
 def test_headings_that_skip_levels_are_raised(tmp_path: Path) -> None:
     nb = book(
-        new_markdown_cell("Words first.\n\n#### Deep"), new_markdown_cell("```\n= no heading\n```\n\n##### Deeper")
+        new_markdown_cell("Words first.\n\n#### Deep"),
+        new_markdown_cell("```\n= no heading\n```\n\n##### Deeper"),
     )
     pdf = pdf_of(nb)
     assert b"pdfuaid" in pdf or "Deeper" in text_of(pdf, tmp_path)

@@ -39,11 +39,16 @@ PAYLOAD = 0.957
 GROUP = Path("/sys/fs/cgroup/cpu/netperf_lib_limits")
 K = 1024
 KEPT = {"net.ipv4.tcp_no_metrics_save": "1"}
-LARGE = {"net.ipv4.tcp_rmem": f"4096 131072 {32 << 20}", "net.ipv4.tcp_wmem": f"4096 16384 {32 << 20}"}
+LARGE = {
+    "net.ipv4.tcp_rmem": f"4096 131072 {32 << 20}",
+    "net.ipv4.tcp_wmem": f"4096 16384 {32 << 20}",
+}
 
 
 def small(kind: str, size: int) -> dict[str, str]:
-    return LARGE | {f"net.ipv4.tcp_{kind}mem": f"4096 {min(size, 131072 if kind == 'r' else 16384)} {size}"}
+    return LARGE | {
+        f"net.ipv4.tcp_{kind}mem": f"4096 {min(size, 131072 if kind == 'r' else 16384)} {size}"
+    }
 
 
 class Bed:
@@ -76,15 +81,26 @@ class Bed:
         sender = "cpu-sender" if "sender's CPU" in causes else f"w{wmem // K}" if wmem else "client"
         receiver = f"cpu-{name}" if "receiver's CPU" in causes else f"s-{name}"
         name = f"{name}-{'tx' if sender == 'cpu-sender' else 'rx' if receiver.startswith('cpu') else 'p'}"
-        self.hosts.setdefault(sender, {"name": sender, "sysctls": small("w", wmem) if wmem else LARGE})
+        self.hosts.setdefault(
+            sender, {"name": sender, "sysctls": small("w", wmem) if wmem else LARGE}
+        )
         if receiver not in self.hosts:
-            self.hosts[receiver] = {"name": receiver, "sysctls": small("r", rmem) if rmem else LARGE}
+            self.hosts[receiver] = {
+                "name": receiver,
+                "sysctls": small("r", rmem) if rmem else LARGE,
+            }
         link = {"delay_us": 500 * ms, "loss": loss} | ({"rate_bps": rate} if rate else {})
         self.links[f"{sender}/{receiver}"] = link
         pair = {"client": sender, "server": receiver, "placement": name}
         if pair not in self.pairs:
             self.pairs.append(pair)
-        test = {"tool": "iperf3", "test": "tcp", "duration_s": 3, "streams": [streams], "placements": [name]}
+        test = {
+            "tool": "iperf3",
+            "test": "tcp",
+            "duration_s": 3,
+            "streams": [streams],
+            "placements": [name],
+        }
         if "CPU" in causes[0]:  # small messages cost the most processor time a byte
             test["message_bytes"] = [2048]
         self.tests.append(test | ({"options": options} if options else {}))
@@ -195,10 +211,15 @@ def _address(pid: str) -> str:
 def _children(pid: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(OSError):
-            yield int(child), tuple(map(int, Path(f"/proc/{child}/schedstat").read_text().split()[:2]))
+            yield (
+                int(child),
+                tuple(map(int, Path(f"/proc/{child}/schedstat").read_text().split()[:2])),
+            )
 
 
-def waited(notes: list[tuple[float, dict[int, tuple[int, ...]]]], begin: float, end: float) -> float:
+def waited(
+    notes: list[tuple[float, dict[int, tuple[int, ...]]]], begin: float, end: float
+) -> float:
     """Share of the time that the busiest process of the lab, its emulator, waited for a processor."""
     inside = [n for n in notes if begin <= n[0] <= end]
     if len(inside) < 2:
@@ -252,7 +273,13 @@ def truths(rows: list[dict[str, Any]]) -> None:
         for cause in row["planted"]:
             part = (
                 next(
-                    (p for p in rest if p.startswith({"link": "l", "receive window": "r", "send buffer": "w"}[cause])),
+                    (
+                        p
+                        for p in rest
+                        if p.startswith(
+                            {"link": "l", "receive window": "r", "send buffer": "w"}[cause]
+                        )
+                    ),
                     "",
                 )
                 if cause != "rate"
@@ -284,7 +311,11 @@ def ceilings(rows: list[dict[str, Any]]) -> list[float]:
 
 def markdown(rows: list[dict[str, Any]], rounds: int, share: float) -> str:
     """The matrix and its counts."""
-    valid = [r for r in rows if r["status"] == "ok" and r["limit_bps"] == r["limit_bps"] and r["waited"] <= WAITED]
+    valid = [
+        r
+        for r in rows
+        if r["status"] == "ok" and r["limit_bps"] == r["limit_bps"] and r["waited"] <= WAITED
+    ]
     table: dict[str, Counter[str]] = defaultdict(Counter)
     score: Counter[str] = Counter()
     for row in valid:
@@ -321,7 +352,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--share", type=float, default=0.2)
-    parser.add_argument("--only", default="", help="only settings whose first cause holds this word")
+    parser.add_argument(
+        "--only", default="", help="only settings whose first cause holds this word"
+    )
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--keep", type=Path, help="pickle the rows here")
     chosen = parser.parse_args()

@@ -8,7 +8,9 @@ import scipy
 KINDS = ("normal", "t3", "skewed", "contaminated")
 
 
-def noise(rng: np.random.Generator, kind: str, size: tuple[int, ...], cv: float = 0.02) -> np.ndarray:
+def noise(
+    rng: np.random.Generator, kind: str, size: tuple[int, ...], cv: float = 0.02
+) -> np.ndarray:
     """Run-to-run noise of a kind."""
     if kind == "normal":
         return cv * rng.standard_normal(size)
@@ -32,7 +34,9 @@ def median_of(kind: str, cv: float = 0.02) -> float:
     share, shift = (0.1, 0.25) if kind == "contaminated" else (0.35, 0.12)
     cdf = scipy.special.ndtr
     return float(
-        scipy.optimize.brentq(lambda m: (1 - share) * cdf(m / cv) + share * cdf((m + shift) / cv) - 0.5, -0.3, 0.3)
+        scipy.optimize.brentq(
+            lambda m: (1 - share) * cdf(m / cv) + share * cdf((m + shift) / cv) - 0.5, -0.3, 0.3
+        )
     )
 
 
@@ -44,13 +48,24 @@ def drift(rng: np.random.Generator, samples: int, n: int, total: float = 0.10) -
     return slope * t + total / 2 * np.sin(2 * np.pi * t + phase)
 
 
-def pair(rng: np.random.Generator, kind: str, samples: int, n: int, log_ratio: float = 0.0, cv: float = 0.02):
+def pair(
+    rng: np.random.Generator,
+    kind: str,
+    samples: int,
+    n: int,
+    log_ratio: float = 0.0,
+    cv: float = 0.02,
+):
     """Both sides of a contrast by round, logs, with shared drift."""
     shared = drift(rng, samples, n)
-    return shared + noise(rng, kind, (samples, n), cv) + log_ratio, shared + noise(rng, kind, (samples, n), cv)
+    return shared + noise(rng, kind, (samples, n), cv) + log_ratio, shared + noise(
+        rng, kind, (samples, n), cv
+    )
 
 
-def neighbour(rng: np.random.Generator, samples: int, n: int, stay: float, amplitude: float = 0.10) -> np.ndarray:
+def neighbour(
+    rng: np.random.Generator, samples: int, n: int, stay: float, amplitude: float = 0.10
+) -> np.ndarray:
     """A noisy neighbour that stays from round to round with this probability."""
     state = np.empty((samples, n), dtype=bool)
     state[:, 0] = rng.random(samples) < 0.5
@@ -59,7 +74,9 @@ def neighbour(rng: np.random.Generator, samples: int, n: int, stay: float, ampli
     return -amplitude * state
 
 
-def seconds(rng: np.random.Generator, shape: tuple[int, ...], phi: float = 0.6, sd: float = 0.05) -> np.ndarray:
+def seconds(
+    rng: np.random.Generator, shape: tuple[int, ...], phi: float = 0.6, sd: float = 0.05
+) -> np.ndarray:
     """One-second intervals within a run: a first-order autoregression along the last axis."""
     e = sd * np.sqrt(1 - phi**2) * rng.standard_normal(shape)
     x = np.empty(shape)

@@ -119,7 +119,12 @@ def test_lag1_p_is_that_of_a_permutation_test():
 
     ranks = scipy.stats.rankdata(x) - 5  # those of an order are these in that order
     theirs = scipy.stats.permutation_test(
-        (ranks,), statistic, permutation_type="pairings", alternative="greater", n_resamples=20_000, rng=rng
+        (ranks,),
+        statistic,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=20_000,
+        rng=rng,
     ).pvalue
     assert lag1_p(x[None, :])[0] == pytest.approx(theirs, abs=0.02)
 
@@ -152,7 +157,9 @@ def test_a_trend_is_found_about_as_often_as_by_mann_kendall():
     for slope in (0.0, 0.2):
         series = slope * time + rng.standard_normal((300, 12))
         ours = np.mean([rank_correlation(time, x)[1] < 0.05 for x in series])
-        found.append((ours, np.mean([scipy.stats.kendalltau(time, x).pvalue < 0.05 for x in series])))
+        found.append(
+            (ours, np.mean([scipy.stats.kendalltau(time, x).pvalue < 0.05 for x in series]))
+        )
     (false, _), (ours, theirs) = found
     assert false < 0.09
     assert ours == pytest.approx(theirs, abs=0.08)
@@ -161,5 +168,7 @@ def test_a_trend_is_found_about_as_often_as_by_mann_kendall():
 
 def test_a_diagnosis_does_not_wait_for_scipys_statistics():
     code = "import sys; from netperf_lib import stats; stats.diagnose(range(12)); print('scipy.stats' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert said == "False\n"

@@ -25,9 +25,14 @@ def sides(seed: int, n: int, ratio: float = 1.0) -> tuple[np.ndarray, np.ndarray
 @given(SEEDS, ROUNDS, st.floats(0.5, 2), st.sampled_from(["higher", "lower"]))
 def test_swapping_sides_inverts_the_ratio_and_mirrors_the_verdict(seed, n, ratio, better):
     a, b = sides(seed, n, ratio)
-    there, back = stats.compare_samples(a, b, better=better), stats.compare_samples(b, a, better=better)
+    there, back = (
+        stats.compare_samples(a, b, better=better),
+        stats.compare_samples(b, a, better=better),
+    )
     assert back.verdict == MIRROR.get(there.verdict, there.verdict)
-    assert np.allclose([back.ratio, back.low, back.high], [1 / there.ratio, 1 / there.high, 1 / there.low])
+    assert np.allclose(
+        [back.ratio, back.low, back.high], [1 / there.ratio, 1 / there.high, 1 / there.low]
+    )
     assert back.more_rounds == pytest.approx(there.more_rounds, abs=1)
 
 

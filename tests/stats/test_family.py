@@ -17,11 +17,26 @@ from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.stats import Family
 
 LATENCY = {"ppg": 58.0, "same-zone": 84.0, "cross-zone": 190.0}
-PPG = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.05}
-XZONE = {"metric": "latency_oneway_us", "a": {"placement": "cross-zone"}, "b": {"placement": "same-zone"}}
+PPG = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "ppg"},
+    "b": {"placement": "same-zone"},
+    "margin": 0.05,
+}
+XZONE = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "cross-zone"},
+    "b": {"placement": "same-zone"},
+}
 
 
-def table(rounds: int = 12, deployments: int = 1, seed: int = 0, contrasts=(PPG, XZONE), spread: float = 0.0):
+def table(
+    rounds: int = 12,
+    deployments: int = 1,
+    seed: int = 0,
+    contrasts=(PPG, XZONE),
+    spread: float = 0.0,
+):
     rng = default_rng(seed)
     rows = []
     for deployment in range(1, deployments + 1):
@@ -31,21 +46,49 @@ def table(rounds: int = 12, deployments: int = 1, seed: int = 0, contrasts=(PPG,
             for order, p in enumerate(rng.permutation(list(LATENCY))):
                 value = LATENCY[p] * np.exp(drift + landed[p] + 0.02 * rng.standard_normal())
                 rows.append(
-                    (deployment, r, order, str(p), "client", f"host-{p}", "ok", None, "qperf", "tcp_lat", value)
+                    (
+                        deployment,
+                        r,
+                        order,
+                        str(p),
+                        "client",
+                        f"host-{p}",
+                        "ok",
+                        None,
+                        "qperf",
+                        "tcp_lat",
+                        value,
+                    )
                 )
-    columns = ["deployment", "round", "order", "placement", "client", "server", "status", "excluded", "tool", "test"]
+    columns = [
+        "deployment",
+        "round",
+        "order",
+        "placement",
+        "client",
+        "server",
+        "status",
+        "excluded",
+        "tool",
+        "test",
+    ]
     runs = pd.DataFrame(rows, columns=[*columns, "latency_oneway_us"])
     runs["run_id"] = [f"run{i}" for i in range(len(runs))]
     runs["streams"] = pd.array([pd.NA] * len(runs), dtype="Int64")
     runs["accelerated"] = pd.array([True] * len(runs), dtype="boolean")
-    attach(runs, declared={"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]})
+    attach(
+        runs, declared={"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
+    )
     return runs
 
 
 def test_the_sentence_names_the_direction_and_what_it_holds_for():
     family = npl.compare(table())
     assert [c.verdict for c in family] == ["better", "worse"]
-    assert family[0].words == "ppg: 31 % lower one-way latency than same-zone, at least 29 %, for these VMs"
+    assert (
+        family[0].words
+        == "ppg: 31 % lower one-way latency than same-zone, at least 29 %, for these VMs"
+    )
     assert family[1].words.startswith("cross-zone: 1")
     assert "higher one-way latency than same-zone" in family[1].words
     assert family[0].family == 2
@@ -92,14 +135,25 @@ def test_what_was_not_declared_is_exploratory():
 
 def test_levels_come_in_their_order_and_not_in_that_of_the_runs():
     runs = table()
-    runs["streams"] = pd.array([{"ppg": 16, "same-zone": 2, "cross-zone": None}[p] for p in runs["placement"]], "Int64")
+    runs["streams"] = pd.array(
+        [{"ppg": 16, "same-zone": 2, "cross-zone": None}[p] for p in runs["placement"]], "Int64"
+    )
     names = [c.names for c in npl.compare(runs, "latency_oneway_us", by="streams")]
-    assert names == [("2 streams", "default streams"), ("16 streams", "default streams"), ("16 streams", "2 streams")]
+    assert names == [
+        ("2 streams", "default streams"),
+        ("16 streams", "default streams"),
+        ("16 streams", "2 streams"),
+    ]
 
 
 def test_another_margin_is_another_question():
     [c] = npl.compare(
-        table(contrasts=(PPG,)), "latency_oneway_us", by="placement", where={}, margin=0.2, baseline="ppg"
+        table(contrasts=(PPG,)),
+        "latency_oneway_us",
+        by="placement",
+        where={},
+        margin=0.2,
+        baseline="ppg",
     )[:1]
     assert c.verdict == "exploratory"
 
@@ -116,7 +170,9 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     runs = table()
     lost = (runs["placement"] == "ppg") & (runs["round"] == 3)
     runs.loc[lost, ["status", "latency_oneway_us"]] = ["failed", np.nan]
-    runs.loc[(runs["placement"] == "ppg") & (runs["round"] == 5), "excluded"] = "the neighbour VM was rebooted"
+    runs.loc[(runs["placement"] == "ppg") & (runs["round"] == 5), "excluded"] = (
+        "the neighbour VM was rebooted"
+    )
     family = npl.compare(runs)
     assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
     assert (family[0].n, family[0].dropped, family[0].failed) == (10, 1, (1, 0))
@@ -133,7 +189,9 @@ def test_a_second_factor_inside_a_side_is_named():
     c = npl.compare(both)[0]
     assert any("streams varies within ppg (1 stream, 8 streams)" in w for w in c.warnings)
     assert c.n == 12
-    single = npl.compare(both, contrasts=[{**PPG, "a": {**PPG["a"], "streams": 1}, "b": {**PPG["b"], "streams": 1}}])[0]
+    single = npl.compare(
+        both, contrasts=[{**PPG, "a": {**PPG["a"], "streams": 1}, "b": {**PPG["b"], "streams": 1}}]
+    )[0]
     assert not any("streams" in w for w in single.warnings)
     assert "(1 stream)" in single.words
 
@@ -154,18 +212,32 @@ def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
     accelerated = runs["placement"] == "ppg"
     runs["accelerated"] = pd.array(accelerated, dtype="boolean")
     runs["placement"] = "same-zone"
-    on_off = {"metric": "latency_oneway_us", "a": {"accelerated": True}, "b": {"accelerated": False}, "margin": 0.1}
+    on_off = {
+        "metric": "latency_oneway_us",
+        "a": {"accelerated": True},
+        "b": {"accelerated": False},
+        "margin": 0.1,
+    }
     proven = runs.assign(
-        vf_up=pd.array(accelerated, dtype="boolean"), nic_driver=np.where(accelerated, "mlx5", "netvsc")
+        vf_up=pd.array(accelerated, dtype="boolean"),
+        nic_driver=np.where(accelerated, "mlx5", "netvsc"),
     )
-    assert not any("vf_up" in w or "nic_driver" in w for w in npl.compare(proven, contrasts=[on_off])[0].warnings)
+    assert not any(
+        "vf_up" in w or "nic_driver" in w
+        for w in npl.compare(proven, contrasts=[on_off])[0].warnings
+    )
     unproven = runs.assign(vf_up=pd.array([up] * len(runs), dtype="boolean"))
-    warned = any("it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings)
+    warned = any(
+        "it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings
+    )
     assert warned == (up is not None)
 
 
 def test_deployments_are_the_replicates_of_a_placement():
-    few, enough = npl.compare(table(deployments=3, spread=0.01)), npl.compare(table(deployments=5, spread=0.05))
+    few, enough = (
+        npl.compare(table(deployments=3, spread=0.01)),
+        npl.compare(table(deployments=5, spread=0.05)),
+    )
     assert few[0].scope == "over 3 deployments"
     assert (enough[0].unit, enough[0].n, enough[0].scope) == ("deployment", 5, "over 5 deployments")
     assert "Student" in enough[0].method
@@ -200,7 +272,10 @@ def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_
     slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
     attach(runs, failed_claims=[slow])
     ppg, cross_zone = npl.compare(runs)
-    assert ppg.warnings[0] == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
+    assert (
+        ppg.warnings[0]
+        == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
+    )
     assert not any("claim" in w for w in cross_zone.warnings)
     setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
     attach(runs, failed_claims=[slow, *setup])
@@ -240,7 +315,10 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     ("call", "text"),
     [
         (lambda r: npl.compare(r.iloc[:0]), "the table of runs is empty"),
-        (lambda r: npl.compare(r, "latency_onway_us", by="placement"), "did you mean latency_oneway_us"),
+        (
+            lambda r: npl.compare(r, "latency_onway_us", by="placement"),
+            "did you mean latency_oneway_us",
+        ),
         (
             lambda r: npl.compare(r, "latency_oneway_us", by="placment"),
             "no factor 'placment' in these runs; did you mean placement",
@@ -263,7 +341,9 @@ def test_a_wrong_question_gets_one_sentence(call, text):
 
 
 def lossy(*lost: float) -> npl.stats.Comparison:
-    runs = pd.DataFrame({"round": range(1, len(lost) + 1), "placement": "ppg", "status": "ok", "lost_ratio": lost})
+    runs = pd.DataFrame(
+        {"round": range(1, len(lost) + 1), "placement": "ppg", "status": "ok", "lost_ratio": lost}
+    )
     (c,) = npl.questions.judge(
         runs, [{"metric": "lost_ratio", "a": {"placement": "ppg"}, "below": "0.1 %"}]
     ).comparisons

@@ -62,7 +62,12 @@ def test_ceilings_come_true_when_the_cause_is_raised() -> None:
         result.ceiling_bps / run["raised_bps"] - 1
         for run in planted()
         if "raised" in run
-        and (result := limit(run, cap_bps=PAYLOAD_OF_LINK * run["link_bps"] if "rate" not in run["raised"] else None))
+        and (
+            result := limit(
+                run,
+                cap_bps=PAYLOAD_OF_LINK * run["link_bps"] if "rate" not in run["raised"] else None,
+            )
+        )
         and result.ceiling_bps
     ]
     assert len(errors) >= 8
@@ -90,8 +95,15 @@ def test_a_send_buffer_carries_at_least_what_was_in_flight() -> None:
                          "send_buffer_share": 0.4, "send_max_bytes": 2.5 * 2**20}),
     ],
 )  # fmt: skip
-def test_what_holds_a_fast_path_is_named_from_two_samples(cause: str, run: dict[str, float]) -> None:
-    fixed = {"receive_window_share": 0.0, "send_buffer_share": 0.0, "application_share": 1.0, "window_bytes": 3e6}
+def test_what_holds_a_fast_path_is_named_from_two_samples(
+    cause: str, run: dict[str, float]
+) -> None:
+    fixed = {
+        "receive_window_share": 0.0,
+        "send_buffer_share": 0.0,
+        "application_share": 1.0,
+        "window_bytes": 3e6,
+    }
     assert held_back(Evidence(**(fixed | run))).causes[0] == cause
 
 
@@ -111,7 +123,9 @@ def test_damaged_samples_lose_only_themselves() -> None:
     whole = read_samples(run["sender"])
     cut = read_samples(run["sender"][: len(run["sender"]) // 2])
     assert cut[:-1] == whole[: len(cut) - 1]
-    assert read_samples("@abc\nESTAB nonsense\n@1.0\n0 0\ntask 1 x y\ncpu0 a") == read_samples("@1.0")
+    assert read_samples("@abc\nESTAB nonsense\n@1.0\n0 0\ntask 1 x y\ncpu0 a") == read_samples(
+        "@1.0"
+    )
     assert evidence("", "") == {}
     assert evidence("", run["receiver"]) == {}
     assert set(evidence(run["sender"], run["receiver"])) < set(EVIDENCE)
@@ -145,9 +159,17 @@ processes = st.none() | st.tuples(st.floats(0, 1), st.floats(0, 1))
         buffer_set=st.booleans(),
     )
 )
-def test_any_evidence_gives_an_answer_whose_ceiling_is_not_below_what_was_reached(e: Evidence) -> None:
+def test_any_evidence_gives_an_answer_whose_ceiling_is_not_below_what_was_reached(
+    e: Evidence,
+) -> None:
     result = held_back(e)
-    assert {KIND_OF_CAUSE.get(c, c) for c in result.causes} <= {"link", "window", "loss", "cpu", "rate"}
+    assert {KIND_OF_CAUSE.get(c, c) for c in result.causes} <= {
+        "link",
+        "window",
+        "loss",
+        "cpu",
+        "rate",
+    }
     assert len(set(result.causes)) == len(result.causes)
     if result.ceiling_bps is not None:
         assert result.ceiling_bps >= e.bps
@@ -157,10 +179,17 @@ def test_any_evidence_gives_an_answer_whose_ceiling_is_not_below_what_was_reache
     assert result.reason
 
 
-def test_a_cap_explains_what_reaches_it_and_the_processor_comes_before_the_queue_that_it_makes() -> None:
+def test_a_cap_explains_what_reaches_it_and_the_processor_comes_before_the_queue_that_it_makes() -> (
+    None
+):
     assert held_back(Evidence(bps=7.7e9, cap_bps=8e9)).name == "link"
     slow = Evidence(
-        bps=1e9, receive_window_share=0.9, receiver=(0.5, 0.5), rtt_us=30_000, rtt_min_us=10_000, window_bytes=1e6
+        bps=1e9,
+        receive_window_share=0.9,
+        receiver=(0.5, 0.5),
+        rtt_us=30_000,
+        rtt_min_us=10_000,
+        window_bytes=1e6,
     )
     assert held_back(slow).causes == ("receiver's CPU",)
     assert held_back(Evidence(bps=1e9)).cause == "not known"

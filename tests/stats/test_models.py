@@ -41,7 +41,9 @@ def test_a_level_is_ordered_and_shows_itself(values):
 @given(VALUES, st.floats(1e-3, 1e3))
 def test_a_level_scales_with_its_unit(values, factor):
     one, other = stats.level(values), stats.level(values * factor)
-    assert np.allclose([other.median, other.low, other.high], np.array([one.median, one.low, one.high]) * factor)
+    assert np.allclose(
+        [other.median, other.low, other.high], np.array([one.median, one.low, one.high]) * factor
+    )
 
 
 @given(VALUES, st.randoms(use_true_random=False))
@@ -63,7 +65,9 @@ def test_few_runs_give_their_range_and_its_confidence(n, confidence):
 
 def test_two_modes_are_flagged():
     values = np.concatenate([default_rng(0).normal(100, 1, 21), default_rng(1).normal(60, 1, 9)])
-    assert any("more than one mode" in w for w in stats.level(default_rng(2).permutation(values)).warnings)
+    assert any(
+        "more than one mode" in w for w in stats.level(default_rng(2).permutation(values)).warnings
+    )
 
 
 def test_a_day_of_runs_has_as_many_observations_as_hours():
@@ -77,7 +81,9 @@ def test_a_day_of_runs_has_as_many_observations_as_hours():
     assert stats.level(values[:599], hours=hours[:599]).unit == "run"
     # the verdict about a threshold gives the same level, and not that of the runs
     [verdict] = stats.judge_samples([stats.Sample(a=values, threshold=100.0, hour=hours)])
-    assert verdict.medians[0] == pytest.approx(found.median, rel=1e-4)  # between two middle hours in logs
+    assert verdict.medians[0] == pytest.approx(
+        found.median, rel=1e-4
+    )  # between two middle hours in logs
     assert np.median(values) != pytest.approx(found.median, rel=2e-4)
 
 
@@ -96,9 +102,14 @@ def test_missing_values_are_counted_and_bad_ones_refused():
 POINTS = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 
-def latencies(seed: int, factor: float = 1.0, runs: int = 12, packets: int = 5000) -> list[np.ndarray]:
+def latencies(
+    seed: int, factor: float = 1.0, runs: int = 12, packets: int = 5000
+) -> list[np.ndarray]:
     rng = default_rng(seed)
-    return [factor * rng.lognormal(3, 0.5, packets) * np.exp(0.02 * rng.standard_normal()) for _ in range(runs)]
+    return [
+        factor * rng.lognormal(3, 0.5, packets) * np.exp(0.02 * rng.standard_normal())
+        for _ in range(runs)
+    ]
 
 
 def logged(runs: list[np.ndarray]) -> list[list[Percentile]]:
@@ -141,7 +152,9 @@ def test_the_shift_function_finds_where_two_distributions_differ():
 # --- warm-up --------------------------------------------------------------------------------------------------------
 
 
-def curves(ramps: dict[str, float], length: int = 40, runs: int = 10, seed: int = 0) -> dict[str, list[np.ndarray]]:
+def curves(
+    ramps: dict[str, float], length: int = 40, runs: int = 10, seed: int = 0
+) -> dict[str, list[np.ndarray]]:
     rng = default_rng(seed)
     t = np.arange(length)
 
@@ -236,7 +249,12 @@ def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
 
 
 def paths(
-    rounds: int = 12, seed: int = 0, eta: float = 0.48, cap: float = 3e9, odd: float = 1.0, sizes: int = 6
+    rounds: int = 12,
+    seed: int = 0,
+    eta: float = 0.48,
+    cap: float = 3e9,
+    odd: float = 1.0,
+    sizes: int = 6,
 ) -> tuple[np.ndarray, ...]:
     """Window, throughput, round-trip time and round of each run."""
     rng = default_rng(seed)
@@ -312,7 +330,12 @@ def measured(rounds: int, seed: int = 5, cv: float = 0.02) -> pd.DataFrame:
 
 
 ASKED = [
-    {"metric": "latency_oneway_us", "a": {"placement": p}, "b": {"placement": "same-zone"}, "margin": 0.05}
+    {
+        "metric": "latency_oneway_us",
+        "a": {"placement": p},
+        "b": {"placement": "same-zone"},
+        "margin": 0.05,
+    }
     for p in ("ppg", "cross-zone")
 ]
 
@@ -323,7 +346,10 @@ def looked(runs):
 
 def test_a_running_experiment_stops_when_every_contrast_is_settled():
     runs = measured(40)
-    looks = [stats.until_decided(looked(runs[runs["round"] < n]), rounds_left=40 - n) for n in range(4, 41)]
+    looks = [
+        stats.until_decided(looked(runs[runs["round"] < n]), rounds_left=40 - n)
+        for n in range(4, 41)
+    ]
     stop = next(i for i, p in enumerate(looks) if p.stop)
     assert looks[stop].settled == (0, 1)
     assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
@@ -361,9 +387,13 @@ def test_looks_at_every_round_err_no_more_often_than_one():
     x = default_rng(9).standard_normal((2000, 60))
     n = np.arange(1, 61)
     mean = np.cumsum(x, axis=1) / n
-    spread = np.sqrt(np.maximum(np.cumsum(x * x, axis=1) / n - mean**2, 1e-12) * n / np.maximum(n - 1, 1))
+    spread = np.sqrt(
+        np.maximum(np.cumsum(x * x, axis=1) / n - mean**2, 1e-12) * n / np.maximum(n - 1, 1)
+    )
     t = np.abs(mean) / spread * np.sqrt(n)
-    cut = np.array([scipy.stats.t.isf(nominal_level(k, 0.05) / 2, k - 1) if k > 2 else np.inf for k in n])
+    cut = np.array(
+        [scipy.stats.t.isf(nominal_level(k, 0.05) / 2, k - 1) if k > 2 else np.inf for k in n]
+    )
     assert (t > cut).any(axis=1).mean() <= 0.05
     assert (t > scipy.stats.t.isf(0.025, np.maximum(n - 1, 1)))[:, 5:].any(axis=1).mean() > 0.2
 
@@ -375,7 +405,9 @@ def test_the_place_in_the_round_is_looked_at():
     assert remark in stats.diagnose(rng.normal(100, 1, 40) - 2 * place, order=place).words
     assert remark not in stats.diagnose(rng.normal(100, 1, 40), order=place).words
     rising = stats.diagnose(rng.normal(100, 1, 40) - np.arange(40), order=np.arange(40))
-    assert remark not in rising.words  # a place in the whole schedule is the time, and no place in a round
+    assert (
+        remark not in rising.words
+    )  # a place in the whole schedule is the time, and no place in a round
     assert "the level falls" in rising.words
     with pytest.raises(StatsError, match="give one per run"):
         stats.diagnose([1.0, 2.0], order=[1])
@@ -383,7 +415,10 @@ def test_the_place_in_the_round_is_looked_at():
 
 def test_clean_series_that_are_looked_at_together_raise_no_alarm():
     rng = default_rng(11)
-    together = [[stats.diagnose(rng.normal(100, 5, 12), series=13).warnings for _ in range(13)] for _ in range(40)]
+    together = [
+        [stats.diagnose(rng.normal(100, 5, 12), series=13).warnings for _ in range(13)]
+        for _ in range(40)
+    ]
     assert np.mean([any(report) for report in together]) <= 0.1
 
 

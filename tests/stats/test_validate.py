@@ -78,7 +78,16 @@ def test_a_method_of_ones_own_is_a_function_from_runs_and_contrasts_to_verdicts(
 
 
 def test_it_runs_as_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--seed", "1", "--samples", "20", "--only", "exactly at the threshold, m=1", "--workers", "1"]
+    asked = [
+        "--seed",
+        "1",
+        "--samples",
+        "20",
+        "--only",
+        "exactly at the threshold, m=1",
+        "--workers",
+        "1",
+    ]
     assert validate.main(asked) == 0
     assert "1 of 1 scenarios hold" in capsys.readouterr().out
 

@@ -14,7 +14,15 @@ LOSS = [0.00744, 0, 0, 0, 0, 0]
 
 def table(metric: str, **sides: list[float]) -> pd.DataFrame:
     rows = [
-        {"deployment": 1, "round": i + 1, "order": j, "placement": p, "status": "ok", "tool": "iperf3", "test": "udp"}
+        {
+            "deployment": 1,
+            "round": i + 1,
+            "order": j,
+            "placement": p,
+            "status": "ok",
+            "tool": "iperf3",
+            "test": "udp",
+        }
         | {metric: v, "client": "c", "server": "s"}
         for j, (p, values) in enumerate(sides.items())
         for i, v in enumerate(values)
@@ -24,7 +32,12 @@ def table(metric: str, **sides: list[float]) -> pd.DataFrame:
 
 def judged(metric: str, **sides: list[float]) -> stats.Comparison:
     names = list(sides)
-    contrast = {"metric": metric, "a": {"placement": names[0]}, "b": {"placement": names[1]}, "margin": 0.1}
+    contrast = {
+        "metric": metric,
+        "a": {"placement": names[0]},
+        "b": {"placement": names[1]},
+        "margin": 0.1,
+    }
     [c] = npl.questions.judge(table(metric, **sides), [contrast])
     return c
 
@@ -44,7 +57,9 @@ def test_no_loss_is_better_than_two_per_cent() -> None:
     assert c.words == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
     back = judged("lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10)
     assert (back.verdict, back.ratio) == ("worse", np.inf)
-    assert back.words == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
+    assert (
+        back.words == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
+    )
     assert "Infinity" not in str(back.to_dict())
 
 
@@ -62,7 +77,10 @@ def test_unpaired_zeros_are_ranked_too() -> None:
 
 
 def test_zeros_of_pooled_pairs_are_averaged() -> None:
-    runs = pd.concat([table("lost_ratio", a=LOSS, b=LOSS).assign(server=s) for s in ("s1", "s2")], ignore_index=True)
+    runs = pd.concat(
+        [table("lost_ratio", a=LOSS, b=LOSS).assign(server=s) for s in ("s1", "s2")],
+        ignore_index=True,
+    )
     level = npl.levels(runs, "lost_ratio", by="placement", pool="pairs").loc["a"]
     assert (level["n"], level["median"], level["largest"]) == (6, 0, pytest.approx(0.00744))
 

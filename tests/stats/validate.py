@@ -47,10 +47,15 @@ Method = Callable[[pd.DataFrame, Contrasts], Sequence[str]]
 
 
 def this_library(runs: pd.DataFrame, asked: Contrasts) -> Sequence[str]:
-    return [str(v) for v in judging.judge(runs, asked, alpha=ALPHA, rounds=runs.attrs.get("rounds")).verdicts]
+    return [
+        str(v)
+        for v in judging.judge(runs, asked, alpha=ALPHA, rounds=runs.attrs.get("rounds")).verdicts
+    ]
 
 
-def _by_contrast(runs: pd.DataFrame, asked: Contrasts, decide: Callable[[np.ndarray, np.ndarray], str]) -> list[str]:
+def _by_contrast(
+    runs: pd.DataFrame, asked: Contrasts, decide: Callable[[np.ndarray, np.ndarray], str]
+) -> list[str]:
     ok = (runs["status"] == "ok").to_numpy()
     place, x = runs["placement"].to_numpy()[ok], runs[METRIC].to_numpy(dtype=float)[ok]
     values = {p: x[place == p] for p in np.unique(place)}
@@ -63,7 +68,9 @@ def mann_whitney(runs: pd.DataFrame, asked: Contrasts) -> Sequence[str]:
     """As benchstat does it: a difference where p < 0.05, else nothing is said."""
 
     def decide(a: np.ndarray, b: np.ndarray) -> str:
-        p = scipy.stats.mannwhitneyu(a, b, method="exact" if max(a.size, b.size) <= 50 else "auto").pvalue
+        p = scipy.stats.mannwhitneyu(
+            a, b, method="exact" if max(a.size, b.size) <= 50 else "auto"
+        ).pvalue
         return "" if p >= 0.05 else "worse" if np.median(a) > np.median(b) else "better"
 
     return _by_contrast(runs, asked, decide)
@@ -125,7 +132,9 @@ class Scenario(NamedTuple):
     """Percent of the contrasts with a plain truth that must be told rightly."""
 
 
-def table(logs: np.ndarray, rng: np.random.Generator, orders: np.ndarray | None = None, **columns: Any) -> pd.DataFrame:
+def table(
+    logs: np.ndarray, rng: np.random.Generator, orders: np.ndarray | None = None, **columns: Any
+) -> pd.DataFrame:
     """Table of runs from logs of shape (rounds, conditions); by default chained, as the library schedules them."""
     n, k = logs.shape
     order = chained(rng, n, k) if orders is None else orders
@@ -134,8 +143,15 @@ def table(logs: np.ndarray, rng: np.random.Generator, orders: np.ndarray | None 
     number = np.concatenate([np.arange(1, (unit == u).sum() + 1) for u in pd.unique(unit)])
     names = np.array([f"p{i}" for i in range(k)], dtype=object)[flat]
     common = {"attempt": 1, "status": "ok", "tool": "qperf", "test": "tcp_lat"}
-    placed = {"deployment": unit[rows], "round": number[rows], "order": np.arange(n * k), "placement": names}
-    values = {METRIC: 100 * np.exp(logs[rows, flat])} | {c: v[rows, flat] for c, v in columns.items()}
+    placed = {
+        "deployment": unit[rows],
+        "round": number[rows],
+        "order": np.arange(n * k),
+        "placement": names,
+    }
+    values = {METRIC: 100 * np.exp(logs[rows, flat])} | {
+        c: v[rows, flat] for c, v in columns.items()
+    }
     return pd.DataFrame(placed | common | values)
 
 
@@ -151,7 +167,13 @@ def chained(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
 def contrasts(m: int, **more: Any) -> Contrasts:
     """Conditions 1 … m against condition 0."""
     return [
-        {"metric": METRIC, "a": {"placement": f"p{i}"}, "b": {"placement": "p0"}, "margin": MARGIN, **more}
+        {
+            "metric": METRIC,
+            "a": {"placement": f"p{i}"},
+            "b": {"placement": "p0"},
+            "margin": MARGIN,
+            **more,
+        }
         for i in range(1, m + 1)
     ]
 
@@ -169,7 +191,9 @@ def one(noise: Noise, n: int, effects: Sequence[float], orders: str = "chained")
         level = np.concatenate([[0.0], effects])
         order = np.argsort(rng.random((n, k)), axis=1) if orders == "random" else None
         true = level + hours.mean(axis=0)
-        return Simulated(table(logs + hours + level, rng, order), contrasts(k - 1), true[1:] - true[0])
+        return Simulated(
+            table(logs + hours + level, rng, order), contrasts(k - 1), true[1:] - true[0]
+        )
 
     return make
 
@@ -321,14 +345,20 @@ def bursts(n: int) -> Make:
     return make
 
 
-def deployments(count: int, rounds: int, tau: float, effects: Sequence[float], shared: float = 0.0) -> Make:
+def deployments(
+    count: int, rounds: int, tau: float, effects: Sequence[float], shared: float = 0.0
+) -> Make:
     """Each deployment is a draw of where VMs land; the claim is about placements in general."""
 
     def make(rng: np.random.Generator) -> Simulated:
         k, true = len(effects) + 1, np.array(effects)
         landed = tau * rng.standard_normal((count, k)) + shared * rng.standard_normal((count, 1))
         unit = np.repeat(np.arange(count), rounds)
-        logs = landed[unit] + 0.03 * rng.standard_normal((count * rounds, k)) + np.concatenate([[0.0], true])
+        logs = (
+            landed[unit]
+            + 0.03 * rng.standard_normal((count * rounds, k))
+            + np.concatenate([[0.0], true])
+        )
         return Simulated(table(logs, rng, deployment=unit), contrasts(k - 1), true)
 
     return make
@@ -339,9 +369,14 @@ def far_placing(count: int) -> Make:
 
     def make(rng: np.random.Generator) -> Simulated:
         unit = np.repeat(np.arange(count), 5)
-        logs = 0.03 * rng.standard_normal((count * 5, 2)) + 0.01 * rng.standard_normal((count, 2))[unit]
+        logs = (
+            0.03 * rng.standard_normal((count * 5, 2))
+            + 0.01 * rng.standard_normal((count, 2))[unit]
+        )
         logs[:, 1] += (math.log(3) * (rng.random(count) < 0.1))[unit]
-        return Simulated(table(logs, rng, deployment=unit), contrasts(1), np.array([0.1 * math.log(3)]))
+        return Simulated(
+            table(logs, rng, deployment=unit), contrasts(1), np.array([0.1 * math.log(3)])
+        )
 
     return make
 
@@ -379,7 +414,9 @@ def tail(n: int, effect: float, packets: int = 20_000) -> Make:
     def make(rng: np.random.Generator) -> Simulated:
         beyond = packets // 1000
         shares = rng.beta(packets - beyond, beyond + 1, (n, 2))
-        logs = 0.5 * (scipy.special.ndtri(shares) - scipy.special.ndtri(0.999)) + np.array([0.0, effect])
+        logs = 0.5 * (scipy.special.ndtri(shares) - scipy.special.ndtri(0.999)) + np.array(
+            [0.0, effect]
+        )
         runs = table(logs + 0.05 * rng.standard_normal((n, 2)), rng).assign(packets_count=packets)
         runs["latency_oneway_p999_us"] = runs[METRIC]
         return Simulated(runs, contrasts(1, metric="latency_oneway_p999_us"), np.array([effect]))
@@ -398,7 +435,9 @@ def at_threshold(m: int) -> Make:
     """Conditions that have nothing in common, each exactly at its threshold."""
 
     def make(rng: np.random.Generator) -> Simulated:
-        asked = [{"metric": METRIC, "a": {"placement": f"p{i}"}, "below": "100 us"} for i in range(m)]
+        asked = [
+            {"metric": METRIC, "a": {"placement": f"p{i}"}, "below": "100 us"} for i in range(m)
+        ]
         return Simulated(table(0.08 * rng.standard_normal((20, m)), rng), asked, np.zeros(m))
 
     return make
@@ -414,7 +453,9 @@ def long_day(truth: float) -> Make:
             logs = logs + math.log(1.5) * (rng.random(1320) < 0.03)
             logs[540:780] += math.log(1.18)
         runs = table(logs[:, None], rng)
-        runs["started_utc"] = pd.Timestamp("2026-03-02T06:00Z") + pd.to_timedelta(np.arange(1320), unit="min")
+        runs["started_utc"] = pd.Timestamp("2026-03-02T06:00Z") + pd.to_timedelta(
+            np.arange(1320), unit="min"
+        )
         asked = [{"metric": METRIC, "a": {"placement": "p0"}, "below": "100 us"}]
         return Simulated(runs, asked, np.array([truth]))
 
@@ -431,7 +472,9 @@ def scenarios() -> Iterator[Scenario]:
         yield Scenario(g, f"CV 8 %, equal, {n} rounds", one(iid(0.08), n, [0.0]))
         yield Scenario(g, f"CV 20 %, equal, {n} rounds", one(iid(0.20), n, [0.0]))
         yield Scenario(g, f"CV 8 %, at the margin, {n} rounds", one(iid(0.08), n, [EDGE]))
-        yield Scenario(g, f"uneven noise of 4 and 20 %, {n} rounds", one(uneven, n, [0.0, EDGE] * 3))
+        yield Scenario(
+            g, f"uneven noise of 4 and 20 %, {n} rounds", one(uneven, n, [0.0, EDGE] * 3)
+        )
     yield Scenario(g, "resolution of 7 steps, 20 rounds", one(quantised(7, 1), 20, [0.0] * 6))
     yield Scenario(g, "chosen after the data, best of 15", chosen_after)
     yield Scenario(g, "the sides share no round, equal, 12 rounds", apart(12, 0.0))
@@ -439,11 +482,15 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario(g, "99.9th percentile, equal, 20 rounds", tail(20, 0.0))
     yield Scenario(g, "99.9th percentile, +20 %, 20 rounds", tail(20, up), power=80.0)
     yield Scenario(g, "looked at after every third round, equal, 30 rounds", looked(30, [0.0] * 3))
-    yield Scenario(g, "looked at after every third round, +20 %, 30 rounds", looked(30, [up]), power=85.0)
+    yield Scenario(
+        g, "looked at after every third round, +20 %, 30 rounds", looked(30, [up]), power=85.0
+    )
     g = "several contrasts"
     for n, m in ((10, 6), (20, 6), (20, 20)):
         yield Scenario(g, f"{m} equal, CV 8 %, {n} rounds", one(iid(0.08, 0.1), n, [0.0] * m))
-        yield Scenario(g, f"{m} equal or at the margin, {n} rounds", one(iid(0.08), n, [0.0, EDGE] * (m // 2)))
+        yield Scenario(
+            g, f"{m} equal or at the margin, {n} rounds", one(iid(0.08), n, [0.0, EDGE] * (m // 2))
+        )
     lab = [-0.357, -1.1, 1.25, 1.25, 5.1, -0.017]
     yield Scenario(g, "6 as the lab, CV 8 %, 24 rounds", one(iid(0.08, 0.4), 24, lab), power=95.0)
     for m in (1, 20):
@@ -451,23 +498,44 @@ def scenarios() -> Iterator[Scenario]:
     g = "drift"
     yield Scenario(g, "15 %, equal, 10 rounds", one(drifting(0.15, 0.08), 10, [0.0]))
     yield Scenario(g, "15 %, +20 %, 10 rounds", one(drifting(0.15, 0.08), 10, [up]), power=93.0)
-    yield Scenario(g, "rounds vary by 40 %, +20 %, 10 rounds", one(iid(0.08, 0.4), 10, [up]), power=93.0)
+    yield Scenario(
+        g, "rounds vary by 40 %, +20 %, 10 rounds", one(iid(0.08, 0.4), 10, [up]), power=93.0
+    )
     g = "dependence, hours measured"
     for rho in (0.3, 0.6, 0.9):
         for n in (10, 24):
-            yield Scenario(g, f"slow states, correlation {rho}, {n} rounds", one(states(rho), n, [0.0] * 6))
+            yield Scenario(
+                g, f"slow states, correlation {rho}, {n} rounds", one(states(rho), n, [0.0] * 6)
+            )
     for n in (10, 20, 40):
-        yield Scenario(g, f"paths change by ±10 %, {n} rounds", one(regimes(0.1, 0.02, "odd"), n, [0.0] * 6))
-        yield Scenario(g, f"baseline changes by ±20 %, {n} rounds", one(regimes(0.2, 0.08, "base"), n, [0.0] * 6))
+        yield Scenario(
+            g, f"paths change by ±10 %, {n} rounds", one(regimes(0.1, 0.02, "odd"), n, [0.0] * 6)
+        )
+        yield Scenario(
+            g,
+            f"baseline changes by ±20 %, {n} rounds",
+            one(regimes(0.2, 0.08, "base"), n, [0.0] * 6),
+        )
     yield Scenario(g, "a wave on one path, 20 rounds", one(wave, 20, [0.0] * 6))
-    for k, n, cv in ((2, 10, 0.08), (2, 24, 0.08), (2, 15, 0.05), (3, 15, 0.05), (3, 24, 0.08), (7, 20, 0.08)):
+    for k, n, cv in (
+        (2, 10, 0.08),
+        (2, 24, 0.08),
+        (2, 15, 0.05),
+        (3, 15, 0.05),
+        (3, 24, 0.08),
+        (7, 20, 0.08),
+    ):
         name = f"10 % carried over, {k} conditions, {n} rounds"
         yield Scenario("carry-over, chained", name, carried(k, n, cv, 0.1))
     g = "slow runs"
     for n, m, power in ((12, 1, 90.0), (16, 6, 80.0), (16, 13, 70.0)):
         name = f"3 % 1.5 times slower, CV 4 %, {m} equal, {n} rounds"
         yield Scenario(g, name, one(slow(0.03, 1.5, 0.04), n, [-0.017] * m), power=power)
-    yield Scenario(g, "3 % 1.5 times slower, at the margin, 16 rounds", one(slow(0.03, 1.5, 0.04), 16, [EDGE] * 6))
+    yield Scenario(
+        g,
+        "3 % 1.5 times slower, at the margin, 16 rounds",
+        one(slow(0.03, 1.5, 0.04), 16, [EDGE] * 6),
+    )
     for n in (20, 40):
         yield Scenario(g, f"10 % 3 times slower, {n} rounds", one(slow(0.1), n, [0.0, EDGE] * 3))
     yield Scenario(g, "credits of the first quarter, 24 rounds", bursts(24))
@@ -476,20 +544,40 @@ def scenarios() -> Iterator[Scenario]:
         yield Scenario(g, f"10 % by chance, +20 %, {n} rounds", by_chance(n, up), power=power)
     for kind in ("repeated", "failed", "missing", "without the round"):
         yield Scenario(g, f"slow runs fail, {kind}, equal, 20 rounds", failing(kind, 0.0, 0.2, 20))
-        yield Scenario(g, f"slow runs fail, {kind}, 10 % slower, 40 rounds", failing(kind, EDGE, 0.08, 40))
+        yield Scenario(
+            g, f"slow runs fail, {kind}, 10 % slower, 40 rounds", failing(kind, EDGE, 0.08, 40)
+        )
     g = "deployments"
     for count in (2, 3, 4, 6, 10):
-        yield Scenario(g, f"{count} of 5 rounds, 5 % apart, equal", deployments(count, 5, 0.05, [0.0] * 3))
-        yield Scenario(g, f"{count} of 5 rounds, 5 % apart, mixed", deployments(count, 5, 0.05, [EDGE, 0.0, EDGE]))
-    yield Scenario(g, "6 of 5 rounds, 2 % apart, +20 %", deployments(6, 5, 0.02, [up] * 3, 0.05), power=90.0)
+        yield Scenario(
+            g, f"{count} of 5 rounds, 5 % apart, equal", deployments(count, 5, 0.05, [0.0] * 3)
+        )
+        yield Scenario(
+            g,
+            f"{count} of 5 rounds, 5 % apart, mixed",
+            deployments(count, 5, 0.05, [EDGE, 0.0, EDGE]),
+        )
+    yield Scenario(
+        g, "6 of 5 rounds, 2 % apart, +20 %", deployments(6, 5, 0.02, [up] * 3, 0.05), power=90.0
+    )
     for count in (4, 10):
         yield Scenario(g, f"one placing in ten far off, {count}", far_placing(count))
     g = "incidents"
-    yield Scenario(g, "all 18 % slower for a quarter, +20 %", one(incident(0.25, 0.18, None), 20, [up]), power=95.0)
     yield Scenario(
-        g, "all 18 % slower for a quarter, equal", one(incident(0.25, 0.18, None), 20, [0.0] * 3), power=90.0
+        g,
+        "all 18 % slower for a quarter, +20 %",
+        one(incident(0.25, 0.18, None), 20, [up]),
+        power=95.0,
     )
-    yield Scenario(g, "one path 50 % slower for a quarter", one(incident(0.25, 0.5, 1), 20, [0.0] * 3))
+    yield Scenario(
+        g,
+        "all 18 % slower for a quarter, equal",
+        one(incident(0.25, 0.18, None), 20, [0.0] * 3),
+        power=90.0,
+    )
+    yield Scenario(
+        g, "one path 50 % slower for a quarter", one(incident(0.25, 0.5, 1), 20, [0.0] * 3)
+    )
     yield Scenario(g, "a day against a threshold, at it", long_day(0.0))
     yield Scenario(g, "a day with an incident, far below", long_day(math.log(0.46)), power=100.0)
 
@@ -516,7 +604,8 @@ class Figure(NamedTuple):
     def holds(self) -> bool:
         """Whether the bounds lie within three Monte-Carlo errors."""
         return self.false <= self.scenario.bound + 3 * self.error(self.scenario.bound) and (
-            not self.scenario.power or self.right >= self.scenario.power - 3 * self.error(self.scenario.power)
+            not self.scenario.power
+            or self.right >= self.scenario.power - 3 * self.error(self.scenario.power)
         )
 
 
@@ -547,10 +636,18 @@ def simulate(
                 continue  # only this library compares with a threshold
             verdicts = list(method(runs, asked))
             false[name] += any(is_false(v, t) for v, t in zip(verdicts, truth, strict=True))
-            told = [is_right(v, t, "b" not in c) for v, t, c in zip(verdicts, truth, asked, strict=True)]
+            told = [
+                is_right(v, t, "b" not in c) for v, t, c in zip(verdicts, truth, asked, strict=True)
+            ]
             right[name] += [v for v in told if v is not None]
     return [
-        Figure(scenario, m, 100 * false[m] / samples, 100 * float(np.mean(right[m])) if right[m] else math.nan, samples)
+        Figure(
+            scenario,
+            m,
+            100 * false[m] / samples,
+            100 * float(np.mean(right[m])) if right[m] else math.nan,
+            samples,
+        )
         for m in methods
     ]
 
@@ -597,14 +694,18 @@ def _off_by_one() -> list[Any]:
 
 
 def _alone(e: Any, edges: Any, alpha: float, **how: Any) -> Any:
-    return [intervals.decide([x], [edge], alpha, **how)[0] for x, edge in zip(e, edges, strict=True)]
+    return [
+        intervals.decide([x], [edge], alpha, **how)[0] for x, edge in zip(e, edges, strict=True)
+    ]
 
 
 MUTATIONS = {
     "family size ignored": Mutation(
         "exactly at the threshold, m=20", 15, lambda: [mock.patch.object(samples, "decide", _alone)]
     ),
-    "undeclared contrasts judged": Mutation("chosen after the data, best of 15", 20, _undeclared_judged),
+    "undeclared contrasts judged": Mutation(
+        "chosen after the data, best of 15", 20, _undeclared_judged
+    ),
     "rounds paired off by one": Mutation("rounds vary by 40 %, +20 %, 10 rounds", 15, _off_by_one),
     "failures ignored": Mutation(
         "slow runs fail, failed, equal, 20 rounds",
@@ -664,8 +765,13 @@ def page(figures: Sequence[Figure], seed: int) -> str:
     """The page of the documentation."""
     methods = list(dict.fromkeys(f.method for f in figures))
     count = figures[0].samples
-    chance = f"by chance a figure of 5 % is off by {100 * math.sqrt(0.05 * 0.95 / count):.1f} points"
-    lines = [INTRODUCTION, f"{count} experiments in each row, seed {seed}: {chance} (one standard error).\n"]
+    chance = (
+        f"by chance a figure of 5 % is off by {100 * math.sqrt(0.05 * 0.95 / count):.1f} points"
+    )
+    lines = [
+        INTRODUCTION,
+        f"{count} experiments in each row, seed {seed}: {chance} (one standard error).\n",
+    ]
     for group in dict.fromkeys(f.scenario.group for f in figures):
         lines += [f"## {group[0].upper()}{group[1:]}\n"]
         lines += ["| | " + " | ".join(f"{m}: false | right" for m in methods) + " |"]
@@ -676,20 +782,29 @@ def page(figures: Sequence[Figure], seed: int) -> str:
                 asked = "threshold" not in f.scenario.name and "a day" not in f.scenario.name
                 known = asked or f.method == "this library"
                 right = "–" if math.isnan(f.right) or not known else f"{f.right:.0f}"
-                rows.setdefault(f.scenario.name, []).extend([f"{f.false:.1f}" if known else "–", right])
+                rows.setdefault(f.scenario.name, []).extend(
+                    [f"{f.false:.1f}" if known else "–", right]
+                )
         lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()] + [""]
     return "\n".join([*lines, HOWTO])
 
 
 def _by_name(name: str, seed: np.random.SeedSequence, samples: int) -> list[tuple[Any, ...]]:
     """Figures without their scenario, whose functions do not travel between processes."""
-    return [f[1:] for f in simulate(next(s for s in scenarios() if s.name == name), METHODS, seed, samples)]
+    return [
+        f[1:]
+        for f in simulate(next(s for s in scenarios() if s.name == name), METHODS, seed, samples)
+    ]
 
 
-def validate(seed: int, samples: int = 400, only: str = "", workers: int = 1) -> Iterator[list[Figure]]:
+def validate(
+    seed: int, samples: int = 400, only: str = "", workers: int = 1
+) -> Iterator[list[Figure]]:
     """Simulate everything; each scenario has its own stream of random numbers."""
     every = list(scenarios())
-    seeds = dict(zip((s.name for s in every), np.random.SeedSequence(seed).spawn(len(every)), strict=True))
+    seeds = dict(
+        zip((s.name for s in every), np.random.SeedSequence(seed).spawn(len(every)), strict=True)
+    )
     chosen = [s for s in every if only in s.name]
     if workers < 2:
         for s in chosen:
@@ -704,7 +819,9 @@ def validate(seed: int, samples: int = 400, only: str = "", workers: int = 1) ->
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="seed of the simulations; default: a fresh one")
-    parser.add_argument("--samples", type=int, default=400, help="experiments a scenario (default: %(default)s)")
+    parser.add_argument(
+        "--samples", type=int, default=400, help="experiments a scenario (default: %(default)s)"
+    )
     parser.add_argument("--only", default="", help="only scenarios with this text in their name")
     parser.add_argument("--workers", type=int, default=2, help="processes (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the page of the documentation")

@@ -33,14 +33,29 @@ def kept(name: str, folder: Path, *, rounds: int, noise: float = 0.01) -> tuple[
     rows, at = [], START
     for number, trial in enumerate(schedule(experiment, seed=1).trials):
         random = np.random.default_rng([5, zlib.crc32(trial.run_id.encode())])
-        values = {key: value * math.exp(random.normal(0, noise)) for key, value in STUDIES[name](trial).items()}
+        values = {
+            key: value * math.exp(random.normal(0, noise))
+            for key, value in STUDIES[name](trial).items()
+        }
         if name == "study-minute" and SLOW[0] <= (trial.round - 1) / rounds < SLOW[1]:
             values = {key: 1.18 * value for key, value in values.items()}
         file = folder / f"{number:04d}-{trial.test.tool}.log"
         file.write_text(_log(trial, values, at))
-        row = {"file": file.name, "client": trial.pair.client, "server": trial.pair.server, "round": trial.round}
-        row |= {"placement": trial.pair.placement, "accelerated": "on" if trial.pair.accelerated else "off"}
-        row |= {"started": at.isoformat(), "tcp_buffer_bytes": trial.tcp_buffer_bytes, **trial.pair.labels}
+        row = {
+            "file": file.name,
+            "client": trial.pair.client,
+            "server": trial.pair.server,
+            "round": trial.round,
+        }
+        row |= {
+            "placement": trial.pair.placement,
+            "accelerated": "on" if trial.pair.accelerated else "off",
+        }
+        row |= {
+            "started": at.isoformat(),
+            "tcp_buffer_bytes": trial.tcp_buffer_bytes,
+            **trial.pair.labels,
+        }
         rows.append(row | {"bandwidth_mbps": bandwidth})
         at += timedelta(seconds=60)
     labels = pd.DataFrame(rows).dropna(axis="columns", how="all").astype(object)
@@ -93,24 +108,61 @@ def _iperf3(values: dict[str, float], streams: int, at: datetime) -> dict[str, A
     intervals = []
     for second in range(2):
         again = retransmits if second else 0
-        state = {"snd_cwnd": window, "snd_wnd": 3145728, "rtt": rtt, "rttvar": 12, "pmtu": 1500, "omitted": False}
-        rows = [moved(1, each, second, retransmits=0 if i else again, socket=5 + 2 * i) | state for i in range(streams)]
+        state = {
+            "snd_cwnd": window,
+            "snd_wnd": 3145728,
+            "rtt": rtt,
+            "rttvar": 12,
+            "pmtu": 1500,
+            "omitted": False,
+        }
+        rows = [
+            moved(1, each, second, retransmits=0 if i else again, socket=5 + 2 * i) | state
+            for i in range(streams)
+        ]
         total = moved(1, each * streams, second, retransmits=again, omitted=False)
         intervals.append({"streams": rows, "sum": total})
-    rtts = {"max_rtt": rtt, "min_rtt": rtt, "mean_rtt": rtt, "max_snd_cwnd": window, "max_snd_wnd": 3145728}
+    rtts = {
+        "max_rtt": rtt,
+        "min_rtt": rtt,
+        "mean_rtt": rtt,
+        "max_snd_cwnd": window,
+        "max_snd_wnd": 3145728,
+    }
     ends = [
         {
-            "sender": moved(2, 2 * each, retransmits=0 if i else retransmits, socket=5 + 2 * i) | rtts,
+            "sender": moved(2, 2 * each, retransmits=0 if i else retransmits, socket=5 + 2 * i)
+            | rtts,
             "receiver": moved(2, 2 * each, socket=5 + 2 * i),
         }
         for i in range(streams)
     ]
     hosts = {"local_host": "10.0.0.4", "remote_host": "10.0.0.5", "remote_port": 5201}
-    test = {"protocol": "TCP", "num_streams": streams, "blksize": 131072, "omit": 0, "duration": 2, "bytes": 0}
+    test = {
+        "protocol": "TCP",
+        "num_streams": streams,
+        "blksize": 131072,
+        "omit": 0,
+        "duration": 2,
+        "bytes": 0,
+    }
     stamp = {"time": at.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timesecs": int(at.timestamp())}
-    start = {"version": "iperf 3.12", "timestamp": stamp, "connecting_to": {"host": "10.0.0.5", "port": 5201}}
-    start |= {"connected": [{"socket": 5 + 2 * i, "local_port": 40000 + i} | hosts for i in range(streams)]}
-    start |= {"system_info": "Linux vm 6.8.0 x86_64", "cookie": "x", "tcp_mss_default": 1448, "sock_bufsize": 0}
+    start = {
+        "version": "iperf 3.12",
+        "timestamp": stamp,
+        "connecting_to": {"host": "10.0.0.5", "port": 5201},
+    }
+    start |= {
+        "connected": [
+            {"socket": 5 + 2 * i, "local_port": 40000 + i} | hosts for i in range(streams)
+        ]
+    }
+    start |= {
+        "system_info": "Linux vm 6.8.0 x86_64",
+        "cookie": "x",
+        "tcp_mss_default": 1448,
+        "sock_bufsize": 0,
+    }
     size = 2 * each * streams
     sums = {"sum_sent": moved(2, size, retransmits=retransmits), "sum_received": moved(2, size)}
     start |= {"test_start": test | {"blocks": 0, "reverse": 0, "tos": 0, "target_bitrate": 0}}

@@ -32,11 +32,19 @@ def placement(trial: Trial) -> Values:
     place = trial.pair.placement
     if trial.test.tool == "qperf":
         return {
-            "latency_oneway_us": {"ppg": 39.4, "same-zone": 58.2, "cross-zone": 57.2, "cross-region": 9900.0}[place]
+            "latency_oneway_us": {
+                "ppg": 39.4,
+                "same-zone": 58.2,
+                "cross-zone": 57.2,
+                "cross-region": 9900.0,
+            }[place]
         }
     rate = {1: 0.721e9, 16: 2.55e9}[trial.streams]
     rate = {"ppg": 7.55e9, "same-zone": 7.56e9, "cross-zone": 7.54e9}.get(place, rate)
-    return {"throughput_bps": 0.998 * rate, "throughput_sent_bps": rate}  # what was published is the sender's
+    return {
+        "throughput_bps": 0.998 * rate,
+        "throughput_sent_bps": rate,
+    }  # what was published is the sender's
 
 
 def minute(trial: Trial) -> Values:
@@ -47,9 +55,11 @@ def minute(trial: Trial) -> Values:
 def ladder(trial: Trial) -> Values:
     """Streams between Windows VMs, Japan East, DS5 v2, in Gbit/s."""
     steps = {1: 0.856, 16: 7.98, 28: 8.65, 32: 11.2, 40: 10.6, 48: 9.57, 64: 9.67}
-    share, cap = {"same-vnet": (1.0, 99.0), "vnet-peering": (10.9 / 11.2, 99.0), "expressroute": (1.0, 9.83)}[
-        trial.pair.placement
-    ]
+    share, cap = {
+        "same-vnet": (1.0, 99.0),
+        "vnet-peering": (10.9 / 11.2, 99.0),
+        "expressroute": (1.0, 9.83),
+    }[trial.pair.placement]
     cap = 1.4 if trial.pair.labels.get("gateway_sku") == "ErGw1AZ" else cap
     return {"throughput_bps": 1e9 * min(cap, share * steps[trial.streams])}
 
@@ -79,7 +89,11 @@ def paths(trial: Trial) -> Values:
     if far and trial.tcp_buffer_bytes is None:
         gbps, cwnd = 0.131, 6.02
     rtt = {"rtt_loaded_us": 168_000.0 if name == "vpn" else 186_000.0} if far else {}
-    return {"throughput_bps": gbps * 1e9, "cwnd_max_bytes": cwnd * 1e6, "retransmits_count": 9.0 if far else 0.0} | rtt
+    return {
+        "throughput_bps": gbps * 1e9,
+        "cwnd_max_bytes": cwnd * 1e6,
+        "retransmits_count": 9.0 if far else 0.0,
+    } | rtt
 
 
 STUDIES: dict[str, Callable[[Trial], Values]] = {
@@ -93,7 +107,9 @@ STUDIES: dict[str, Callable[[Trial], Values]] = {
 
 def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Path:
     """Write the table of runs of a study's experiment; return its folder."""
-    return planted(load_experiment(DECLARED / f"{name}.yaml"), STUDIES[name], root, noise=noise, seed=seed)
+    return planted(
+        load_experiment(DECLARED / f"{name}.yaml"), STUDIES[name], root, noise=noise, seed=seed
+    )
 
 
 def planted(
@@ -118,12 +134,21 @@ def planted(
     for trial in plan.trials:
         # the same noise for a trial wherever the random order puts it
         random = np.random.default_rng([seed, zlib.crc32(trial.run_id.encode())])
-        values = {n: v * change(at) * math.exp(random.normal(0, noise)) for n, v in truth(trial).items()}
-        parsed = ParsedRun(tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"})
-        limits = {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"}
+        values = {
+            n: v * change(at) * math.exp(random.normal(0, noise)) for n, v in truth(trial).items()
+        }
+        parsed = ParsedRun(
+            tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"}
+        )
+        limits = {
+            "net.ipv4.tcp_wmem": "4096 16384 4194304",
+            "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        }
         far = trial.pair.placement in ("cross-region", "public-ip", "vpn")
         place = [options.get("region"), options.get("remote_region" if far else "region")]
-        given = [(options.get("hosts") or {}).get(h, {}) for h in (trial.pair.client, trial.pair.server)]
+        given = [
+            (options.get("hosts") or {}).get(h, {}) for h in (trial.pair.client, trial.pair.server)
+        ]
         hosts = [
             {"region": h.get("region", r), "zone": h.get("zone"), "vm_size": options.get("vm_size")}
             for h, r in zip(given, place, strict=True)
@@ -144,7 +169,9 @@ def planted(
             "started_utc": at.isoformat(),
         }
         at += timedelta(seconds=trial_s(trial, experiment))
-        rows.append(run_row(record, [parsed], None) | {"raw_path": "raw/none", "raw_sha256": "0" * 64})
+        rows.append(
+            run_row(record, [parsed], None) | {"raw_path": "raw/none", "raw_sha256": "0" * 64}
+        )
     folder = store.path / "tables" / "runs"
     folder.mkdir(parents=True)
     pq.write_table(runs_table(rows), folder / "part-0.parquet")

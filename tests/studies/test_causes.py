@@ -42,5 +42,10 @@ def test_the_report_says_so(experiment: Path) -> None:
     assert "link (gateway) on vpn" in str(lead)
     (pdf,) = npl.report(experiment, notebooks=["08-limits"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
-    for words in ("link (gateway)", "sender's CPU", "4 MiB over 186 ms", "Share of the time after slow start"):
+    for words in (
+        "link (gateway)",
+        "sender's CPU",
+        "4 MiB over 186 ms",
+        "Share of the time after slow start",
+    ):
         assert words in page, words

@@ -48,8 +48,15 @@ CONCLUSIONS: dict[str, tuple[int, list[dict[str, Any]], list[str]]] = {
     ),
     "study-domains": (
         8,
-        [{"metric": "latency_oneway_us", "a": {"server": s}, "below": "1 ms"} for s in ("ad1", "ad2", "ad3")],
-        ["24 of 24 runs are below 1 ms", "for ad3 → ad1", "on all 3 (98 % of the advertised 16.4 Gbit/s)"],
+        [
+            {"metric": "latency_oneway_us", "a": {"server": s}, "below": "1 ms"}
+            for s in ("ad1", "ad2", "ad3")
+        ],
+        [
+            "24 of 24 runs are below 1 ms",
+            "for ad3 → ad1",
+            "on all 3 (98 % of the advertised 16.4 Gbit/s)",
+        ],
     ),
     "study-minute": (
         300,

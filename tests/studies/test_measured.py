@@ -26,7 +26,9 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     server.stop()
 
 
-@pytest.mark.parametrize("name", ["study-domains", pytest.param("study-ladder", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["study-domains", pytest.param("study-ladder", marks=pytest.mark.slow)]
+)
 def test_a_study_on_hosts_of_ones_own_is_measured(name: str, sshd: Sshd, tmp_path: Path) -> None:
     if shutil.which(TOOLS[name]) is None:
         pytest.skip(f"needs {TOOLS[name]}")

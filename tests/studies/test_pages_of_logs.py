@@ -16,7 +16,12 @@ def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path: Pa
     results = import_logs(folder, labels=labels, into=tmp_path / "study")
     page_one = {c.words: c.verdict for c in npl.summary(results).lead.family}
     answer = npl.ask(results, "streams", "throughput_bps", pool="pairs")
-    assert [page_one[c.words] for c in answer.verdicts] == ["equivalent", "equivalent", "equivalent", "better"]
+    assert [page_one[c.words] for c in answer.verdicts] == [
+        "equivalent",
+        "equivalent",
+        "equivalent",
+        "better",
+    ]
     assert [c.metric for c in answer.contrasts] == ["throughput_bps"] * 4
 
 
@@ -32,10 +37,14 @@ def test_what_to_do_about_explorations_is_said_once() -> None:
 def test_a_log_that_does_not_tell_its_test_has_a_page() -> None:
     runs = npl.load(npl.recorded())
     runs.loc[runs.index[runs["tool"] == "iperf3"][0], "test"] = None
-    assert "measured by iperf3 and iperf3 tcp and" in str(npl.ask(runs, "streams", "throughput_bps").words)
+    assert "measured by iperf3 and iperf3 tcp and" in str(
+        npl.ask(runs, "streams", "throughput_bps").words
+    )
 
 
-def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zero(tmp_path: Path) -> None:
+def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zero(
+    tmp_path: Path,
+) -> None:
     folder, _ = kept("study-placement", tmp_path / "logs", rounds=1)
     for log in folder.glob("*-iperf*.log"):
         log.unlink()

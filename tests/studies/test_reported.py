@@ -17,7 +17,13 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-placement": (
         "03-streams",
         {},
-        ["ppg 39.5 µs", "32 % less latency and the same throughput", "7.56 Gbit/s", "718 Mbit/s", "2.56 Gbit/s"],
+        [
+            "ppg 39.5 µs",
+            "32 % less latency and the same throughput",
+            "7.56 Gbit/s",
+            "718 Mbit/s",
+            "2.56 Gbit/s",
+        ],
         ["(cross-region)", "within 10 %"],
     ),
     "study-minute": (
@@ -56,7 +62,13 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-paths": (
         "04-tcp-buffers",
         {"target_gbps": 4},
-        ["Accelerated networking: 73 % less latency", "146", "(+13 µs)", "131 Mbit/s", "its gateway is the bottleneck"],
+        [
+            "Accelerated networking: 73 % less latency",
+            "146",
+            "(+13 µs)",
+            "131 Mbit/s",
+            "its gateway is the bottleneck",
+        ],
         ["The default buffer of these hosts is 4 MiB"],
     ),
 }

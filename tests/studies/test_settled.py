@@ -23,7 +23,10 @@ def with_slow_runs(truth: Callable[[Trial], Values]) -> Callable[[Trial], Values
     def values(trial: Trial) -> Values:
         if np.random.default_rng(zlib.crc32(f"slow {trial.run_id}".encode())).random() >= 0.03:
             return truth(trial)
-        return {name: v / 1.5 if name.startswith("throughput") else v * 1.5 for name, v in truth(trial).items()}
+        return {
+            name: v / 1.5 if name.startswith("throughput") else v * 1.5
+            for name, v in truth(trial).items()
+        }
 
     return values
 
@@ -32,7 +35,9 @@ def with_slow_runs(truth: Callable[[Trial], Values]) -> Callable[[Trial], Values
 def test_what_is_plainly_so_is_settled(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(DECLARED / f"{name}.yaml")
     exact = npl.compare(planted(experiment, STUDIES[name], tmp_path / "exact", noise=1e-6))
-    noisy = npl.compare(planted(experiment, with_slow_runs(STUDIES[name]), tmp_path / "noisy", noise=0.02))
+    noisy = npl.compare(
+        planted(experiment, with_slow_runs(STUDIES[name]), tmp_path / "noisy", noise=0.02)
+    )
     open_ = []
     for truth, found in zip(exact, noisy, strict=True):
         size, edge = abs(math.log(truth.ratio)), math.log1p(truth.margin)

@@ -81,7 +81,12 @@ class Case:
         return " ".join(
             filter(
                 None,
-                (*self.client, self.own and "(own)", f"(path of {self.rate})" if self.rate != RATE else "", self.event),
+                (
+                    *self.client,
+                    self.own and "(own)",
+                    f"(path of {self.rate})" if self.rate != RATE else "",
+                    self.event,
+                ),
             )
         )
 
@@ -91,7 +96,18 @@ class Case:
 
 def iperf3() -> Iterator[Case]:
     """Every base × every option of TCP or UDP, both ends, in JSON and in text."""
-    shared = ["", "-O 1", "-i 0.5", "-i 0", "-b 20M", "-l 1200", "-w 128K", "--get-server-output", "-T title", "-n 16M"]
+    shared = [
+        "",
+        "-O 1",
+        "-i 0.5",
+        "-i 0",
+        "-b 20M",
+        "-l 1200",
+        "-w 128K",
+        "--get-server-output",
+        "-T title",
+        "-n 16M",
+    ]
     tcp = [*shared, "-C reno", "-M 1000", "-Z", "-N", "-k 40"]
     udp = [*shared, "-b 90M", "-b 0", "--udp-counters-64bit", "-R -b 90M"]
     forms = ["-J", "", "-V", "-f k", "-f M", "--timestamps"]
@@ -104,16 +120,43 @@ def iperf3() -> Iterator[Case]:
                 rate = "-b 15M" if transport and "-b" not in option else ""
                 words = f"iperf3 -c {{server}} -t 2 {transport} {rate} {option} {way} -P {streams} {form}"
                 words = words.replace("-t 2", "") if "-n" in option or "-k" in option else words
-                yield Case("iperf3", tuple(words.split()), ("iperf3", "-s", "-1", *form.split()), bool(transport))
+                yield Case(
+                    "iperf3",
+                    tuple(words.split()),
+                    ("iperf3", "-s", "-1", *form.split()),
+                    bool(transport),
+                )
 
 
 def iperf2() -> Iterator[Case]:
     """The same for iperf 2, in text, enhanced text and CSV."""
-    shared = ["", "-i 1", "-i 0.5", "-b 20M", "-l 1200", "-w 128K", "-n 16M", "-f k", "-f m", "-f M"]
-    tcp = [*shared, "-Z reno", "-M 1000", "-N", "--trip-times", "--bounceback", "--connect-only", "--permit-key=abcd"]
+    shared = [
+        "",
+        "-i 1",
+        "-i 0.5",
+        "-b 20M",
+        "-l 1200",
+        "-w 128K",
+        "-n 16M",
+        "-f k",
+        "-f m",
+        "-f M",
+    ]
+    tcp = [
+        *shared,
+        "-Z reno",
+        "-M 1000",
+        "-N",
+        "--trip-times",
+        "--bounceback",
+        "--connect-only",
+        "--permit-key=abcd",
+    ]
     udp = [*shared, "-b 90M", "--trip-times", "--isochronous=60:15M,1M", "-b 2000pps"]
     for transport, options in (("", tcp), ("-u", udp)):
-        for option, way, streams in itertools.product(options, ("", "-R", "--full-duplex", "-d", "-r"), ("1", "4")):
+        for option, way, streams in itertools.product(
+            options, ("", "-R", "--full-duplex", "-d", "-r"), ("1", "4")
+        ):
             if way not in ("", "-R") and option not in ("", "-i 1", "-l 1200"):
                 continue
             special = option.startswith(("--bounce", "--connect", "--iso", "--permit"))
@@ -122,9 +165,13 @@ def iperf2() -> Iterator[Case]:
             for form in ("", "-e", "-y C"):
                 if form == "-y C" and (special or option.startswith(("-f", "--"))):
                     continue
-                rate = "-b 15M" if transport and "-b" not in option and "--iso" not in option else ""
+                rate = (
+                    "-b 15M" if transport and "-b" not in option and "--iso" not in option else ""
+                )
                 words = f"iperf -c {{server}} -t 2 {transport} {rate} {option} {way} -P {streams} {form}"
-                words = words.replace("-t 2", "") if "-n" in option or "connect" in option else words
+                words = (
+                    words.replace("-t 2", "") if "-n" in option or "connect" in option else words
+                )
                 serving = f"iperf -s {transport} {form} {'-i 1' if '-i' in option else ''}"
                 serving += f" {option}" if option.startswith(("-f", "--permit")) else ""
                 yield Case("iperf2", tuple(words.split()), tuple(serving.split()), bool(transport))
@@ -134,37 +181,86 @@ def latency_tools() -> Iterator[Case]:
     """Tests of qperf and sockperf: sizes × options × forms in which they print."""
     tests = ("tcp_lat", "tcp_bw", "udp_lat", "udp_bw")
     sizes = ("", "-m 1", "-m 64", "-m 1000", "-m 1400", "-m 8K", "-m 32K")
-    forms = ("", "-v", "-vv", "-vvs -vvt -vvu -uu", "-uu -un", "-v -vvs", "-vvs", "-vvt", "-vvu", "-vvc", "-ub", "-e 6")
+    forms = (
+        "",
+        "-v",
+        "-vv",
+        "-vvs -vvt -vvu -uu",
+        "-uu -un",
+        "-v -vvs",
+        "-vvs",
+        "-vvt",
+        "-vvu",
+        "-vvc",
+        "-ub",
+        "-e 6",
+    )
     for test, size, form, buffer in itertools.product(tests, sizes, forms, ("", "-sb 64K")):
         if test.startswith("udp") and size.endswith("K"):
             continue
         words = f"qperf {{server}} -ip {PORT + 1} -t 1 {form} {size} {buffer} {test}"
         yield Case("qperf", tuple(words.split()), ("qperf",), test.startswith("udp"))
-    yield Case("qperf", tuple(f"qperf {{server}} -ip {PORT + 1} -t 1 -oo msg_size:1:64:*4 tcp_lat".split()), ("qperf",))
+    yield Case(
+        "qperf",
+        tuple(f"qperf {{server}} -ip {PORT + 1} -t 1 -oo msg_size:1:64:*4 tcp_lat".split()),
+        ("qperf",),
+    )
     modes = ("ping-pong", "under-load", "throughput")
     messages = ("", "-m 64", "-m 200", "-m 1000", "-m 1400")
-    options = ("", "--full-rtt", "--full-log /dev/stdout", "--pps 500", "--burst 4", "--no-rdtsc", "--dontwarmup")
-    options += ("--giga-size", "--increase_output_precision", "--buffer-size 65536", "--tcp-avoid-nodelay")
+    options = (
+        "",
+        "--full-rtt",
+        "--full-log /dev/stdout",
+        "--pps 500",
+        "--burst 4",
+        "--no-rdtsc",
+        "--dontwarmup",
+    )
+    options += (
+        "--giga-size",
+        "--increase_output_precision",
+        "--buffer-size 65536",
+        "--tcp-avoid-nodelay",
+    )
     options += ("--reply-every 10", "--timeout 100", "--client_port 7777")
     for mode, message, option, tcp in itertools.product(modes, messages, options, ("", "--tcp")):
-        if (mode == "throughput" and option == "--full-rtt") or ("reply" in option and mode != "under-load"):
+        if (mode == "throughput" and option == "--full-rtt") or (
+            "reply" in option and mode != "under-load"
+        ):
             continue
-        if ("nodelay" in option and not tcp) or ("log" in option and message not in ("", "-m 1000")):
+        if ("nodelay" in option and not tcp) or (
+            "log" in option and message not in ("", "-m 1000")
+        ):
             continue
         rate = "--mps 2000" if mode != "ping-pong" and "--pps" not in option else ""
         seconds = 2 if option == "--no-rdtsc" else 1  # its first second is not counted
-        words = f"sockperf {mode} -i {{server}} -t {seconds} {message} {rate} {option} {tcp}".replace("--pps", "--mps")
-        yield Case("sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp)
+        words = (
+            f"sockperf {mode} -i {{server}} -t {seconds} {message} {rate} {option} {tcp}".replace(
+                "--pps", "--mps"
+            )
+        )
+        yield Case(
+            "sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp
+        )
     for mode, mps, message, form in itertools.product(
         modes, (500, 1000, 2000, 4000), (14, 100, 500, 1200), ("", "--full-rtt", "--tcp")
     ):
         tcp = form if form == "--tcp" else ""
         words = f"sockperf {mode} -i {{server}} -t 1 --mps {mps} -m {message} {form}"
         if mode != "throughput" or form != "--full-rtt":
-            yield Case("sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp)
+            yield Case(
+                "sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp
+            )
 
 
-EVENTS = ("peer killed", "client SIGINT", "client SIGTERM", "client SIGKILL", "network lost for 2 s", "clock +1 h")
+EVENTS = (
+    "peer killed",
+    "client SIGINT",
+    "client SIGTERM",
+    "client SIGKILL",
+    "network lost for 2 s",
+    "clock +1 h",
+)
 EVENTS += ("clock -1 h",)
 
 
@@ -177,7 +273,12 @@ def broken() -> Iterator[Case]:
         for form in ("-J", "", "-i 0.5")
     ]
     commands += [
-        ("iperf2", f"iperf -c {{server}} -t 4 {u} {way} {form}", f"iperf -s {u[:2]} {form}", bool(u))
+        (
+            "iperf2",
+            f"iperf -c {{server}} -t 4 {u} {way} {form}",
+            f"iperf -s {u[:2]} {form}",
+            bool(u),
+        )
         for u in ("", "-u -b 15M")
         for way in ("", "-R")
         for form in ("", "-e -i 1", "-y C", "-i 0.5")
@@ -187,7 +288,12 @@ def broken() -> Iterator[Case]:
         for t in ("tcp_lat", "tcp_bw", "udp_bw")
     ]
     commands += [
-        ("sockperf", f"sockperf {m} -i {{server}} -t 4 --mps 2000 {t}", f"sockperf server {t}", not t)
+        (
+            "sockperf",
+            f"sockperf {m} -i {{server}} -t 4 --mps 2000 {t}",
+            f"sockperf server {t}",
+            not t,
+        )
         for m in ("ping-pong", "under-load")
         for t in ("", "--tcp")
     ]
@@ -199,12 +305,26 @@ def broken() -> Iterator[Case]:
 def lossy() -> Iterator[Case]:
     """Datagrams at 20 Mbit/s over paths that are a little too slow for them."""
     rates = ("20500kbit", "19500kbit", "15mbit")
-    for rate, way, streams, form in itertools.product(rates, ("", "-R", "--bidir"), (1, 4), ("-J", "")):
+    for rate, way, streams, form in itertools.product(
+        rates, ("", "-R", "--bidir"), (1, 4), ("-J", "")
+    ):
         words = f"iperf3 -c {{server}} -t 2 -u -b {20 // streams}M {way} -P {streams} {form}"
-        yield Case("iperf3", tuple(words.split()), ("iperf3", "-s", "-1", *form.split()), udp=True, rate=rate)
+        yield Case(
+            "iperf3",
+            tuple(words.split()),
+            ("iperf3", "-s", "-1", *form.split()),
+            udp=True,
+            rate=rate,
+        )
     for rate, streams, form in itertools.product(rates, (1, 4), ("", "-e", "-y C")):
         words = f"iperf -c {{server}} -t 2 -u -b {20 // streams}m -P {streams} {form}"
-        yield Case("iperf2", tuple(words.split()), tuple(f"iperf -s -u {form}".split()), udp=True, rate=rate)
+        yield Case(
+            "iperf2",
+            tuple(words.split()),
+            tuple(f"iperf -s -u {form}".split()),
+            udp=True,
+            rate=rate,
+        )
 
 
 def own() -> Iterator[Case]:
@@ -218,7 +338,12 @@ def own() -> Iterator[Case]:
             {"interval_s": 0.5},
             {"bitrate": "20M"},
         ],
-        "udp": [{"bitrate": "15M"}, {"bitrate": "90M"}, {"bitrate": "15M", "reverse": True}, {"bitrate": 0}],
+        "udp": [
+            {"bitrate": "15M"},
+            {"bitrate": "90M"},
+            {"bitrate": "15M", "reverse": True},
+            {"bitrate": 0},
+        ],
         "ping-pong": [{}, {"protocol": "tcp"}, {"full_rtt": True}],
         "under-load": [{"mps": 2000}, {"mps": 2000, "protocol": "tcp"}],
         "throughput": [{"mps": 2000}],
@@ -259,7 +384,21 @@ class Link:
         self.client, self.server = f"conf{os.getpid()}c{number}", f"conf{os.getpid()}s{number}"
         for name in (self.client, self.server):
             run("ip", "netns", "add", name)
-        run("ip", "-n", self.client, "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", self.server)
+        run(
+            "ip",
+            "-n",
+            self.client,
+            "link",
+            "add",
+            "v0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "v0",
+            "netns",
+            self.server,
+        )
         for name, address in ((self.client, "10.9.0.1"), (self.server, SERVER)):
             run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
             # little is written and not yet sent when a test ends
@@ -291,7 +430,8 @@ class Link:
         sizes = [
             (int(b[1]), float(r[1]))
             for line in text.splitlines()
-            if (r := re.search(r"\brtt:([\d.]+)", line)) and (b := re.search(r"bytes_acked:(\d+)", line))
+            if (r := re.search(r"\brtt:([\d.]+)", line))
+            and (b := re.search(r"bytes_acked:(\d+)", line))
         ]
         return [1e3 * rtt for size, rtt in sizes if size > 50_000]
 
@@ -300,7 +440,9 @@ class Link:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def inside(namespace: str, host: str, words: tuple[str, ...], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+def inside(
+    namespace: str, host: str, words: tuple[str, ...], log: Path, **options: Any
+) -> subprocess.Popen[bytes]:
     """Start a program in a namespace, under another name of the host; both its outputs go to the log."""
     with log.open("wb") as out:
         script = f'hostname {host}; exec "$@"'
@@ -321,14 +463,26 @@ def stop(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def listening(link: Link, udp: bool, port: int) -> bool:
-    text = run("ip", "netns", "exec", link.server, "ss", "-lnH", "-u" if udp else "-t", "sport", f"= :{port}")
+    text = run(
+        "ip",
+        "netns",
+        "exec",
+        link.server,
+        "ss",
+        "-lnH",
+        "-u" if udp else "-t",
+        "sport",
+        f"= :{port}",
+    )
     return bool(text.strip())
 
 
 def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
     """Run a case and return a document for each end."""
     link.shape(case.rate)
-    chosen = {"qperf": ("-lp", str(PORT)), "sockperf": ("-p", str(PORT))}.get(case.tool, ("-p", str(PORT)))
+    chosen = {"qperf": ("-lp", str(PORT)), "sockperf": ("-p", str(PORT))}.get(
+        case.tool, ("-p", str(PORT))
+    )
     words = tuple(w.replace("{server}", SERVER) for w in case.client)
     command = (words[0], *chosen, *words[1:]) if case.tool != "sockperf" else (*words, *chosen)
     serving = (*case.server, *chosen, *(("-i", SERVER) if case.tool == "sockperf" else ()))
@@ -343,7 +497,9 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
         time.sleep(0.05)
     environment = dict(os.environ)
     if case.event.startswith("clock"):
-        environment["LD_PRELOAD"] = str(folder.parent / ("ahead.so" if "+" in case.event else "back.so"))
+        environment["LD_PRELOAD"] = str(
+            folder.parent / ("ahead.so" if "+" in case.event else "back.so")
+        )
     before, started = link.counters(), time.monotonic()
     client = inside(link.client, "client", command, logs["client"], env=environment)
     rtts: list[float] = []
@@ -367,7 +523,13 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
     truth |= {"elapsed_s": round(elapsed, 3), "exit": None if hung else client.returncode}
     if len(rtts) >= 10:
         truth |= {"rtt_us": [round(min(rtts)), round(max(rtts))]}
-    shared = {"tool": case.tool, "command": case.name, "event": case.event, "udp": case.udp, "rate": case.rate}
+    shared = {
+        "tool": case.tool,
+        "command": case.name,
+        "event": case.event,
+        "udp": case.udp,
+        "rate": case.rate,
+    }
     shared["truth"] = truth
     texts = {end: log.read_bytes().decode("utf-8", "replace") for end, log in logs.items()}
     return [
@@ -377,7 +539,9 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def happen(event: str, client: subprocess.Popen[bytes], server: subprocess.Popen[bytes], link: Link) -> None:
+def happen(
+    event: str, client: subprocess.Popen[bytes], server: subprocess.Popen[bytes], link: Link
+) -> None:
     if event == "peer killed":
         server.kill()
     elif event.startswith("client"):
@@ -397,7 +561,16 @@ def every(chosen: list[Case], tell: Callable[[int], None] = lambda _: None) -> l
         for library, step in (("ahead", "3600"), ("back", "-3600")):
             source = Path(name) / f"{library}.c"
             source.write_text(CLOCK)
-            run("cc", "-shared", "-fPIC", f"-DSTEP={step}", "-o", f"{name}/{library}.so", str(source), "-ldl")
+            run(
+                "cc",
+                "-shared",
+                "-fPIC",
+                f"-DSTEP={step}",
+                "-o",
+                f"{name}/{library}.so",
+                str(source),
+                "-ldl",
+            )
 
         def work(number: int) -> None:
             folder = Path(name) / str(number)
@@ -447,7 +620,9 @@ def main() -> None:
         print("the conformance corpus is not made anew: that needs root, iproute2 and a C compiler")
         return
     chosen = [c for c in cases() if re.search(a.only, c.name)] * a.times
-    documents = every(chosen, lambda n: print(f"\r{n} of {len(chosen)}", end="", file=sys.stderr, flush=True))
+    documents = every(
+        chosen, lambda n: print(f"\r{n} of {len(chosen)}", end="", file=sys.stderr, flush=True)
+    )
     write(documents, a.out)
     print(f"\n{len(documents)} documents, {a.out.stat().st_size / 1e6:.2f} MB")
 

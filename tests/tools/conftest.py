@@ -41,4 +41,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def pytest_sessionfinish() -> None:
     if parsed.FOUND is not None:
-        parsed.DIGESTS.write_text("".join(f"{key} {read}\n" for key, read in sorted(parsed.FOUND.items())))
+        parsed.DIGESTS.write_text(
+            "".join(f"{key} {read}\n" for key, read in sorted(parsed.FOUND.items()))
+        )

@@ -47,10 +47,15 @@ def read(data: bytes) -> list[dict[str, Any]] | str:
 
 def complete(run: ParsedRun) -> dict[str, Any]:
     """Everything that a reader says about a run; tables with their columns and a digest of their values."""
-    plain = logs.to_json(run) | {"parameters": {k: run.parameters[k] for k in sorted(run.parameters)}}
+    plain = logs.to_json(run) | {
+        "parameters": {k: run.parameters[k] for k in sorted(run.parameters)}
+    }
     del plain["file"]
     plain |= {"percentile_basis": run.percentile_basis} if run.percentiles else {}
-    for name, batches in (("intervals", [run.intervals] if run.intervals else []), ("samples", run.samples())):
+    for name, batches in (
+        ("intervals", [run.intervals] if run.intervals else []),
+        ("samples", run.samples()),
+    ):
         digest, columns = hashlib.sha256(), ""
         for batch in batches:
             columns = ", ".join(sorted(batch))
@@ -114,7 +119,11 @@ def damaged(log: Path) -> str:
     alike = [other for other in small_logs() if other.parent == log.parent]
     for step in (1, 2):  # the next logs of the tool, in the same file
         other = alike[(alike.index(log) + step) % len(alike)].read_bytes()
-        for both in (data + other, data[: rng.randrange(len(data))] + other, interleaved(data, other, rng)):
+        for both in (
+            data + other,
+            data[: rng.randrange(len(data))] + other,
+            interleaved(data, other, rng),
+        ):
             digest.update(dump(read(both)).encode())
     return digest.hexdigest()[:12]
 
@@ -128,7 +137,14 @@ def _another(row: bytes, rng: random.Random) -> bytes:
     m = rng.choice(figures)
     of = m[0]
     way = rng.choice(
-        (b"%d" % (int(of) + 1), b"%d" % (int(of) + 5), b"%d" % (int(of) * 11 // 10), b"%d" % (int(of) * 2), b"0", b"-1")
+        (
+            b"%d" % (int(of) + 1),
+            b"%d" % (int(of) + 5),
+            b"%d" % (int(of) * 11 // 10),
+            b"%d" % (int(of) * 2),
+            b"0",
+            b"-1",
+        )
     )
     return row[: m.start()] + (way if of[:1] != b"0" else way.rjust(len(of), b"0")) + row[m.end() :]
 
@@ -146,15 +162,22 @@ def main() -> None:
             changed += 1
             sys.stdout.write(text)
             expectation(log).write_text(dump(read(log.read_bytes())))
-    DAMAGED.write_text("".join(f"{log.parent.name}/{log.name} {damaged(log)}\n" for log in small_logs()))
+    DAMAGED.write_text(
+        "".join(f"{log.parent.name}/{log.name} {damaged(log)}\n" for log in small_logs())
+    )
     from tests.tools import test_conformance as corpus
 
     corpus.DIGESTS.write_text("\n".join(map(corpus.digest, corpus.DOCUMENTS)) + "\n")
     page = Path(__file__).parents[2] / "docs/reference/logs.md"
     head, _, rest = page.read_text("utf-8").partition("<!-- conformance -->\n")
     table = corpus.summary(corpus.DOCUMENTS)
-    page.write_text(f"{head}<!-- conformance -->\n\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}", "utf-8")
-    print(f"{changed} of {len(golden_logs())} expectations changed; check each against its log before you commit")
+    page.write_text(
+        f"{head}<!-- conformance -->\n\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}",
+        "utf-8",
+    )
+    print(
+        f"{changed} of {len(golden_logs())} expectations changed; check each against its log before you commit"
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,11 @@ def right(run: ParsedRun, truth: list[ParsedRun]) -> bool:
     if run.status != "ok":
         return True
     for other in truth:
-        same = {k for k in run.metrics.keys() & other.metrics.keys() if near(run.metrics[k], other.metrics[k])}
+        same = {
+            k
+            for k in run.metrics.keys() & other.metrics.keys()
+            if near(run.metrics[k], other.metrics[k])
+        }
         lost = other.metrics.keys() - run.metrics.keys()
         if same == run.metrics.keys() and (not lost or set(run.warnings) - set(other.warnings)):
             return True
@@ -65,12 +69,16 @@ def damages(
     yield "interleaved", interleaved(data, other, rng)
 
 
-def every(seed: int, lines: int | None = None, only: str = "") -> tuple[set[tuple[str, str]], Counter[str]]:
+def every(
+    seed: int, lines: int | None = None, only: str = ""
+) -> tuple[set[tuple[str, str]], Counter[str]]:
     """Do all `damages` to all logs, or to `only` one; return which were silently wrong, and how many were tried."""
     rng = random.Random(seed)
     wrong: set[tuple[str, str]] = set()
     tried: Counter[str] = Counter()
-    logs = {p: p.read_bytes() for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json")}
+    logs = {
+        p: p.read_bytes() for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json")
+    }
     # written by hand, many tests in one file and with what is printed only on request: nobody can tell what is gone
     logs = {p: data for p, data in logs.items() if not p.name.startswith("forms-")}
     truth = {p: read(data) for p, data in logs.items()}
@@ -105,9 +113,13 @@ def untold() -> set[tuple[str, str]]:
 def main() -> None:
     """Print what is silently wrong."""
     wrong, tried = every(seed=1)
-    print(f"{len(wrong)} logs silently wrong in a kind of damage, of {tried.total()} damages {dict(tried)}")
+    print(
+        f"{len(wrong)} logs silently wrong in a kind of damage, of {tried.total()} damages {dict(tried)}"
+    )
     for kind, name in sorted(wrong | untold()):
-        print(f"  {kind}: {name}{'' if (kind, name) in wrong else ': in the documentation, and right now'}")
+        print(
+            f"  {kind}: {name}{'' if (kind, name) in wrong else ': in the documentation, and right now'}"
+        )
 
 
 if __name__ == "__main__":

@@ -66,7 +66,9 @@ class Change:
     def row(self) -> tuple[str, str, str]:
         """Return file, changed line and line as in `SURVIVORS`."""
         source = (PACKAGE / self.path).read_text("utf-8")
-        return self.path, *(text.split("\n")[self.line - 1].strip() for text in (self.apply(source), source))
+        return self.path, *(
+            text.split("\n")[self.line - 1].strip() for text in (self.apply(source), source)
+        )
 
 
 def changes(path: Path) -> Iterator[Change]:
@@ -82,26 +84,56 @@ def changes(path: Path) -> Iterator[Change]:
 
     name = str(path.relative_to(PACKAGE))
     tree = ast.parse(source)
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
-    to_strip = {id(text) for call in calls if "strip" in ast.unparse(call.func) for text in call.args}
+    calls = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+    )
+    to_strip = {
+        id(text) for call in calls if "strip" in ast.unparse(call.func) for text in call.args
+    }
     for node in walk(tree):
-        if isinstance(node, ast.Constant) and node.end_lineno == node.lineno and node.end_col_offset is not None:
+        if (
+            isinstance(node, ast.Constant)
+            and node.end_lineno == node.lineno
+            and node.end_col_offset is not None
+        ):
             at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
             old = source[at:to]
             if isinstance(node.value, int | float) and not isinstance(node.value, bool):
                 other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
                 yield Change(name, at, to, repr(other), "number", node.lineno)
-            elif type(node.value) is str and old[-1:] in "'\"" and len(old) > 2 and not old.endswith(('"""', "'''")):
+            elif (
+                type(node.value) is str
+                and old[-1:] in "'\""
+                and len(old) > 2
+                and not old.endswith(('"""', "'''"))
+            ):
                 # of characters to strip, one fewer
                 last = (1 + (old[-3] == "\\")) if id(node) in to_strip else 0
                 yield Change(name, to - 1 - last, to - 1, "" if last else "~", "text", node.lineno)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = node.left, node.comparators[0]
-            if left.end_lineno and left.end_col_offset is not None and left.end_lineno == right.lineno:
-                at, to = offset(left.end_lineno, left.end_col_offset), offset(right.lineno, right.col_offset)
+            if (
+                left.end_lineno
+                and left.end_col_offset is not None
+                and left.end_lineno == right.lineno
+            ):
+                at, to = (
+                    offset(left.end_lineno, left.end_col_offset),
+                    offset(right.lineno, right.col_offset),
+                )
                 gap = source[at:to]
-                before, after = gap[: len(gap) - len(gap.lstrip(" )"))], gap[len(gap.rstrip(" (")) :]
-                yield Change(name, at, to, f"{before}{OPPOSITE[type(node.ops[0])]}{after}", "comparison", node.lineno)
+                before, after = (
+                    gap[: len(gap) - len(gap.lstrip(" )"))],
+                    gap[len(gap.rstrip(" (")) :],
+                )
+                yield Change(
+                    name,
+                    at,
+                    to,
+                    f"{before}{OPPOSITE[type(node.ops[0])]}{after}",
+                    "comparison",
+                    node.lineno,
+                )
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -112,7 +144,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
             continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":  # a type, which mypy checks
+        if (
+            isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal"
+        ):  # a type, which mypy checks
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
@@ -136,10 +170,14 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def __init__(self, change: Change) -> None:
         self._path = PACKAGE / change.path
-        self._name = "netperf_lib." + change.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        self._name = "netperf_lib." + change.path.removesuffix(".py").removesuffix(
+            "/__init__"
+        ).replace("/", ".")
         self._source = change.apply(self._path.read_text("utf-8"))
 
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: object, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != self._name:
             return None
         inside = [str(self._path.parent)] if self._path.name == "__init__.py" else None
@@ -152,7 +190,11 @@ class Finder(importlib.abc.MetaPathFinder):
 def red(change: Change) -> bool:
     """Whether a test shows the change; in this process, which is of no use afterwards."""
     sys.meta_path.insert(0, Finder(change))
-    for name in [n for n in sys.modules if n.startswith(("netperf_lib.tools", "netperf_lib.data", "tests.tools."))]:
+    for name in [
+        n
+        for n in sys.modules
+        if n.startswith(("netperf_lib.tools", "netperf_lib.data", "tests.tools."))
+    ]:
         if name != conformance.__name__:
             del sys.modules[name]
             package, _, last = name.rpartition(".")
@@ -160,7 +202,9 @@ def red(change: Change) -> bool:
                 vars(sys.modules[package]).pop(last, None)  # else it would be imported from there
     conformance.read = lambda: DOCUMENTS
     return _figures_differ(Path(change.path).parts[1].removesuffix(".py")) or bool(
-        pytest.main(["-q", "-x", "-p", "no:cacheprovider", *TESTS, "-k", f"not ({' or '.join(WITHOUT)})"])
+        pytest.main(
+            ["-q", "-x", "-p", "no:cacheprovider", *TESTS, "-k", f"not ({' or '.join(WITHOUT)})"]
+        )
     )
 
 
@@ -220,9 +264,17 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="the beginning of the paths to change")
-    parser.add_argument("--write", action="store_true", help="add what survived to the list, and remove what did not")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="add what survived to the list, and remove what did not",
+    )
     a = parser.parse_args()
-    chosen = [c for c in stratified(a.sample, random.Random(a.seed)) if c.path.startswith(f"tools/{a.only}")]
+    chosen = [
+        c
+        for c in stratified(a.sample, random.Random(a.seed))
+        if c.path.startswith(f"tools/{a.only}")
+    ]
     rows = listed()
     counts: Counter[tuple[str, bool]] = Counter()
     for i, change in enumerate(chosen, 1):
@@ -231,11 +283,17 @@ def main() -> None:
         if killed:
             rows.pop(row, None)
         else:
-            print(f"{i} {change.path}:{change.line}: {row[1]} {rows.setdefault(row, '') or 'NOT LISTED'}", flush=True)
+            print(
+                f"{i} {change.path}:{change.line}: {row[1]} {rows.setdefault(row, '') or 'NOT LISTED'}",
+                flush=True,
+            )
         if a.write:
-            SURVIVORS.write_text("".join("\t".join((*r, why)) + "\n" for r, why in sorted(rows.items())), "utf-8")
+            SURVIVORS.write_text(
+                "".join("\t".join((*r, why)) + "\n" for r, why in sorted(rows.items())), "utf-8"
+            )
     kinds = ", ".join(
-        f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}" for k in ("number", "text", "comparison")
+        f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}"
+        for k in ("number", "text", "comparison")
     )
     red_ones = sum(n for (_, killed), n in counts.items() if killed)
     print(f"{red_ones} of {len(chosen)} changes turn a test red ({kinds})")

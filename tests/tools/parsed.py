@@ -18,7 +18,9 @@ from netperf_lib.tools.parsed import ParsedRun
 from tests.tools import golden
 
 DIGESTS = Path(__file__).with_name("parsed.digests")
-EXPECTED = dict(line.split() for line in DIGESTS.read_text().splitlines()) if DIGESTS.exists() else {}
+EXPECTED = (
+    dict(line.split() for line in DIGESTS.read_text().splitlines()) if DIGESTS.exists() else {}
+)
 FOUND: dict[str, str] | None = {} if os.environ.get("RECORD") else None
 MOST = 100
 """A test that parses more texts than this draws them."""
@@ -27,7 +29,9 @@ LARGE = 500_000
 _parse = tools.parse
 
 
-def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None) -> list[ParsedRun]:
+def parse(
+    data: str | bytes, *, file: str | None = None, tool: str | None = None
+) -> list[ParsedRun]:
     """Parse a text; if it is one of those that were recorded, what is read must be as before."""
     key = digest([data if isinstance(data, str) else data.hex(), tool]) if len(data) < LARGE else ""
     if not key or (FOUND is None and key not in EXPECTED):
@@ -41,7 +45,9 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
     if FOUND is not None:
         FOUND[key] = read
     else:
-        assert read == EXPECTED[key], "something else is read of this text than before; `make golden` takes it"
+        assert read == EXPECTED[key], (
+            "something else is read of this text than before; `make golden` takes it"
+        )
     if refusal:
         raise refusal
     return runs

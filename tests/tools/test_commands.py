@@ -29,7 +29,10 @@ def told() -> Iterator[str]:
             yield f"{name} {o.name} {o.flag} {o.default} {o.unit}: {o.help}"
             for value in ("two words", -1, True, 2.5):
                 yield f"{name} {o.name} {value!r}: {o.problem(value)}"
-        options = [{o.name: o.type[-1] if isinstance(o.type, tuple) else VALUES[o.type]} for o in tool.OPTIONS]
+        options = [
+            {o.name: o.type[-1] if isinstance(o.type, tuple) else VALUES[o.type]}
+            for o in tool.OPTIONS
+        ]
         options = [o for o in options if "mps" not in o] + [
             {"mps": "max"},
             {"bitrate": 0},
@@ -40,7 +43,9 @@ def told() -> Iterator[str]:
         for test in tool.TESTS:
             cases = [(level, {}) for level in LEVELS] + [({}, option) for option in options]
             for level, given in cases:
-                request = Request(**{"tool": name, "test": test, "duration_s": 10, "options": given} | level)
+                request = Request(
+                    **{"tool": name, "test": test, "duration_s": 10, "options": given} | level
+                )
                 yield f"{name} {test} {level | given}: {answer(request, '10.0.0.2')}"
             yield f"{name} {test} IPv6: {answer(Request(tool=name, test=test, duration_s=10), 'fd00::2')}"
 
@@ -57,7 +62,9 @@ def answer(request: Request, address: str) -> str:
 
 def test_every_command_is_as_before() -> None:
     lines = list(told())
-    assert lines == EXPECTED.read_text().splitlines(), "python -m tests.tools.test_commands takes what is told now"
+    assert lines == EXPECTED.read_text().splitlines(), (
+        "python -m tests.tools.test_commands takes what is told now"
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ NOT_READ = re.compile(
     r"|iperf -c .* -n 4M .*-y C"  # one row of less than a second may be the first interval of a log that was cut
 )
 """Forms of iperf 2 that are read in part, or not; the page on logs says so."""
-NOTHING = re.compile(r" failed: |Can`t (?:connect|bind)|No valid observations found|No messages were received")
+NOTHING = re.compile(
+    r" failed: |Can`t (?:connect|bind)|No valid observations found|No messages were received"
+)
 """What a tool says that measured nothing."""
 UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:(?:-R )?(?:-y C )?|-u -b 15M -y C )clock")
 """One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
@@ -84,7 +86,11 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
         if unmarked:
             way = max(("forward", "reverse"), key=lambda w: truth[f"{w}_bytes"])
         passed = payload(document, way)
-        tried = passed * (1 + truth[f"{way}_dropped"] / max(truth[f"{way}_packets"], 1)) if udp else passed
+        tried = (
+            passed * (1 + truth[f"{way}_dropped"] / max(truth[f"{way}_packets"], 1))
+            if udp
+            else passed
+        )
         length, lost = m.get("duration_measured_s"), m.get(f"lost{word}_count")
         for name, end, size in (("", "transferred", passed), ("_sent", "sent", tried)):
             count, rate = m.get(f"{end}{word}_bytes"), m.get(f"throughput{word}{name}_bps")
@@ -93,31 +99,55 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
                 more, fewer = (UNSENT, 0.0) if end == "sent" else (0.0, UNSENT)
                 if udp:
                     more = fewer = 0.0
-                elif end == "transferred" and f"sent{word}_bytes" in m:  # which is at least what passed
+                elif (
+                    end == "transferred" and f"sent{word}_bytes" in m
+                ):  # which is at least what passed
                     fewer = float("inf")
                 # more passes after a signal, after qperf has stopped its clock, and than a program can read of a flood
                 flood = udp and truth[f"{way}_dropped"] > 0.2 * truth[f"{way}_packets"]
                 if event or qperf or flood or (udp and lost):
                     fewer = float("inf")
-                if end == "sent" and (qperf or flood or event):  # what is sent to a link that is down
+                if end == "sent" and (
+                    qperf or flood or event
+                ):  # what is sent to a link that is down
                     more = float("inf")
                 if not 0.98 * size - fewer - SMALL <= count <= 1.02 * size + more + SMALL:
                     found.append(f"{end}{word}_bytes {count:.0f}, and {size:.0f} passed")
             clock = 0.06 / length if length and "-y C" in command else 0.1 if qperf else 0.02
-            clock += 0.05 if udp and document["tool"] == "iperf2" else 0.0  # the rate is of the other end's time
+            clock += (
+                0.05 if udp and document["tool"] == "iperf2" else 0.0
+            )  # the rate is of the other end's time
             clock += 0.011 / length if length and "-J" not in command else 0.0
-            own_length = not word and (not name or "throughput_bps" not in m)  # the length is that of the first way
+            own_length = not word and (
+                not name or "throughput_bps" not in m
+            )  # the length is that of the first way
             own_length &= not (
                 udp and document["tool"] == "iperf2" and document["end"] == "client"
             )  # a server's report
-            if rate and length and count and own_length and not near(rate * length / 8, count, clock):
-                found.append(f"throughput{word}{name}_bps {rate:.0f} in {length} s are not {count} bytes")
+            if (
+                rate
+                and length
+                and count
+                and own_length
+                and not near(rate * length / 8, count, clock)
+            ):
+                found.append(
+                    f"throughput{word}{name}_bps {rate:.0f} in {length} s are not {count} bytes"
+                )
             seconds = asked_seconds(command)
             alone = rate and count is None and seconds and not event and not (qperf and udp)
             if alone and not near(rate, 8 * size / seconds, 0.14, 8 * SMALL / seconds):
-                found.append(f"throughput{word}{name}_bps {rate:.0f}, and {8 * size / seconds:.0f} passed")
+                found.append(
+                    f"throughput{word}{name}_bps {rate:.0f}, and {8 * size / seconds:.0f} passed"
+                )
         # sockperf counts lost answers, and under load only some messages are answered
-        if lost is not None and udp and not event and "-O 1" not in command and document["tool"] != "sockperf":
+        if (
+            lost is not None
+            and udp
+            and not event
+            and "-O 1" not in command
+            and document["tool"] != "sockperf"
+        ):
             packets, dropped = truth[f"{way}_packets"], truth[f"{way}_dropped"]
             size = m.get(f"transferred{word}_bytes")
             unread = packets * (1 - size / passed) if size and passed else 0.0
@@ -133,14 +163,20 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
         low, high = truth["rtt_us"]
         if not 0.9 * low <= rtt <= 1.8 * high:
             found.append(f"rtt_loaded_us {rtt}, and ss says {low} to {high}")
-    one_by_one = ("ping-pong" in command or "_lat" in command) and "burst" not in command and "K " not in command
+    one_by_one = (
+        ("ping-pong" in command or "_lat" in command)
+        and "burst" not in command
+        and "K " not in command
+    )
     for name, trips in (("latency_oneway_us", 2), ("rtt_us", 1)):
         if name in m and one_by_one and not event and "--mps" not in command:
             # sockperf warms up first, and a busy client waits between an answer and its next message
             seconds = asked_seconds(command) or 0.0
             true = 1e6 * seconds / truth["forward_packets"] / trips
             if not 0.7 * true <= m[name] <= 1.02 * true * truth["elapsed_s"] / seconds:
-                found.append(f"{name} {m[name]}, and {truth['forward_packets']} messages are {true:.1f}")
+                found.append(
+                    f"{name} {m[name]}, and {truth['forward_packets']} messages are {true:.1f}"
+                )
     return found
 
 
@@ -162,7 +198,13 @@ def test_the_documentation_says_how_far_the_counters_are_off() -> None:
             passed = payload(document, "reverse" if way == "reverse" else "forward")
             unsent.append((sent - passed, sent))
         both = re.search(r"--bidir|-d |-r |--full-duplex", command)
-        if (rtt := m.get("rtt_loaded_us")) and "rtt_us" in truth and "-t 2" in command and not both and way:
+        if (
+            (rtt := m.get("rtt_loaded_us"))
+            and "rtt_us" in truth
+            and "-t 2" in command
+            and not both
+            and way
+        ):
             trips.append((rtt / truth["rtt_us"][0], rtt / truth["rtt_us"][1]))
     most, of = max(unsent)
     *_, second, first = sorted(high for _, high in trips)
@@ -196,21 +238,46 @@ def findings(documents: list[dict[str, Any]]) -> tuple[list[str], list[str], int
         if UNSEEN.search(document["command"]):
             continue
         several |= NOT_READ.search(document["command"]) is not None
-        bad += [f"{label}: {'; '.join(said)}" for run in good if not several and (said := wrong(document, run))]
+        bad += [
+            f"{label}: {'; '.join(said)}"
+            for run in good
+            if not several and (said := wrong(document, run))
+        ]
     return bad, refused, whole
 
 
 def summary(documents: list[dict[str, Any]]) -> str:
     """Return the table of the documentation."""
-    heads = ("tool", "transport", "whole", "read", "refused", "wrong", "ended", "with figures", "wrong")
+    heads = (
+        "tool",
+        "transport",
+        "whole",
+        "read",
+        "refused",
+        "wrong",
+        "ended",
+        "with figures",
+        "wrong",
+    )
     lines = [" | ".join(heads), " | ".join(["---"] * len(heads))]
     kinds = sorted({(d["tool"], "UDP" if d["udp"] else "TCP") for d in documents})
     for tool, transport in kinds:
-        mine = [d for d in documents if (d["tool"], "UDP" if d["udp"] else "TCP") == (tool, transport)]
+        mine = [
+            d for d in documents if (d["tool"], "UDP" if d["udp"] else "TCP") == (tool, transport)
+        ]
         ended = [d for d in mine if d["event"]]
         bad, refused, whole = findings([d for d in mine if not d["event"]])
         figures = sum(any(r.status == "ok" for r in parse(d)) for d in ended)
-        cells = (tool, transport, whole, whole - len(refused) - len(bad), len(refused), len(bad), len(ended), figures)
+        cells = (
+            tool,
+            transport,
+            whole,
+            whole - len(refused) - len(bad),
+            len(refused),
+            len(bad),
+            len(ended),
+            figures,
+        )
         lines.append(" | ".join(map(str, (*cells, len(findings(ended)[0])))))
     return "".join(f"| {line} |\n" for line in lines)
 
@@ -240,10 +307,18 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
     stepped, others = [], []
     for document in DOCUMENTS:
         seconds = asked_seconds(document["command"])
-        good = [run for run in parse(document) if run.status == "ok" and "duration_measured_s" in run.metrics]
+        good = [
+            run
+            for run in parse(document)
+            if run.status == "ok" and "duration_measured_s" in run.metrics
+        ]
         if not good or not seconds:
             continue
-        trial = {"tool": good[0].tool, "duration_s": seconds, "omit_s": 1 if "-O 1" in document["command"] else None}
+        trial = {
+            "tool": good[0].tool,
+            "duration_s": seconds,
+            "omit_s": 1 if "-O 1" in document["command"] else None,
+        }
         row = run_row(new_record(trial=trial), good[:1], None)
         if good[0].metrics["duration_measured_s"] > 1000:
             stepped.append(row)
@@ -251,7 +326,10 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
             others.append(row)
     assert len(stepped) >= 5
     assert {row["status"] for row in stepped} == {"partial"}
-    assert all("its clock was stepped" in row["error"] and "throughput_sent_bps" not in row for row in stepped)
+    assert all(
+        "its clock was stepped" in row["error"] and "throughput_sent_bps" not in row
+        for row in stepped
+    )
     assert len(others) > 500
     assert {row["status"] for row in others} == {"ok"}
 
@@ -261,14 +339,21 @@ def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds: float, st
     run = ParsedRun(tool="iperf2", status="ok", metrics={"duration_measured_s": seconds})
     trial = {"tool": "iperf2", "duration_s": 10.0, "omit_s": 10.0 / 3}
     row = run_row(new_record(trial=trial), [run], None)
-    assert (row["status"], row.get("duration_measured_s")) == (status, seconds if status == "ok" else None)
-    assert run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)["status"] == "ok"
+    assert (row["status"], row.get("duration_measured_s")) == (
+        status,
+        seconds if status == "ok" else None,
+    )
+    assert (
+        run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)["status"] == "ok"
+    )
 
 
 def test_all_that_is_read_of_them_is_as_before() -> None:
     changed = [
         d["command"]
-        for d, a, b in zip(DOCUMENTS, map(digest, DOCUMENTS), DIGESTS.read_text().split(), strict=True)
+        for d, a, b in zip(
+            DOCUMENTS, map(digest, DOCUMENTS), DIGESTS.read_text().split(), strict=True
+        )
         if a != b
     ]
     assert not changed, "`make golden` takes what is read now, once you have looked at it"

@@ -46,7 +46,9 @@ def value(run: ParsedRun, name: str) -> float | None:
     if name == "samples":
         return run.samples_count
     if name.startswith("interval_"):
-        column = {"interval_bps": "throughput_bps", "interval_retransmits": "retransmits_count"}[name]
+        column = {"interval_bps": "throughput_bps", "interval_retransmits": "retransmits_count"}[
+            name
+        ]
         found: float | None = run.intervals[column][0]
         return found
     if m := re.fullmatch(r"(p[\d.]+)(_beyond)?", name):
@@ -55,7 +57,9 @@ def value(run: ParsedRun, name: str) -> float | None:
     return run.metrics.get(name)
 
 
-@pytest.mark.skipif(not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)")
+@pytest.mark.skipif(
+    not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
+)
 def test_figures_of_the_index() -> None:
     for log, expected in sorted(expectations().items()):
         check(log, expected)
@@ -82,10 +86,14 @@ def check(log: str, expected: list[Expectation]) -> None:
                 assert found is not None, (log, name)
                 # the figures of whole numbers are exact; 0.1 % lets 67.2 GBytes stand for its bytes
                 slack = half_unit(text) if "." in text or "e" in text.lower() else 0.5
-                assert abs(found - float(text)) <= slack * 1.001, f"{log}: {name}: {found} is not {text}"
+                assert abs(found - float(text)) <= slack * 1.001, (
+                    f"{log}: {name}: {found} is not {text}"
+                )
 
 
-@pytest.mark.skipif(not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)")
+@pytest.mark.skipif(
+    not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
+)
 def test_no_log_of_the_index_is_left_out() -> None:
     with (LOGS / "INDEX.tsv").open(newline="") as f:
         listed = {row["path"] for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)}
@@ -93,12 +101,16 @@ def test_no_log_of_the_index_is_left_out() -> None:
     assert sorted(listed - set(expectations())) == []
 
 
-@pytest.mark.skipif(not (LOGS / "udp").exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)")
+@pytest.mark.skipif(
+    not (LOGS / "udp").exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
+)
 def test_public_documents_over_udp_are_read() -> None:
     """270 of 270 of the best-known benchmark of container networks were refused once; 30 of them are in the sample."""
     with (LOGS / "udp" / "INDEX.tsv").open(encoding="utf-8") as table:
         rows = [
-            row for row in csv.DictReader(table, delimiter="\t") if row["status"] == "ok" and row["tool"] == "iperf3"
+            row
+            for row in csv.DictReader(table, delimiter="\t")
+            if row["status"] == "ok" and row["tool"] == "iperf3"
         ]
     assert len(rows) > 20
     for row in rows:

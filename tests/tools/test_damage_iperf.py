@@ -44,7 +44,13 @@ SAID_ONCE = {
 
 
 def kind(log: Path) -> str:
-    return "json" if b'"bits_per_second"' in content(log) else "csv" if log.suffix == ".csv" else "text"
+    return (
+        "json"
+        if b'"bits_per_second"' in content(log)
+        else "csv"
+        if log.suffix == ".csv"
+        else "text"
+    )
 
 
 def slack(log: Path, name: str, value: float) -> float:
@@ -57,7 +63,9 @@ def slack(log: Path, name: str, value: float) -> float:
     return (0.1 if kind(log) == "csv" else 0.03) * value + 1e-9
 
 
-def changed(run: ParsedRun, truth: ParsedRun, log: Path) -> dict[str, tuple[float | None, float | None]]:
+def changed(
+    run: ParsedRun, truth: ParsedRun, log: Path
+) -> dict[str, tuple[float | None, float | None]]:
     """Metric -> (true, read), of those that a reader would now take for something else without being told."""
     said = {w for w in run.warnings if w not in truth.warnings}
     found: dict[str, tuple[float | None, float | None]] = {}
@@ -99,7 +107,9 @@ def test_any_prefix(log: Path, share: float) -> None:
     st.floats(0, 1, exclude_max=True),
     st.one_of(st.sampled_from(b"0123456789. "), st.integers(0, 255)),
 )
-@example(next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"), 0.5, ord("."))  # power 1.6.18
+@example(
+    next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"), 0.5, ord(".")
+)  # power 1.6.18
 def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
     data = content(log)
     place = int(share * len(data))
@@ -114,7 +124,12 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
                     wrong.pop(name, None)
             if "fK-n" in log.name:  # over 0.01 s by a clock of 0.01 s no rate can be checked
                 continue
-            assert set(wrong) <= once, (wrong, data[max(place - 40, 0) : place + 20], bytes([byte]), run.warnings)
+            assert set(wrong) <= once, (
+                wrong,
+                data[max(place - 40, 0) : place + 20],
+                bytes([byte]),
+                run.warnings,
+            )
 
 
 @settings(max_examples=150, deadline=None)
@@ -126,7 +141,9 @@ def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) ->
         expected = intact(first)  # printed a second time
 
     def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
-        return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
+        return Counter(
+            (r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok"
+        )
 
     assert figures(both) == figures(expected)
 
@@ -145,9 +162,19 @@ KEYS = (
         max_leaves=25,
     )
 )
-@example({"start": {"version": 3}, "intervals": [{"streams": [{"socket": []}], "sum": {"bytes": "x"}}], "end": []})
+@example(
+    {
+        "start": {"version": 3},
+        "intervals": [{"streams": [{"socket": []}], "sum": {"bytes": "x"}}],
+        "end": [],
+    }
+)
 @example({"event": "end", "data": None})
 def test_any_json(value: object) -> None:
-    for text in (json.dumps(value), json.dumps(value, indent="\t"), '{"start":{},' + json.dumps(value)[1:]):
+    for text in (
+        json.dumps(value),
+        json.dumps(value, indent="\t"),
+        '{"start":{},' + json.dumps(value)[1:],
+    ):
         for run in read(text.encode()):
             assert run.status != "ok" or run.metrics

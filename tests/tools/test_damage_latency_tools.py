@@ -35,12 +35,17 @@ def says(run: ParsedRun, name: str, value: float, slack: float) -> bool:
     return name in run.metrics and abs(run.metrics[name] - value) <= slack
 
 
-def assert_nothing_new(found: list[ParsedRun], log: Path, *, ignored: tuple[str, ...] = (), slack: float = 0) -> None:
+def assert_nothing_new(
+    found: list[ParsedRun], log: Path, *, ignored: tuple[str, ...] = (), slack: float = 0
+) -> None:
     """Each run that claims to be whole says nothing that a run of the intact log does not say."""
     for run in found:
         if run.status == "ok":
             claims = [(k, v) for k, v in run.metrics.items() if k not in ignored]
-            assert any(all(says(r, k, v, slack) for k, v in claims) for r in intact(log)), (run, intact(log))
+            assert any(all(says(r, k, v, slack) for k, v in claims) for r in intact(log)), (
+                run,
+                intact(log),
+            )
         elif run.status == "failed":
             assert not run.metrics
             assert run.error
@@ -66,14 +71,20 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
 
 @pytest.mark.parametrize("name", TOLD_TWICE)
 @settings(max_examples=150, deadline=None)
-@given(share=st.floats(0, 1, exclude_max=True), byte=st.one_of(st.sampled_from(b"0123456789. \n"), st.integers(0, 255)))
+@given(
+    share=st.floats(0, 1, exclude_max=True),
+    byte=st.one_of(st.sampled_from(b"0123456789. \n"), st.integers(0, 255)),
+)
 def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, byte: int) -> None:
     """But for what is told once, and for the last digit, which rounding leaves open."""
     log = FOLDER / name
     data = content(log)
     place = int(share * len(data))
     assert_nothing_new(
-        read(data[:place] + bytes([byte]) + data[place + 1 :]), log, ignored=("duplicated_count",), slack=0.0021
+        read(data[:place] + bytes([byte]) + data[place + 1 :]),
+        log,
+        ignored=("duplicated_count",),
+        slack=0.0021,
     )
 
 
@@ -87,7 +98,9 @@ def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) ->
         expected = intact(first) if document else expected  # printed a second time
 
     def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
-        return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
+        return Counter(
+            (r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok"
+        )
 
     assert figures(both) == figures(expected)
 

@@ -21,4 +21,6 @@ def test_rounding_of_products_and_shares() -> None:
     assert Figure.printed("10").agrees(Figure.printed("11"), 0)
     assert not Figure.printed("10").agrees(Figure.printed("11.1"), 0)
     assert Figure.printed("10").agrees(Figure.printed("11.1"), 0.05)
-    assert (one / Figure.printed("0")).agrees(Figure.printed("7"), 0), "divided by what may be nothing"
+    assert (one / Figure.printed("0")).agrees(Figure.printed("7"), 0), (
+        "divided by what may be nothing"
+    )

@@ -3,8 +3,6 @@
 All that is read of them is held in full (`parsed`).
 """
 
-# ruff: noqa: E501 - tables of logs
-
 from __future__ import annotations
 
 import json
@@ -48,7 +46,10 @@ def statuses(text: str | bytes) -> str:
         ("iperf3", '{"start": {"cookie": "x"'),
         ("iperf3", '"end": {"sum_sent": {"bits_per_second": 1e9}}'),
         ("lagscope", "10:00:05 INFO: Ping statistics for 10.0.0.2:\n"),
-        ("netperf", "establish control: are you sure there is a netserver listening on 10.0.0.2?\n"),
+        (
+            "netperf",
+            "establish control: are you sure there is a netserver listening on 10.0.0.2?\n",
+        ),
         ("netperf", "netperf: cannot resolve the host\n"),
         ("netperf", "THROUGHPUT=9412.10\nTHROUGHPUT_UNITS=10^6bits/s\n"),
         ("netperf", "TRANSACTION_RATE=7826.06\n"),
@@ -167,10 +168,14 @@ def test_a_row_of_iperf2_that_lacks_what_its_head_names(head: str, rest: str) ->
         (1, 1000, "0.1", "ok"),
     ],
 )
-def test_the_share_that_iperf2_prints_is_that_of_its_counts(lost: int, total: int, percent: str, status: str) -> None:
+def test_the_share_that_iperf2_prints_is_that_of_its_counts(
+    lost: int, total: int, percent: str, status: str
+) -> None:
     top = RULE + "Server listening on UDP port 5001\n" + RULE
     line = "[  3] local 10.0.0.2 port 5001 connected with 10.0.0.1 port 42928\n"
-    row = f"[  3]  0.0- 2.0 sec  1.38 MBytes  5.80 Mbits/sec  0.022 ms {lost}/{total} ({percent}%)\n"
+    row = (
+        f"[  3]  0.0- 2.0 sec  1.38 MBytes  5.80 Mbits/sec  0.022 ms {lost}/{total} ({percent}%)\n"
+    )
     assert statuses(top + line + row) == status
 
 
@@ -205,19 +210,32 @@ Sending 1470 byte datagrams
         ("2.5000", 890, 1.25, 2**31, "ok"),
     ],
 )
-def test_the_report_that_a_client_of_iperf2_gets(length: str, sent: int, size: float, total: int, status: str) -> None:
+def test_the_report_that_a_client_of_iperf2_gets(
+    length: str, sent: int, size: float, total: int, status: str
+) -> None:
     rates = (f"{s * 2**20 * 8 / 1e3 / float(t):.0f}" for s, t in ((1.25, length), (size, "2.5")))
     text = UDP_CLIENT.format(
-        length=length, rate=next(rates), sent=sent, size=size, reported=next(rates), lost=0, total=total, percent=0
+        length=length,
+        rate=next(rates),
+        sent=sent,
+        size=size,
+        reported=next(rates),
+        lost=0,
+        total=total,
+        percent=0,
     )
     (run,) = read(text)
     assert run.status == status, run.error
-    assert (run.metrics.get("duration_measured_s") in (None, float(length))) != (length in ("4.0100", "0.9900"))
+    assert (run.metrics.get("duration_measured_s") in (None, float(length))) != (
+        length in ("4.0100", "0.9900")
+    )
 
 
 def iperf2_streams(*rows: str) -> str:
     names = dict.fromkeys(re.findall(r"\[ *(\d+)\]", " ".join(rows)))
-    ends = (f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n" for n in names)
+    ends = (
+        f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n" for n in names
+    )
     return CLIENT + "".join(ends) + "\n".join(rows) + "\n"
 
 
@@ -239,13 +257,18 @@ MOVED = "sec  {0} MBytes  {1} Mbits/sec"
         (("[  3] 0.0-1.0", "[  3] 1.2-2.2", "[  3] 0.0-3.0"), "partial"),
         (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  3] 0.0-1.9"), "partial"),
         (("[  3] 1.0-2.0", "[  3] 2.0-3.0", "[  3] 0.0-3.0"), "partial"),
-        (("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  4] 0.0-1.0", "[  4] 0.0-2.0", "[  3] 0.0-2.0"), "ok"),
+        (
+            ("[  3] 0.0-1.0", "[  3] 1.0-2.0", "[  4] 0.0-1.0", "[  4] 0.0-2.0", "[  3] 0.0-2.0"),
+            "ok",
+        ),
         (("[SUM] 0.0-1.0", "[SUM] 1.0-2.0", "[SUM] 0.0-2.0"), "ok"),
         (("[  3] 0.0-2.0", "", "[  5] 0.0-3.0"), "ok"),
     ],
 )
 @pytest.mark.parametrize("scale", [1.0, 1.02, 1.1, 3.5])
-def test_rows_of_iperf2_that_are_the_result(rows: tuple[str, ...], status: str, scale: float) -> None:
+def test_rows_of_iperf2_that_are_the_result(
+    rows: tuple[str, ...], status: str, scale: float
+) -> None:
     """All at 80 Mbit/s; the last row also with more bytes than the others have."""
     lines = []
     for row in rows:
@@ -267,17 +290,35 @@ VERBOSE = (LOGS / "iperf3" / "gen-3.12-title.txt").read_text().replace("flow A: 
 @pytest.mark.parametrize(
     ("line", "warned"),
     [
-        ("CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)", False),
-        ("CPU Utilization: local/sender 96.6% (1.8%u/94.6%s), remote/receiver 26.4% (1.1%u/25.5%s)", True),
-        ("CPU Utilization: local/sender 96.6% (1.8%u/94.0%s), remote/receiver 26.4% (1.1%u/25.3%s)", True),
-        ("CPU Utilization: local/sender 0.0% (0.0%u/0.0%s), remote/receiver 0.0% (0.0%u/0.0%s)", False),
+        (
+            "CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)",
+            False,
+        ),
+        (
+            "CPU Utilization: local/sender 96.6% (1.8%u/94.6%s), remote/receiver 26.4% (1.1%u/25.5%s)",
+            True,
+        ),
+        (
+            "CPU Utilization: local/sender 96.6% (1.8%u/94.0%s), remote/receiver 26.4% (1.1%u/25.3%s)",
+            True,
+        ),
+        (
+            "CPU Utilization: local/sender 0.0% (0.0%u/0.0%s), remote/receiver 0.0% (0.0%u/0.0%s)",
+            False,
+        ),
         ("iperf3: error - unable to write to stream socket: Connection reset by peer", False),
         ("iperf3: interrupt - the client has terminated", False),
         ("iperf3: warning: this is no error", False),
         ("rcv_tcp_congestion cubic", False),
         ("snd_tcp_congestion bbr", False),
-        ("Starting Test: protocol: SCTP, 1 streams, 131072 byte blocks, omitting 0 seconds, 2 second test", False),
-        ("Starting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 1 seconds, 1000 bytes to send", False),
+        (
+            "Starting Test: protocol: SCTP, 1 streams, 131072 byte blocks, omitting 0 seconds, 2 second test",
+            False,
+        ),
+        (
+            "Starting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 1 seconds, 1000 bytes to send",
+            False,
+        ),
         ("[  7] local 10.0.0.1 port 40114 connected to 10.0.0.2 port 5201", False),
         ("[  5] local 10.0.0.1 port 40999 connected to 10.0.0.2 port 5201", False),
         ("[  5]   0.00-2.00   sec  3 datagrams received out-of-order", False),
@@ -302,7 +343,9 @@ def test_a_line_more_in_the_text_of_iperf3(line: str, warned: bool) -> None:
 )
 def test_both_ways_under_one_name_as_some_versions_print_them(log: str) -> None:
     text = (LOGS / "iperf3" / log).read_text()
-    assert [r.metrics for r in read(text.replace("_bidir_reverse", ""))] == [r.metrics for r in read(text)]
+    assert [r.metrics for r in read(text.replace("_bidir_reverse", ""))] == [
+        r.metrics for r in read(text)
+    ]
 
 
 # --- JSON of iperf3 ---------------------------------------------------------------------------------------------------
@@ -363,7 +406,10 @@ CHANGES: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-ONCE = {"end.streams.0.udp.out_of_order", *(path for path, _ in CHANGES if path.startswith("intervals.0.streams.0"))}
+ONCE = {
+    "end.streams.0.udp.out_of_order",
+    *(path for path, _ in CHANGES if path.startswith("intervals.0.streams.0")),
+}
 
 
 @pytest.mark.parametrize("document", [UDP, TCP], ids=["udp", "tcp"])
@@ -377,14 +423,20 @@ def test_one_value_of_a_document_is_another(document: dict[str, Any]) -> None:
             continue  # the other protocol's
         for run in read(text):
             names = whole.metrics.keys() & run.metrics.keys()
-            right = all(abs(run.metrics[n] - whole.metrics[n]) <= 0.02 * abs(whole.metrics[n]) + 1 for n in names)
+            right = all(
+                abs(run.metrics[n] - whole.metrics[n]) <= 0.02 * abs(whole.metrics[n]) + 1
+                for n in names
+            )
             assert right or run.warnings or "cpu" in path or path in ONCE, path
 
 
 def test_events_of_a_stream() -> None:
     start, interval, end = ({"event": k, "data": v} for k, v in zip(
         ("start", "interval", "end"), (TCP["start"], TCP["intervals"][0], TCP["end"]), strict=True))  # fmt: skip
-    others = [{"event": e, "data": "text"} for e in ("server_output_text", "server_output_json", "error", "unheard-of")]
+    others = [
+        {"event": e, "data": "text"}
+        for e in ("server_output_text", "server_output_json", "error", "unheard-of")
+    ]
     found: dict[str, set[str]] = {}
     for name, events in {
         "whole": [start, interval, end],
@@ -402,7 +454,12 @@ def test_events_of_a_stream() -> None:
         for separators in ((",", ":"), (", ", ": ")):
             text = "".join(json.dumps(e, separators=separators) + "\n" for e in events)
             found.setdefault(name, set()).add(statuses(text))
-    assert {name for name, each in found.items() if each == {"ok"}} == {"whole", "text", "json", "two"}
+    assert {name for name, each in found.items() if each == {"ok"}} == {
+        "whole",
+        "text",
+        "json",
+        "two",
+    }
 
 
 def test_a_row_without_its_document() -> None:
@@ -411,7 +468,9 @@ def test_a_row_without_its_document() -> None:
 
 
 def test_an_exponent_that_lost_its_sign() -> None:
-    text = re.sub(r'("bits_per_second": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.12e}", json.dumps(TCP))
+    text = re.sub(
+        r'("bits_per_second": )([\d.]+)', lambda m: f"{m[1]}{float(m[2]):.12e}", json.dumps(TCP)
+    )
     assert statuses(text.replace("e+", "e ")) == "ok"
     assert len(read(text.replace("e+", "e ")[: len(text) // 2])) == 1
 
@@ -422,7 +481,10 @@ def test_numbers_that_are_none() -> None:
         odd = re.sub(r'"jitter_ms": [\d.e-]+', f'"jitter_ms": {word}', text)
         assert statuses(odd) != "ok"
         assert len(read(odd[: len(odd) // 2])) == 1
-        assert statuses(re.sub(r'"snd_cwnd": \d+', f'"snd_cwnd": {word}', json.dumps(TCP), count=1)) == "ok"
+        assert (
+            statuses(re.sub(r'"snd_cwnd": \d+', f'"snd_cwnd": {word}', json.dumps(TCP), count=1))
+            == "ok"
+        )
 
 
 @pytest.mark.parametrize(
@@ -475,7 +537,8 @@ def test_the_mean_of_a_histogram_is_within_its_bins(mean: str, status: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("values", "status"), [("9412.10", "ok"), ("9412,10", "failed"), ("9412.10,5", "failed"), ("1,2,3", "failed")]
+    ("values", "status"),
+    [("9412.10", "ok"), ("9412,10", "failed"), ("9412.10,5", "failed"), ("1,2,3", "failed")],
 )
 def test_more_values_than_titles(values: str, status: str) -> None:
     banner = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET\n"
@@ -486,7 +549,8 @@ def test_more_values_than_titles(values: str, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["Bytes/s", "KBytes/s", "MBytes/s", "GBytes/s", "10^3bits/s", "10^6bits/s", "10^9bits/s"]
+    "unit",
+    ["Bytes/s", "KBytes/s", "MBytes/s", "GBytes/s", "10^3bits/s", "10^6bits/s", "10^9bits/s"],
 )
 @pytest.mark.parametrize("second", ["", "ec"])
 def test_units_of_netperf(unit: str, second: str) -> None:
@@ -497,7 +561,9 @@ def test_units_of_netperf(unit: str, second: str) -> None:
     )
     scale = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
     bits = {"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9}
-    assert run.metrics["throughput_bps"] == 12.5 * (bits.get(unit) or 8 * scale[unit.partition("Bytes")[0]])
+    assert run.metrics["throughput_bps"] == 12.5 * (
+        bits.get(unit) or 8 * scale[unit.partition("Bytes")[0]]
+    )
 
 
 def test_units_of_qperf() -> None:
@@ -516,15 +582,28 @@ def test_units_of_qperf() -> None:
             for number in ("1", "1.5", "999", "1000", "1,001"):
                 test = "tcp_lat" if name == "latency" else "tcp_bw"
                 main = "" if name in ("latency", "bw") else "    bw              =  1 GB/sec\n"
-                odd[name, unit, number] = statuses(f"{test}:\n{main}    {name:14}  =  {number} {unit}".rstrip() + "\n")
+                odd[name, unit, number] = statuses(
+                    f"{test}:\n{main}    {name:14}  =  {number} {unit}".rstrip() + "\n"
+                )
     assert {status for (_, _, number), status in odd.items() if number == "1.5"} == {"ok"}
     assert sum(status == "failed" for status in odd.values()) > 10
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
 def test_bytes_that_are_no_text(encoding: str) -> None:
-    data = (TAIL + CLIENT).encode(encoding) + (b"\xff" if encoding == "utf-8" else b"\xd8\xd8\xdc\xdc\xd8")
-    assert len(read(CLIENT.encode(encoding) + TAIL.encode(encoding).removeprefix(b"\xff\xfe") + data[-1:])) >= 1
+    data = (TAIL + CLIENT).encode(encoding) + (
+        b"\xff" if encoding == "utf-8" else b"\xd8\xd8\xdc\xdc\xd8"
+    )
+    assert (
+        len(
+            read(
+                CLIENT.encode(encoding)
+                + TAIL.encode(encoding).removeprefix(b"\xff\xfe")
+                + data[-1:]
+            )
+        )
+        >= 1
+    )
 
 
 # --- a rule of each reader, from both sides ---------------------------------------------------------------------------
@@ -564,7 +643,9 @@ UPERF_ROW = "timestamp_ms:{:.4f} name:Txn{} nr_bytes:{} nr_ops:{}\n"
 
 def uperf_rows(*times: float) -> str:
     middle = "".join(UPERF_ROW.format(t, 2, int(t * 1000), int(t)) for t in times)
-    return UPERF + UPERF_ROW.format(0, 1, 0, 1) * 2 + middle + UPERF_ROW.format(times[-1], 3, 0, 1) * 2
+    return (
+        UPERF + UPERF_ROW.format(0, 1, 0, 1) * 2 + middle + UPERF_ROW.format(times[-1], 3, 0, 1) * 2
+    )
 
 
 TEXTS = {
@@ -700,12 +781,17 @@ TEXTS = {
 def test_what_is_read_of_a_text_at_the_edge_of_a_rule(name: str) -> None:
     runs = read(TEXTS[name])
     assert all(
-        (run.status == "ok") == bool(run.metrics) and (run.error is None) == (run.status == "ok") for run in runs
+        (run.status == "ok") == bool(run.metrics) and (run.error is None) == (run.status == "ok")
+        for run in runs
     )
 
 
-@pytest.mark.parametrize(("indent", "encoding"), [("", "utf-8"), (" ", "utf-8"), ("  ", "utf-16"), ("\t", "utf-16-be")])
-@pytest.mark.parametrize("log", ["iperf2/gen-tcp.txt", "lagscope/gen-hist.txt", "ntttcp/linux-gen-recv.xml"])
+@pytest.mark.parametrize(
+    ("indent", "encoding"), [("", "utf-8"), (" ", "utf-8"), ("  ", "utf-16"), ("\t", "utf-16-be")]
+)
+@pytest.mark.parametrize(
+    "log", ["iperf2/gen-tcp.txt", "lagscope/gen-hist.txt", "ntttcp/linux-gen-recv.xml"]
+)
 def test_a_log_that_is_indented_printed_twice_and_has_bytes_that_are_no_text(
     log: str, indent: str, encoding: str
 ) -> None:
@@ -717,16 +803,30 @@ def test_a_log_that_is_indented_printed_twice_and_has_bytes_that_are_no_text(
         assert {run.status for run in read(data + bad + "\n".encode(encoding)[-2:])} <= {"ok"}
 
 
-STAMPS = "2024-05-01T12:00:00Z", "2024-05-01 12:00:00,5", "Wed May  1 12:00:00 UTC 2024", "Wed May  1 12:00:00 GMT 2024"
-STAMPS += "Wed May  1 12:00:00 CEST 2024", "Wed May  1 12:00:00 2024", "1714564800.5", "2024-13-01T12:00:00Z"
+STAMPS = (
+    "2024-05-01T12:00:00Z",
+    "2024-05-01 12:00:00,5",
+    "Wed May  1 12:00:00 UTC 2024",
+    "Wed May  1 12:00:00 GMT 2024",
+)
+STAMPS += (
+    "Wed May  1 12:00:00 CEST 2024",
+    "Wed May  1 12:00:00 2024",
+    "1714564800.5",
+    "2024-13-01T12:00:00Z",
+)
 
 
 @pytest.mark.parametrize("stamp", STAMPS)
-@pytest.mark.parametrize("shape", ["{t} {line}", "[{t}] {line}", "{line}  -- {t}", "a | {t} {line}", "{t}{line}"])
+@pytest.mark.parametrize(
+    "shape", ["{t} {line}", "[{t}] {line}", "{line}  -- {t}", "a | {t} {line}", "{t}{line}"]
+)
 def test_the_time_of_a_run_is_that_before_or_after_its_lines(stamp: str, shape: str) -> None:
     lines = [*(TAIL + CLIENT).splitlines(), *(CLIENT + TAIL).splitlines()]
     for least in (0, 2, 3, len(lines) // 3):  # the first lines have no time
-        text = "\n".join(shape.format(t=stamp, line=line) if i >= least else line for i, line in enumerate(lines))
+        text = "\n".join(
+            shape.format(t=stamp, line=line) if i >= least else line for i, line in enumerate(lines)
+        )
         assert read(text + "\n") is not None
 
 
@@ -734,7 +834,13 @@ def test_the_time_of_a_run_is_that_before_or_after_its_lines(stamp: str, shape: 
 @pytest.mark.parametrize("points", [0, 1, 2, 5])
 def test_decimal_commas_are_points_if_nearly_all_are(commas: int, points: int) -> None:
     row = TAIL + CLIENT
-    text = CLIENT + TAIL.replace(".", ",") * (commas > 0) + "x 1,5\n" * commas + "y 1.5\n" * points + row[:0]
+    text = (
+        CLIENT
+        + TAIL.replace(".", ",") * (commas > 0)
+        + "x 1,5\n" * commas
+        + "y 1.5\n" * points
+        + row[:0]
+    )
     assert len(read(text)) <= 2
 
 
@@ -743,26 +849,40 @@ def test_a_row_of_iperf2_that_is_cut_anywhere(head: str) -> None:
     serving = head.startswith(("Reads", "Jitter", "Burst", "Latency"))
     top = SERVED + ACCEPTED.format(n=3) if serving else CLIENT + TAIL.partition("\n")[0] + "\n"
     top += f"[ ID] Interval       Transfer     Bandwidth       {head}\n"
-    for end in (HEADS[head], "0.022 ms    0/  426 (0%) -/-/-/- ms 426 pps", "12=1:0:0:0:0:0:0:0", "15625/0   3"):
+    for end in (
+        HEADS[head],
+        "0.022 ms    0/  426 (0%) -/-/-/- ms 426 pps",
+        "12=1:0:0:0:0:0:0:0",
+        "15625/0   3",
+    ):
         for cut in sorted({*range(0, len(end), 4), len(end)}):
-            assert len(read(f"{top}[  3] 0.0000-2.0213 sec  244 MBytes  1.01 Gbits/sec  {end[:cut]}\n")) == 1
+            assert (
+                len(
+                    read(f"{top}[  3] 0.0000-2.0213 sec  244 MBytes  1.01 Gbits/sec  {end[:cut]}\n")
+                )
+                == 1
+            )
 
 
 SUMS_ONLY = "".join(
-    f"[SUM-2] 0.0000-{t} sec  {s} MBytes  315 Mbits/sec\n" for t, s in (("1.0000", 37.5), ("2.0003", 75.2))
+    f"[SUM-2] 0.0000-{t} sec  {s} MBytes  315 Mbits/sec\n"
+    for t, s in (("1.0000", 37.5), ("2.0003", 75.2))
 )
 
 
 @pytest.mark.parametrize("connections", [0, 1, 2])
 def test_rows_of_the_sum_alone(connections: int) -> None:
     ends = "".join(
-        f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n" for n in range(connections)
+        f"[  {n}] local 10.0.0.1 port 4292{n} connected with 10.0.0.2 port 5001\n"
+        for n in range(connections)
     )
     (run,) = read(CLIENT + ends + SUMS_ONLY)
     assert (run.status == "ok") == (connections != 1)
 
 
-@pytest.mark.parametrize("log", ["made-csv-udp-client-report.csv", "gen-csv-udp-client.csv", "csv-P2-intervals.csv"])
+@pytest.mark.parametrize(
+    "log", ["made-csv-udp-client-report.csv", "gen-csv-udp-client.csv", "csv-P2-intervals.csv"]
+)
 def test_a_row_of_csv_with_another_end(log: str) -> None:
     lines = (LOGS / "iperf2" / log).read_text().splitlines()
     for at in {0, len(lines) - 1}:
@@ -774,7 +894,14 @@ def test_a_row_of_csv_with_another_end(log: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "log", ["gen-dual-server", "gen-dual-client", "made-dual-2.0-client", "gen-tcp-e-server", "gen-reverse-e"]
+    "log",
+    [
+        "gen-dual-server",
+        "gen-dual-client",
+        "made-dual-2.0-client",
+        "gen-tcp-e-server",
+        "gen-reverse-e",
+    ],
 )
 def test_a_log_of_iperf2_whose_lines_have_other_names(log: str) -> None:
     text = (LOGS / "iperf2" / f"{log}.txt").read_text()
@@ -782,8 +909,15 @@ def test_a_log_of_iperf2_whose_lines_have_other_names(log: str) -> None:
     for name in names:
         for other in ("*" + name.removeprefix("*"), "SUM", "9"):
             assert read(re.sub(rf"\[ *{re.escape(name)}\]", f"[{other}]", text)) is not None
-            assert read(re.sub(rf"\[ *{re.escape(name)}\]", f"[{other}]", text, count=1)) is not None
-    for old, new in (("5001", "5002"), ("connected with", "connected to"), ("127.0.0.1", "10.0.0.9"), ("-----", "")):
+            assert (
+                read(re.sub(rf"\[ *{re.escape(name)}\]", f"[{other}]", text, count=1)) is not None
+            )
+    for old, new in (
+        ("5001", "5002"),
+        ("connected with", "connected to"),
+        ("127.0.0.1", "10.0.0.9"),
+        ("-----", ""),
+    ):
         for count in (0, 1):
             assert read(text.replace(old, new, count or -1)) is not None
 
@@ -796,17 +930,27 @@ def test_a_text_of_iperf3_without_some_of_its_lines(log: str) -> None:
     """Its head, its banner, its rules, its sums; or once more below itself, with and without its head."""
     text = (LOGS / "iperf3" / log).read_text()
     lines = text.splitlines(keepends=True)
-    for words in "Connecting,Accepted,local,[ ID],- - -,---,SUM,receiver,sender,iperf 3,Done,listening".split(","):
+    for words in "Connecting,Accepted,local,[ ID],- - -,---,SUM,receiver,sender,iperf 3,Done,listening".split(
+        ","
+    ):
         without = "".join(line for line in lines if words not in line)
         for other in (without, text + without, without + text):
             assert read(other) is not None
-    others = {"[SUM]": "[SUN]", "receiver": "receive", "(omitted)": "", "Bitrate": "Bandwidth", "ms  ": "ms 1"}
+    others = {
+        "[SUM]": "[SUN]",
+        "receiver": "receive",
+        "(omitted)": "",
+        "Bitrate": "Bandwidth",
+        "ms  ": "ms 1",
+    }
     for old, new in others.items():
         assert read(text.replace(old, new)) is not None
 
 
 IPERF3_DOCUMENTS = [
-    p.name for p in sorted((LOGS / "iperf3").glob("*.json")) if p.stat().st_size < 6000 and "expected" not in p.name
+    p.name
+    for p in sorted((LOGS / "iperf3").glob("*.json"))
+    if p.stat().st_size < 6000 and "expected" not in p.name
 ]
 
 
@@ -827,8 +971,13 @@ def test_the_largest_text_is_that_of_the_documentation() -> None:
 @pytest.mark.parametrize("log", ["gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv"])
 def test_a_statistic_of_sockperf_that_its_packets_contradict(log: str) -> None:
     text = (LOGS / "sockperf" / log).read_text()
-    for figure in re.findall(r"(?:observation|percentile [\d.]+|avg-\w+|usec|RunTime|std-dev) ?=? *(\d+\.\d{3})", text):
-        assert "ok" not in statuses(text.replace(figure, f"{float(figure) + 0.5:.3f}", 1)) or "RunTime" in text
+    for figure in re.findall(
+        r"(?:observation|percentile [\d.]+|avg-\w+|usec|RunTime|std-dev) ?=? *(\d+\.\d{3})", text
+    ):
+        assert (
+            "ok" not in statuses(text.replace(figure, f"{float(figure) + 0.5:.3f}", 1))
+            or "RunTime" in text
+        )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,11 @@ def figures(*logs: str) -> list[dict[str, float]]:
 @pytest.mark.parametrize("indent", [None, 2])
 def test_results_in_lists_and_by_name(indent: int | None) -> None:
     one, two = json.loads(DOCUMENT), json.loads(OTHER)
-    for value in ([one, two], {"vm-1": one, "vm-2": {"rounds": [two]}}, {"host": "a", "results": [one, two]}):
+    for value in (
+        [one, two],
+        {"vm-1": one, "vm-2": {"rounds": [two]}},
+        {"host": "a", "results": [one, two]},
+    ):
         assert figures(json.dumps(value, indent=indent)) == figures(DOCUMENT, OTHER)
 
 
@@ -47,7 +51,9 @@ def test_keys_printed_twice_are_both_kept() -> None:
 
 def test_a_document_after_a_word_in_a_log() -> None:
     line = (
-        "2024-05-01T12:00:00Z INFO result: " + json.dumps(json.loads(DOCUMENT)) + "\n2024-05-01T12:00:01Z INFO done\n"
+        "2024-05-01T12:00:00Z INFO result: "
+        + json.dumps(json.loads(DOCUMENT))
+        + "\n2024-05-01T12:00:01Z INFO done\n"
     )
     assert figures(line) == figures(DOCUMENT)
 
@@ -70,8 +76,12 @@ def test_other_json_is_no_log() -> None:
         tools.parse('[{"a": "some\\nlines"}]')
 
 
-@pytest.mark.parametrize("name", ["gen-3.12-udp.json", "gen-3.21-tcp-P2.json", "gen-3.12-refused.json"])
-def test_a_document_with_something_put_before_its_own_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["gen-3.12-udp.json", "gen-3.21-tcp-P2.json", "gen-3.12-refused.json"]
+)
+def test_a_document_with_something_put_before_its_own_keys(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = (LOGS / "iperf3" / name).read_text()
     looked = 0
 

@@ -39,13 +39,17 @@ def test_the_list_of_changes_that_no_test_shows_is_of_this_source() -> None:
 def test_every_tool_has_a_golden_log() -> None:
     covered = {p.parent.name for p in LOGS}
     # results of other projects are made in their own tests
-    assert covered >= {name for name, reader in tools.READERS.items() if not hasattr(reader, "STATES_CONDITIONS")}
+    assert covered >= {
+        name for name, reader in tools.READERS.items() if not hasattr(reader, "STATES_CONDITIONS")
+    }
     assert covered <= set(tools.READERS), "a folder of logs that no tool reads"
 
 
 def test_every_declared_reader_is_there() -> None:
     """An installation that is older than pyproject.toml lacks the new ones."""
-    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "entry-points"
+    ]
     assert tools.READERS.keys() >= declared["netperf_lib.readers"].keys(), "run `make setup`"
 
 

@@ -33,10 +33,13 @@ def install(folder: Path, module: str) -> None:
     (folder / "ping_reader.py").write_text(module)
     metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1\n")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1\n"
+    )
     points = project["entry-points"]["netperf_lib.readers"]
     (metadata / "entry_points.txt").write_text(
-        "[netperf_lib.readers]\n" + "".join(f"{name} = {module}\n" for name, module in points.items())
+        "[netperf_lib.readers]\n"
+        + "".join(f"{name} = {module}\n" for name, module in points.items())
     )
 
 
@@ -54,7 +57,10 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path: Path) -> N
     assert result.stdout.count("ping icmp: ok") == 2
     assert re.search(r"Round-trip time +44 µs", result.stdout)
     assert re.search(r"Lost .* +1\n", result.stdout)
-    assert "ping icmp: failed: the log ends before its summary" in parse(tmp_path, LOG.partition("3 packets")[0]).stdout
+    assert (
+        "ping icmp: failed: the log ends before its summary"
+        in parse(tmp_path, LOG.partition("3 packets")[0]).stdout
+    )
     assert len(block("py").splitlines()) <= 40
 
 
@@ -63,10 +69,15 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path: Path) -> N
     [
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("NAME = 'ping'", "it lacks MARKS, sightings, read"),
-        ("from netperf_lib.tools.latte import MARKS, NAME, read, sightings", "there is another reader called latte"),
+        (
+            "from netperf_lib.tools.latte import MARKS, NAME, read, sightings",
+            "there is another reader called latte",
+        ),
     ],
 )
-def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(tmp_path: Path, module: str, message: str) -> None:
+def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(
+    tmp_path: Path, module: str, message: str
+) -> None:
     install(tmp_path, module)
     result = parse(tmp_path, (Path(__file__).parents[1] / "logs/qperf/aks-vvs-gb.txt").read_text())
     assert result.returncode == 0
@@ -79,4 +90,7 @@ def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path: Path) -
     result = parse(tmp_path, LOG)
     assert result.returncode == 0, result.stderr
     assert "ping icmp: ok" in result.stdout
-    assert "warning: left out, since netperf_lib.metrics does not have it: rtt_least_us" in result.stdout
+    assert (
+        "warning: left out, since netperf_lib.metrics does not have it: rtt_least_us"
+        in result.stdout
+    )

@@ -29,14 +29,25 @@ def test_large_documents_read_as_small_ones(log: Path) -> None:
         return
     (careful,) = tools.parse(data.decode())
     assert quick.metrics == careful.metrics
-    assert (quick.status, quick.error, quick.warnings) == (careful.status, careful.error, careful.warnings)
+    assert (quick.status, quick.error, quick.warnings) == (
+        careful.status,
+        careful.error,
+        careful.warnings,
+    )
     assert quick.parameters == careful.parameters
-    assert {k: list(v) for k, v in quick.intervals.items()} == {k: list(v) for k, v in careful.intervals.items()}
+    assert {k: list(v) for k, v in quick.intervals.items()} == {
+        k: list(v) for k, v in careful.intervals.items()
+    }
 
 
 def test_large_documents_are_read_the_quick_way() -> None:
     taken = [p.name for p in LOGS.glob("*.json") if iperf3.read_whole(p.read_bytes())]
-    expected = {"gen-3.12-bidir-P2.json", "gen-3.12-udp.json", "gen-3.21-tcp-P2.json", "gen-3.7-bidir-dupkeys.json"}
+    expected = {
+        "gen-3.12-bidir-P2.json",
+        "gen-3.12-udp.json",
+        "gen-3.21-tcp-P2.json",
+        "gen-3.7-bidir-dupkeys.json",
+    }
     assert expected <= set(taken)
 
 
@@ -73,7 +84,11 @@ def test_the_same_document_twice_is_one_run_and_a_warning() -> None:
 def test_noise_around_a_document() -> None:
     text = (LOGS / "gen-3.12-tcp-R.json").read_text()
     (plain,) = tools.parse(text)
-    noisy = "\ufeff$ iperf3 -c x -J\r\nwarning: something\r\n" + text.replace("\n", "\r\n") + "^C\r\n\x1b[32m$ \x1b[0m"
+    noisy = (
+        "\ufeff$ iperf3 -c x -J\r\nwarning: something\r\n"
+        + text.replace("\n", "\r\n")
+        + "^C\r\n\x1b[32m$ \x1b[0m"
+    )
     (run,) = tools.parse(noisy)
     assert (run.line, run.metrics, run.status) == (3, plain.metrics, "ok")
     (run,) = tools.parse(text.encode("utf-16"))
@@ -175,7 +190,9 @@ def test_the_last_rows_alone_are_a_result(done: str) -> None:
 
 def test_a_last_word_that_a_mail_program_wrapped() -> None:
     wrapped = (
-        (SENT + ARRIVED).replace("            sender", "\n    sender").replace("            receiver", "\n    receiver")
+        (SENT + ARRIVED)
+        .replace("            sender", "\n    sender")
+        .replace("            receiver", "\n    receiver")
     )
     (run,) = tools.parse(TITLES + wrapped)
     assert (run.status, run.metrics["throughput_bps"]) == ("ok", 4.31e6)
@@ -195,7 +212,9 @@ def test_the_end_of_a_log_does_not_know_its_largest_window() -> None:
 
 
 def test_datagrams_out_of_order_are_told_in_a_line_of_their_own() -> None:
-    titles = "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+    titles = (
+        "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+    )
     row = "[  5]   0.00-2.00   sec  43.2 MBytes   181 Mbits/sec  0.007 ms  56/348500 (0.016%)\n"
     told = "[  5] Sent 348500 datagrams\n[SUM]  0.0- 2.0 sec  24 datagrams received out-of-order\n"
     rule = "- - - - - - - - - - - - -\n"
@@ -205,7 +224,11 @@ def test_datagrams_out_of_order_are_told_in_a_line_of_their_own() -> None:
 
 
 def test_a_rate_too_small_for_the_unit_that_was_asked_for() -> None:
-    slow = (SENT + ARRIVED).replace("5.77 Mbits/sec", "0.00 GBytes/sec").replace("4.31 Mbits/sec", "0.00 GBytes/sec")
+    slow = (
+        (SENT + ARRIVED)
+        .replace("5.77 Mbits/sec", "0.00 GBytes/sec")
+        .replace("4.31 Mbits/sec", "0.00 GBytes/sec")
+    )
     (run,) = tools.parse(TITLES + slow)
     assert run.metrics["throughput_bps"] == pytest.approx(4.12 * 2**20 * 8 / 8.02)
     (run,) = tools.parse(TITLES + slow.replace("4.12 MBytes", "41.2 GBytes"))
@@ -215,13 +238,36 @@ def test_a_rate_too_small_for_the_unit_that_was_asked_for() -> None:
 def udp_document() -> dict[str, Any]:
     """A test over UDP as iperf3 3.16 writes it: the sender's and the receiver's sums, and one stream."""
     sent, lost, block = 60_000, 400, 1448
-    common = {"start": 0, "end": 10.0, "seconds": 10.0, "jitter_ms": 0.005, "lost_packets": lost, "sender": True}
+    common = {
+        "start": 0,
+        "end": 10.0,
+        "seconds": 10.0,
+        "jitter_ms": 0.005,
+        "lost_packets": lost,
+        "sender": True,
+    }
     common["lost_percent"] = 100 * lost / sent
     total = common | {"bytes": sent * block, "bits_per_second": sent * block * 0.8, "packets": sent}
     size = (sent - lost) * block
-    received = common | {"bytes": size, "bits_per_second": size * 0.8, "packets": sent, "sender": False}
-    test = {"protocol": "UDP", "num_streams": 1, "blksize": block, "omit": 0, "duration": 10, "reverse": 0}
-    start = {"version": "iperf 3.16", "connecting_to": {"host": "10.0.0.4", "port": 5201}, "test_start": test}
+    received = common | {
+        "bytes": size,
+        "bits_per_second": size * 0.8,
+        "packets": sent,
+        "sender": False,
+    }
+    test = {
+        "protocol": "UDP",
+        "num_streams": 1,
+        "blksize": block,
+        "omit": 0,
+        "duration": 10,
+        "reverse": 0,
+    }
+    start = {
+        "version": "iperf 3.16",
+        "connecting_to": {"host": "10.0.0.4", "port": 5201},
+        "test_start": test,
+    }
     end = {
         "streams": [{"udp": total | {"out_of_order": 0}}],
         "sum": total,
@@ -239,8 +285,12 @@ def receiver_counts(document: dict[str, Any], packets: int) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize(("at_the_receiver", "unaccounted"), [(60_000, None), (60_204, None), (59_700, 300)])
-def test_the_two_ends_of_udp_count_at_different_moments(at_the_receiver: int, unaccounted: int | None) -> None:
+@pytest.mark.parametrize(
+    ("at_the_receiver", "unaccounted"), [(60_000, None), (60_204, None), (59_700, 300)]
+)
+def test_the_two_ends_of_udp_count_at_different_moments(
+    at_the_receiver: int, unaccounted: int | None
+) -> None:
     """A few datagrams are under way when the omitted start is over, and a shaper holds many at the end."""
     [run] = tools.parse(json.dumps(receiver_counts(udp_document(), at_the_receiver)))
     assert (run.status, run.error) == ("ok", None)
@@ -250,8 +300,12 @@ def test_the_two_ends_of_udp_count_at_different_moments(at_the_receiver: int, un
     assert run.metrics["throughput_bps"] == pytest.approx((at_the_receiver - 400) * 1448 * 0.8)
 
 
-@pytest.mark.parametrize("change", [{"packets": 60_204}, {"lost_packets": 401}, {"packets": 300}, {"packets": None}])
-def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(change: dict[str, int | None]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"packets": 60_204}, {"lost_packets": 401}, {"packets": 300}, {"packets": None}]
+)
+def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(
+    change: dict[str, int | None],
+) -> None:
     document = udp_document()
     document["end"]["sum_received"] |= change
     [run] = tools.parse(json.dumps(document))
@@ -262,14 +316,20 @@ def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(change: dic
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        ({"lost_percent": 0.7}, "partial", "the loss contradicts itself: 400 of 60000 are not 0.7 %"),
+        (
+            {"lost_percent": 0.7},
+            "partial",
+            "the loss contradicts itself: 400 of 60000 are not 0.7 %",
+        ),
         ({"lost_percent": None}, "ok", ""),
         ({"jitter_ms": None}, "partial", "the jitter is not a number"),
         ({"jitter_ms": 0.006}, "ok", "the jitter of sum contradicts that of its streams"),
         ({"bytes": 0, "bits_per_second": 0}, "partial", "figures are missing"),
     ],
 )
-def test_figures_of_the_receiver_that_contradict_each_other(change: dict[str, Any], status: str, words: str) -> None:
+def test_figures_of_the_receiver_that_contradict_each_other(
+    change: dict[str, Any], status: str, words: str
+) -> None:
     document = udp_document()
     document["end"]["sum_received"] |= change
     [run] = tools.parse(json.dumps(document))
@@ -279,16 +339,24 @@ def test_figures_of_the_receiver_that_contradict_each_other(change: dict[str, An
 
 
 def test_a_jitter_longer_than_the_test_is_left_out() -> None:
-    [run] = tools.parse(json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 10001.0'))
+    [run] = tools.parse(
+        json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 10001.0')
+    )
     assert (run.status, "jitter_us" in run.metrics) == ("ok", False)
     assert "longer than the test" in run.warnings[-1]
-    [run] = tools.parse(json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 9999.0'))
+    [run] = tools.parse(
+        json.dumps(udp_document()).replace('"jitter_ms": 0.005', '"jitter_ms": 9999.0')
+    )
     assert run.metrics["jitter_us"] == 9_999_000
 
 
 def test_a_server_before_3_10_has_one_sum_of_datagrams() -> None:
     document = udp_document()
-    del document["end"]["sum_sent"], document["end"]["sum_received"], document["start"]["connecting_to"]
+    del (
+        document["end"]["sum_sent"],
+        document["end"]["sum_received"],
+        document["start"]["connecting_to"],
+    )
     document["start"]["accepted_connection"] = {"host": "10.0.0.3", "port": 40000}
     [run] = tools.parse(json.dumps(document))
     assert (run.status, run.metrics["lost_count"]) == ("ok", 400)
@@ -308,7 +376,10 @@ def test_intervals_that_lack_bytes_cost_no_run_where_both_ends_agree() -> None:
     """Threads of 3.16 and later count at the same time: seen at 90 Gbit/s, where the intervals lacked 5 %."""
     head = "Connecting to host 10.0.0.2, port 5201\n[  5] local 10.0.0.1 port 4 connected to 10.0.0.2 port 5201\n"
     head += "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"
-    rows = [f"[  5]  {i:2}.00-{i + 1}.00  sec  9.50 GBytes  81.6 Gbits/sec    0   1.00 MBytes\n" for i in range(10)]
+    rows = [
+        f"[  5]  {i:2}.00-{i + 1}.00  sec  9.50 GBytes  81.6 Gbits/sec    0   1.00 MBytes\n"
+        for i in range(10)
+    ]
     result = "- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n"
     result += "[  5]   0.00-10.00  sec   107 GBytes  91.9 Gbits/sec    0             sender\n"
     for received, status in (("  107 GBytes  91.9", "ok"), ("95.0 GBytes  81.6", "partial")):

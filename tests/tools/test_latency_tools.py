@@ -45,7 +45,11 @@ def port() -> Iterator[int]:
 
 
 def listening(protocol: str, port: int) -> bool:
-    rows = [r.split() for f in (protocol, f"{protocol}6") for r in Path("/proc/net", f).read_text().splitlines()[1:]]
+    rows = [
+        r.split()
+        for f in (protocol, f"{protocol}6")
+        for r in Path("/proc/net", f).read_text().splitlines()[1:]
+    ]
     state = "0A" if protocol == "tcp" else "07"
     return any(int(r[1].rpartition(":")[2], 16) == port and r[3] == state for r in rows)
 
@@ -54,14 +58,18 @@ def run(trial: Trial, port: int) -> ParsedRun:
     if not shutil.which(trial.test.tool):
         pytest.skip(f"{trial.test.tool} is not installed")
     todo = tools.tool(trial.test.tool).commands(trial.request, "127.0.0.1", port)
-    with subprocess.Popen(todo.server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        todo.server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
         try:
             deadline = time.monotonic() + 20
             while not all(listening(*end) for end in todo.listens):
                 assert server.poll() is None, "the server ended"
                 assert time.monotonic() < deadline, f"nothing listens on {todo.listens}"
                 time.sleep(0.05)
-            done = subprocess.run(todo.client, capture_output=True, text=True, timeout=todo.timeout_s)
+            done = subprocess.run(
+                todo.client, capture_output=True, text=True, timeout=todo.timeout_s
+            )
         finally:
             server.kill()
     assert done.returncode == 0, done.stderr
@@ -85,19 +93,31 @@ def test_qperf_runs_and_is_read(test: str, metric: str, port: int) -> None:
     assert found.metrics[metric] > 0
     assert found.parameters["message_bytes"] == 1400
     assert 0.9 < found.metrics["duration_measured_s"] < 2
-    assert {"cpu_client_ratio", "cpu_server_ratio", "message_rate_per_s", "messages_count"} <= set(found.metrics)
+    assert {"cpu_client_ratio", "cpu_server_ratio", "message_rate_per_s", "messages_count"} <= set(
+        found.metrics
+    )
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("test", ["ping-pong", "under-load"])
 def test_sockperf_latency_runs_and_is_read(test: str, protocol: str, port: int) -> None:
-    options = {"protocol": protocol, "mps": 2000, "reply_every": 10} if test == "under-load" else {"protocol": protocol}
+    options = (
+        {"protocol": protocol, "mps": 2000, "reply_every": 10}
+        if test == "under-load"
+        else {"protocol": protocol}
+    )
     found = run(trial("sockperf", test, message_bytes=64, options=options), port)
-    assert (found.test, found.parameters["protocol"], found.parameters["port"]) == (test, protocol, port)
+    assert (found.test, found.parameters["protocol"], found.parameters["port"]) == (
+        test,
+        protocol,
+        port,
+    )
     m = found.metrics
     assert m["latency_oneway_min_us"] <= m["latency_oneway_p50_us"] <= m["latency_oneway_p99_us"]
     assert found.percentile_basis == "latency_oneway"
-    assert all(p.beyond is not None and 0 <= p.beyond < m["messages_count"] for p in found.percentiles)
+    assert all(
+        p.beyond is not None and 0 <= p.beyond < m["messages_count"] for p in found.percentiles
+    )
 
 
 def test_sockperf_full_round_trips_are_another_metric(port: int) -> None:
@@ -112,23 +132,35 @@ def test_sockperf_keeps_every_packet_when_asked(port: int) -> None:
     [batch] = found.samples()
     assert found.samples_count == len(batch["latency_us"]) == found.metrics["messages_count"]
     # each figure is rounded separately from clock ticks: one in ten logs differs somewhere, by up to 2 ns
-    assert max(batch["latency_us"]) == pytest.approx(found.metrics["latency_oneway_max_us"], abs=0.0026)
+    assert max(batch["latency_us"]) == pytest.approx(
+        found.metrics["latency_oneway_max_us"], abs=0.0026
+    )
     assert min(batch["t_s"]) == batch["t_s"][0] == 0
     assert max(batch["t_s"]) > 0  # how long a busy machine held them up is not known
 
 
 def test_sockperf_throughput_is_the_senders(port: int) -> None:
     found = run(trial("sockperf", "throughput", message_bytes=1000), port)
-    assert found.metrics["throughput_sent_bps"] == pytest.approx(found.metrics["message_rate_per_s"] * 8000, rel=1e-4)
+    assert found.metrics["throughput_sent_bps"] == pytest.approx(
+        found.metrics["message_rate_per_s"] * 8000, rel=1e-4
+    )
     assert "throughput_bps" not in found.metrics
 
 
 def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
     tuned = PAIR.model_copy(update={"tcp_buffer_bytes": 65536})
-    for tool, test, flag in (("qperf", "tcp_bw", "-sb"), ("sockperf", "ping-pong", "--buffer-size")):
+    for tool, test, flag in (
+        ("qperf", "tcp_bw", "-sb"),
+        ("sockperf", "ping-pong", "--buffer-size"),
+    ):
         commands = tools.tool(tool).commands
         assert flag in commands(trial(tool, test, tcp_buffer_bytes=65536).request, "h", 5000).client
-        assert flag not in commands(trial(tool, test, tcp_buffer_bytes=65536, pair=tuned).request, "h", 5000).client
+        assert (
+            flag
+            not in commands(
+                trial(tool, test, tcp_buffer_bytes=65536, pair=tuned).request, "h", 5000
+            ).client
+        )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +175,9 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
     ],
     ids=str,
 )
-def test_what_a_tool_does_not_offer_is_refused(tool: str, test: str, options: dict[str, object], words: str) -> None:
+def test_what_a_tool_does_not_offer_is_refused(
+    tool: str, test: str, options: dict[str, object], words: str
+) -> None:
     with pytest.raises(UsageError) as refusal:
         tools.tool(tool).commands(trial(tool, test, options=options).request, "h", 5000)
     assert words in str(refusal.value)

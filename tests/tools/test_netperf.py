@@ -7,7 +7,9 @@ import pytest
 from netperf_lib import tools
 
 RR = "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.9 () port 0 AF_INET : demo\n"
-STREAM = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.9 () port 0 AF_INET\n"
+STREAM = (
+    "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.9 () port 0 AF_INET\n"
+)
 CRR = "MIGRATED TCP Connect/Request/Response TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.9 () port 0 AF_INET\n"
 CSV = "Minimum Latency Microseconds,Mean Latency Microseconds,Maximum Latency Microseconds\n"
 
@@ -18,7 +20,9 @@ def test_selectors_come_in_any_order_and_without_a_throughput() -> None:
     (run,) = tools.parse(RR + CSV[:-1] + ",Transaction Rate Tran/s\n41,52.75,903,18951.250\n")
     assert run.metrics["transaction_rate_per_s"] == 18951.25
     (run,) = tools.parse(
-        STREAM + CSV[:-1] + ",Transaction Rate Tran/s,Throughput,Throughput Units\n0,2,7,1.000,941.25,10^6bits/s\n"
+        STREAM
+        + CSV[:-1]
+        + ",Transaction Rate Tran/s,Throughput,Throughput Units\n0,2,7,1.000,941.25,10^6bits/s\n"
     )
     assert run.metrics == {"throughput_bps": 941250000}
     (run,) = tools.parse(CRR + CSV[:-1] + ",Transaction Rate Tran/s\n41,52.75,903,18951.250\n")
@@ -56,7 +60,8 @@ Final       Final                                             %      Method
 
 def test_omni_names_its_direction() -> None:
     (run,) = tools.parse(
-        STREAM.replace("MIGRATED TCP STREAM", "OMNI Send") + "Throughput,Throughput Units\n941.25,10^6bits/s\n"
+        STREAM.replace("MIGRATED TCP STREAM", "OMNI Send")
+        + "Throughput,Throughput Units\n941.25,10^6bits/s\n"
     )
     assert run.metrics == {"throughput_bps": 941250000}
 
@@ -118,16 +123,22 @@ bytes   bytes    secs            #      #   10^6bits/sec
 
 
 @pytest.mark.parametrize(("row", "last"), [("41,52.75,903", False), ("41,903,52.75", True)])
-def test_the_last_line_counts_without_its_end_where_its_figure_is_whole(row: str, last: bool) -> None:
+def test_the_last_line_counts_without_its_end_where_its_figure_is_whole(
+    row: str, last: bool
+) -> None:
     titles = (
-        CSV if not last else "Minimum Latency Microseconds,Maximum Latency Microseconds,Mean Latency Microseconds\n"
+        CSV
+        if not last
+        else "Minimum Latency Microseconds,Maximum Latency Microseconds,Mean Latency Microseconds\n"
     )
     (run,) = tools.parse(RR + titles + row)
     assert run.metrics["rtt_us"] == 52.75
     assert ("rtt_max_us" in run.metrics) == last, "903 may be the head of 9031"
     table = "Recv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\n"
     (run,) = tools.parse(
-        STREAM + table + "bytes  bytes   bytes    secs.    10^6bits/sec\n\n131072  16384  16384    10.00    941.25"
+        STREAM
+        + table
+        + "bytes  bytes   bytes    secs.    10^6bits/sec\n\n131072  16384  16384    10.00    941.25"
     )
     assert run.metrics["throughput_bps"] == 941250000
     (run,) = tools.parse(STREAM + "Throughput,Throughput Units\n941.25,10^6bits/s")
@@ -135,7 +146,9 @@ def test_the_last_line_counts_without_its_end_where_its_figure_is_whole(row: str
 
 
 def test_a_banner_may_be_wrapped() -> None:
-    (run,) = tools.parse(RR.replace(" port 0 AF_INET to", " port 0\nAF_INET to") + CSV + "41,52.75,903\n")
+    (run,) = tools.parse(
+        RR.replace(" port 0 AF_INET to", " port 0\nAF_INET to") + CSV + "41,52.75,903\n"
+    )
     assert run.metrics["rtt_us"] == 52.75
 
 
@@ -143,5 +156,7 @@ def test_a_banner_may_be_wrapped() -> None:
     ("burst", "status"), [("first burst 3", "ok"), ("first burst 9", "failed"), ("demo", "failed")]
 )
 def test_a_burst_has_several_requests_in_flight(burst: str, status: str) -> None:
-    (run,) = tools.parse(RR.replace("demo", burst) + CSV[:-1] + ",Transaction Rate Tran/s\n41,50.00,903,78000.000\n")
+    (run,) = tools.parse(
+        RR.replace("demo", burst) + CSV[:-1] + ",Transaction Rate Tran/s\n41,50.00,903,78000.000\n"
+    )
     assert run.status == status

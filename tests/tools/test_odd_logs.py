@@ -89,19 +89,26 @@ def test_a_row_of_a_later_command_leaves_the_result_alone() -> None:
     assert any("another test" in w for w in run.warnings)
 
 
-CLIENT = RULE + "Client connecting to 10.0.0.2, TCP port {port}\nTCP window size: 2.50 MByte (default)\n" + RULE
+CLIENT = (
+    RULE
+    + "Client connecting to 10.0.0.2, TCP port {port}\nTCP window size: 2.50 MByte (default)\n"
+    + RULE
+)
 
 
 def test_ports_that_count_up() -> None:
     rows = "".join(
-        f"[  {i}] local 10.0.0.1 port 4{i}110 connected with 10.0.0.2 port {5600 + i}\n" for i in (2, 1, 0, 3)
+        f"[  {i}] local 10.0.0.1 port 4{i}110 connected with 10.0.0.2 port {5600 + i}\n"
+        for i in (2, 1, 0, 3)
     )
     rows += "[ ID] Interval       Transfer     Bandwidth\n"
     rows += "".join(f"[  {i}] 0.0000-3.0010 sec  25.0 GBytes  71.6 Gbits/sec\n" for i in range(4))
     rows += "[SUM] 0.0000-3.0010 sec   100 GBytes   286 Gbits/sec\n"
     run = only(CLIENT.format(port=5600) + rows)
     assert (run.status, run.metrics["throughput_sent_bps"]) == ("ok", 286e9)
-    assert only(CLIENT.format(port=5600) + rows.replace("port 5602", "port 5702")).status == "partial"
+    assert (
+        only(CLIENT.format(port=5600) + rows.replace("port 5602", "port 5702")).status == "partial"
+    )
 
 
 CLIENT_UDP = RULE + "Client connecting to {to}, UDP port 5001\nSending 1470 byte datagrams\n" + RULE
@@ -184,7 +191,11 @@ def test_only_the_sum() -> None:
 [SUM-3] 0.0000-2.0003 sec  75.2 MBytes   315 Mbits/sec
 """
     )
-    assert (run.status, run.parameters["streams"], run.metrics["throughput_sent_bps"]) == ("ok", 3, 315e6)
+    assert (run.status, run.parameters["streams"], run.metrics["throughput_sent_bps"]) == (
+        "ok",
+        3,
+        315e6,
+    )
     assert set(run.intervals["stream"]) == {-1}
 
 
@@ -210,7 +221,11 @@ def test_rows_with_loss_are_of_udp() -> None:
 [  3]  0.0- 2.0 sec   125 KBytes   512 Kbits/sec   1.551 ms    1/   88 (1.1%)
 """
     )
-    assert (run.test, run.metrics["lost_count"], run.metrics["jitter_us"]) == ("udp", 1, pytest.approx(1551))
+    assert (run.test, run.metrics["lost_count"], run.metrics["jitter_us"]) == (
+        "udp",
+        1,
+        pytest.approx(1551),
+    )
 
 
 CUT = (
@@ -267,7 +282,10 @@ RESULT = """[ ID] Interval           Transfer     Bitrate         Retr
 
 
 def rows(*starts: int) -> str:
-    return "".join(f"[  5]   {s}.00-{s + 1}.00   sec   298 MBytes  2.50 Gbits/sec    0   2.27 MBytes\n" for s in starts)
+    return "".join(
+        f"[  5]   {s}.00-{s + 1}.00   sec   298 MBytes  2.50 Gbits/sec    0   2.27 MBytes\n"
+        for s in starts
+    )
 
 
 def test_a_direction_without_a_result() -> None:
@@ -338,13 +356,19 @@ def test_a_document_without_a_measurement_failed() -> None:
 def test_sctp() -> None:
     command = "user@vm:~$ iperf3 -c 10.0.0.2 --sctp\n"
     text = (
-        command + IPERF3 + (rows(0, 1, 2, 3) + DASHES + RESULT).replace("    0  ", "       ").replace("2.27 MBytes", "")
+        command
+        + IPERF3
+        + (rows(0, 1, 2, 3) + DASHES + RESULT)
+        .replace("    0  ", "       ")
+        .replace("2.27 MBytes", "")
     )
     assert only(text).test == "sctp"
 
 
 def test_processors_of_the_verbose_text() -> None:
-    cpu = "CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)\n"
+    cpu = (
+        "CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)\n"
+    )
     run = only(IPERF3 + HEAD + rows(0, 1, 2, 3) + DASHES + RESULT + cpu)
     assert (run.metrics["cpu_client_ratio"], run.metrics["cpu_server_ratio"]) == (0.966, 0.264)
     run = only(IPERF3 + HEAD + rows(0, 1, 2, 3) + DASHES + RESULT + cpu.replace("96.6", "46.6"))
@@ -425,7 +449,9 @@ def test_more_received_than_sent_in_an_interval_costs_no_run() -> None:
     assert (run.status, run.metrics["lost_count"]) == ("ok", 48)
 
 
-@pytest.mark.parametrize("name", ["iperf3/bidir-get-server-output.txt", "iperf3/gen-3.12-title.txt"])
+@pytest.mark.parametrize(
+    "name", ["iperf3/bidir-get-server-output.txt", "iperf3/gen-3.12-title.txt"]
+)
 def test_a_result_that_the_caller_prints_again_is_no_run(name: str) -> None:
     log = (LOGS / name).read_text().rstrip() + "\n"
     (truth,) = tools.parse(log)
@@ -582,17 +608,29 @@ bytes  bytes   bytes    secs.    10^6bits/sec
 
 def test_a_second_result_without_a_banner_is_a_second_run() -> None:
     found = read(STREAM + "131072  16384  16384    10.00    8123.40\n")
-    assert [(r.line, r.metrics["throughput_bps"]) for r in found] == [(1, 9412.10e6), (2, 8123.40e6)]
+    assert [(r.line, r.metrics["throughput_bps"]) for r in found] == [
+        (1, 9412.10e6),
+        (2, 8123.40e6),
+    ]
 
 
 def test_a_banner_behind_a_prompt() -> None:
-    found = read("user@vm:~$ for i in 1 2; do netperf -H 10.0.0.2; done" + STREAM + STREAM.replace("9412", "9411"))
+    found = read(
+        "user@vm:~$ for i in 1 2; do netperf -H 10.0.0.2; done"
+        + STREAM
+        + STREAM.replace("9412", "9411")
+    )
     assert [r.metrics["throughput_bps"] for r in found] == [9412.10e6, 9411.10e6]
 
 
 def test_decimal_commas_among_commas_are_refused() -> None:
     banner = STREAM.partition("\n")[0].replace("STREAM", "REQUEST/RESPONSE")
-    assert only(f"{banner}\nMean Latency Microseconds,Transaction Rate Tran/s\n26,83,37120,25\n").status == "failed"
+    assert (
+        only(
+            f"{banner}\nMean Latency Microseconds,Transaction Rate Tran/s\n26,83,37120,25\n"
+        ).status
+        == "failed"
+    )
 
 
 def test_tables_under_a_command_without_a_banner() -> None:
@@ -604,12 +642,16 @@ Microseconds Microseconds Microseconds Latency      Microseconds Tran/s
                                        Microseconds
 106          127.53       4904         159          34.88        7826.064
 """
-    first, second = read(f"$ netperf -H vm-2 -t TCP_RR -l 30 -- -O …\n{columns}\n$ netperf -H vm-2 -l 10\n\n{body}")
+    first, second = read(
+        f"$ netperf -H vm-2 -t TCP_RR -l 30 -- -O …\n{columns}\n$ netperf -H vm-2 -l 10\n\n{body}"
+    )
     assert (first.metrics["transaction_rate_per_s"], first.metrics["rtt_p99_us"]) == (7826.064, 159)
     assert (second.metrics["throughput_bps"], second.parameters["server"]) == (9412.10e6, "vm-2")
 
 
-@pytest.mark.parametrize("noise", ["\nTARGET_QPS=100000 AGENTS=['10']\n", "\n\n6.common mini config should be ok\n"])
+@pytest.mark.parametrize(
+    "noise", ["\nTARGET_QPS=100000 AGENTS=['10']\n", "\n\n6.common mini config should be ok\n"]
+)
 def test_noise_after_netperf(noise: str) -> None:
     assert only(STREAM + noise).metrics["throughput_bps"] == 9412.10e6
 
@@ -640,7 +682,11 @@ bytes   bytes    secs            #      #   10^6bits/sec % CC     us/KB
  42080           30.00     3892080            9565.2     10.41    0.713
 """
     )
-    assert (run.status, run.metrics["throughput_bps"], run.metrics["lost_count"]) == ("ok", 9565.2e6, 7)
+    assert (run.status, run.metrics["throughput_bps"], run.metrics["lost_count"]) == (
+        "ok",
+        9565.2e6,
+        7,
+    )
 
 
 def test_totals_of_windows_in_one_line() -> None:
@@ -678,7 +724,10 @@ def test_qperf_that_cannot_be(text: str) -> None:
 def test_bytes_of_qperf_are_its_rate_by_its_time(clock: str, moved: int, status: str) -> None:
     figures = {"send_bw": "100 MB/sec", "recv_bw": "100 MB/sec", clock: "1 sec"}
     figures |= {"send_bytes": f"{moved} MB", "recv_bytes": f"{moved} MB"}
-    assert only("udp_bw:\n" + "".join(f"    {k:14}  =  {v}\n" for k, v in figures.items())).status == status
+    assert (
+        only("udp_bw:\n" + "".join(f"    {k:14}  =  {v}\n" for k, v in figures.items())).status
+        == status
+    )
 
 
 @pytest.mark.parametrize(("end", "counted"), [("\n", True), ("", False)])
@@ -723,10 +772,18 @@ txTime, rxTime
 
 @pytest.mark.parametrize(
     ("word", "mode"),
-    [("pp", "ping-pong"), ("ul", "under-load"), ("tp", "throughput"), ("pb", "playback"), ("sr", "server")],
+    [
+        ("pp", "ping-pong"),
+        ("ul", "under-load"),
+        ("tp", "throughput"),
+        ("pb", "playback"),
+        ("sr", "server"),
+    ],
 )
 def test_modes_of_sockperf_in_two_letters(word: str, mode: str) -> None:
-    assert only(f"$ sockperf {word} -i 10.0.0.2\nsockperf: == version #3.10-31.git == \n").test == mode
+    assert (
+        only(f"$ sockperf {word} -i 10.0.0.2\nsockperf: == version #3.10-31.git == \n").test == mode
+    )
 
 
 @pytest.mark.parametrize(("waiting", "mode"), [(1, "ping-pong"), (2, "under-load")])
@@ -770,7 +827,9 @@ def test_operations_of_uperf() -> None:
 
 def raw(*names: str) -> str:
     sizes = (i * 1_000_000 * (n not in ("Txn1", "Txn3")) for i, n in enumerate(names))
-    rows = ((1000 * i, n, size, i * 10) for i, (n, size) in enumerate(zip(names, sizes, strict=True)))
+    rows = (
+        (1000 * i, n, size, i * 10) for i, (n, size) in enumerate(zip(names, sizes, strict=True))
+    )
     lines = ("timestamp_ms:{}.0000 name:{} nr_bytes:{} nr_ops:{}\n".format(*row) for row in rows)
     return "Starting 1 threads running profile:tcp-stream ...   0.00 seconds\n" + "".join(lines)
 
@@ -848,7 +907,11 @@ def altered(log: str, old: str, new: str) -> tuple[list[ParsedRun], list[ParsedR
         # the command asked for more than the result
         ("qperf/wsl-vvs-million.txt", r"(?s)(?<=8\.03 GB/sec\n).*", ""),
         ("qperf/gen-un-vvs.txt", r",982 \n", ""),
-        ("iperf3/iperf3-python-3.0.11-tcp.json", r'"intervals":(\s+\[\{\s+)"streams":', r'"streams":\1"intervals":'),
+        (
+            "iperf3/iperf3-python-3.0.11-tcp.json",
+            r'"intervals":(\s+\[\{\s+)"streams":',
+            r'"streams":\1"intervals":',
+        ),
         ("iperf3/gen-3.12-get-server-output.txt", r"(?s)^.*(?=Server output)", ""),
     ],
 )
@@ -862,7 +925,11 @@ def test_what_a_damaged_line_took_along_is_told(log: str, old: str, new: str) ->
     ("log", "old", "new"),
     [
         ("netperf/doc-udp-rr-cpu.txt", r"  16\.11 .*\n65535", " 65535"),
-        ("netperf/pkb-udp-rr-histogram.txt", r"\nThroughput,", "\nLatency Microseconds,Throughput,"),
+        (
+            "netperf/pkb-udp-rr-histogram.txt",
+            r"\nThroughput,",
+            "\nLatency Microseconds,Throughput,",
+        ),
         ("iperf2/pkb-udp-2thread-sum.txt", r"\[  3\] .* 5350/0 .*\n", ""),
         ("iperf2/made-csv-udp-client-report.csv", r",[\d.]+,5001,3,0\.0-1\.0,.*\n", ","),
         ("qperf/aks-vvs-mb.txt", "    3.11 GB", "    26.6 GB"),
@@ -941,7 +1008,10 @@ def test_a_damaged_log_is_right_or_not_ok_but_for_those_that_no_reader_can_tell(
 
 
 def test_names_of_qperf_are_as_wide_as_the_longest() -> None:
-    alone, cut = "tcp_bw:\n    bw  =  2.82 GB/sec\n", "tcp_bw:\n    bw              =    2.82 GB/sec\n"
+    alone, cut = (
+        "tcp_bw:\n    bw  =  2.82 GB/sec\n",
+        "tcp_bw:\n    bw              =    2.82 GB/sec\n",
+    )
     assert only(alone).warnings == ()
     assert only(cut).warnings == ("lines are missing: the names are aligned with a longer one",)
 
@@ -949,9 +1019,17 @@ def test_names_of_qperf_are_as_wide_as_the_longest() -> None:
 def test_a_run_is_doubted_where_the_one_before_it_contradicts_itself() -> None:
     good = (LOGS / "iperf3/gen-3.12-title.txt").read_text().replace("flow A:  ", "")
     failed, second = read(f"iperf3: error - unable to set CPU affinity: No such process\n{good}")
-    assert (failed.status, failed.contradictory, second.status, second.warnings) == ("failed", False, "ok", ())
+    assert (failed.status, failed.contradictory, second.status, second.warnings) == (
+        "failed",
+        False,
+        "ok",
+        (),
+    )
     first, second = read(
-        good.replace("300 Mbits/sec    0             sender", "900 Mbits/sec    0             sender") + good
+        good.replace(
+            "300 Mbits/sec    0             sender", "900 Mbits/sec    0             sender"
+        )
+        + good
     )
     assert (first.status, first.contradictory, second.status) == ("partial", True, "ok")
     assert any("of another process" in w for w in second.warnings)
@@ -969,7 +1047,10 @@ def test_one_direction_of_two_without_the_head() -> None:
 
 @pytest.mark.parametrize(
     ("log", "old", "new"),
-    [("connect-only.txt", "80.339 ms", "80.339 m"), ("pkb-tcp-3thread-intervals.txt", "us  2.49", "us  2.4.9")],
+    [
+        ("connect-only.txt", "80.339 ms", "80.339 m"),
+        ("pkb-tcp-3thread-intervals.txt", "us  2.49", "us  2.4.9"),
+    ],
 )
 def test_a_damaged_unit_or_figure_is_no_crash(log: str, old: str, new: str) -> None:
     text = (LOGS / "iperf2" / log).read_text()
@@ -997,21 +1078,32 @@ recvack failed: Resource temporarily unavailable
 def test_a_test_of_iperf2_ends_a_little_later_than_its_intervals(end: float, status: str) -> None:
     """A server that does not say its version, and last intervals that are not printed, cost no run; a stall does."""
     steps = [
-        f"[  {n}] {i / 2:4.1f}-{i / 2 + 0.5:4.1f} sec   640 KBytes  10.5 Mbits/sec\n" for i in range(20) for n in (3, 5)
+        f"[  {n}] {i / 2:4.1f}-{i / 2 + 0.5:4.1f} sec   640 KBytes  10.5 Mbits/sec\n"
+        for i in range(20)
+        for n in (3, 5)
     ]
     size = f"12.6 MBytes  {105.7 / end:.3g} Mbits/sec\n"
     (run,) = tools.parse(
-        IPERF2_BOTH_WAYS + "".join(steps) + f"[  3]  0.0-{end} sec  {size}[  5]  0.0-{end} sec  {size}"
+        IPERF2_BOTH_WAYS
+        + "".join(steps)
+        + f"[  3]  0.0-{end} sec  {size}[  5]  0.0-{end} sec  {size}"
     )
     assert run.status == status, run.error
     if status == "ok":
         assert run.metrics["throughput_sent_bps"] == pytest.approx(105.7e6 / end, rel=0.01)
         assert run.warnings[0] == "recvack failed: Resource temporarily unavailable"
-        assert run.warnings[1] == "the last intervals are missing: they end at 10 s, and the test after 10.6 s"
+        assert (
+            run.warnings[1]
+            == "the last intervals are missing: they end at 10 s, and the test after 10.6 s"
+        )
 
 
 def test_an_interval_without_datagrams_has_no_share_of_lost_ones() -> None:
     row = "20260130181857,10.0.0.27,37566,10.0.0.1,5001,3,"
     text = f"{row}0.0-1.0,8820,70560,2.205,0,6,0.000,0\n{row}1.0-2.0,0,0,43.656,0,0,-nan,0\n"
     (run,) = tools.parse(f"{text}{row}0.0-2.0,8820,35280,2.205,0,6,0.000,0\n")
-    assert (run.status, run.metrics["throughput_bps"], run.metrics["packets_count"]) == ("ok", 35280, 6)
+    assert (run.status, run.metrics["throughput_bps"], run.metrics["packets_count"]) == (
+        "ok",
+        35280,
+        6,
+    )

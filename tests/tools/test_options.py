@@ -46,7 +46,9 @@ def test_rate_that_a_trial_sends(asked: Request, rate: float) -> None:
 
 def test_a_rate_of_iperf_2_is_decimal() -> None:
     """Its own M is 2^20."""
-    client = TOOLS["iperf2"].commands(request("iperf2", "tcp", bitrate="10M"), "10.0.0.2", 5001).client
+    client = (
+        TOOLS["iperf2"].commands(request("iperf2", "tcp", bitrate="10M"), "10.0.0.2", 5001).client
+    )
     assert client[client.index("-b") + 1] == "10000000"
 
 
@@ -60,7 +62,13 @@ def test_every_option_says_what_it_is_and_takes_its_own_default(tool: str) -> No
 
 
 def test_rates() -> None:
-    assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G", "10M/32")] == [1000, 1000, 1000, 2.5e9, 1e7]
+    assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G", "10M/32")] == [
+        1000,
+        1000,
+        1000,
+        2.5e9,
+        1e7,
+    ]
     assert Option("x", "rate", "").problem("fast") is not None
 
 
@@ -75,13 +83,19 @@ def test_the_commands_of_a_trial_use_ipv6(program: str) -> None:
         port = free.getsockname()[1]
     commands = TOOLS[program].commands(Request(tool=program, test=test, duration_s=1), "::1", port)
     assert commands.server is not None
-    with subprocess.Popen(commands.server, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        commands.server, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
         try:
             for _ in range(50):
                 log = subprocess.run(commands.client, capture_output=True, check=False)
                 output = log.stdout + log.stderr
                 # as in a measurement, a test without a result is run again: the port after this one may be in use
-                if log.returncode == 0 and b"refused" not in output and parse(output)[0].status == "ok":
+                if (
+                    log.returncode == 0
+                    and b"refused" not in output
+                    and parse(output)[0].status == "ok"
+                ):
                     break
                 time.sleep(0.1)
         finally:

@@ -15,7 +15,13 @@ from netperf_lib.data.imports import understand
 
 FLENT: dict[str, Any] = {
     "version": 4,
-    "metadata": {"NAME": "tcp_nup", "HOST": "b", "LOCAL_HOST": "a", "LENGTH": 10, "T0": "2026-11-01T10:00:00Z"},
+    "metadata": {
+        "NAME": "tcp_nup",
+        "HOST": "b",
+        "LOCAL_HOST": "a",
+        "LENGTH": 10,
+        "T0": "2026-11-01T10:00:00Z",
+    },
     "x_values": [0.0, 0.2, 0.4],
     "results": {
         "TCP upload::1": [40.0, 50.0, 60.0],
@@ -26,9 +32,18 @@ FLENT: dict[str, Any] = {
 }
 
 
-def sample(metric: str, value: float, unit: str, test: str = "netperf", **labels: object) -> dict[str, Any]:
+def sample(
+    metric: str, value: float, unit: str, test: str = "netperf", **labels: object
+) -> dict[str, Any]:
     text = ",".join(f"|{k}:{v}|" for k, v in labels.items())
-    return {"metric": metric, "value": value, "unit": unit, "test": test, "run_uri": "r1", "labels": text}
+    return {
+        "metric": metric,
+        "value": value,
+        "unit": unit,
+        "test": test,
+        "run_uri": "r1",
+        "labels": text,
+    }
 
 
 def test_flent(tmp_path: Path) -> None:
@@ -58,7 +73,9 @@ def test_the_idle_time_around_the_traffic_is_not_under_load() -> None:
         },
     }
     (run,) = tools.parse(json.dumps(document))
-    assert dict(run.metrics) == pytest.approx({"throughput_bps": 90e6, "rtt_us": 11500.0, "rtt_loaded_us": 36500.0})
+    assert dict(run.metrics) == pytest.approx(
+        {"throughput_bps": 90e6, "rtt_us": 11500.0, "rtt_loaded_us": 36500.0}
+    )
     assert list(run.intervals["omitted"]) == [True] * 5 + [False] * 12 + [True] * 5
     assert run.intervals["rtt_loaded_us"][5] == 36000.0
     assert run.intervals["start_s"][5] == 5.0
@@ -76,7 +93,9 @@ def test_the_idle_time_around_the_traffic_is_not_under_load() -> None:
         ("eastus", "westus", None),
     ],
 )
-def test_zones_of_perfkit_give_the_placement(client: str, server: str, placement: str | None) -> None:
+def test_zones_of_perfkit_give_the_placement(
+    client: str, server: str, placement: str | None
+) -> None:
     zones = {"sending_zone": client, "receiving_zone": server}
     lines = [
         sample("TCP_RR_Transaction_Rate", 9000.0, "transactions_per_second", **zones),
@@ -84,7 +103,9 @@ def test_zones_of_perfkit_give_the_placement(client: str, server: str, placement
     ]
     (run,) = tools.parse("\n".join(map(json.dumps, lines)))
     assert run.parameters.get("placement") == placement
-    assert run.warnings == ("samples without a counterpart here are not read: 8 of iperf packets_per_second",)
+    assert run.warnings == (
+        "samples without a counterpart here are not read: 8 of iperf packets_per_second",
+    )
 
 
 def test_perfkit_samples_of_one_run_are_one_run() -> None:
@@ -110,10 +131,21 @@ def test_perfkit_samples_of_one_run_are_one_run() -> None:
 
 
 def test_a_zero_of_k8s_netperf_is_no_figure() -> None:
-    document = {"driver": "netperf", "profile": "TCP_RR", "throughput": 12000.5, "latency": 0, "parallelism": 1}
+    document = {
+        "driver": "netperf",
+        "profile": "TCP_RR",
+        "throughput": 12000.5,
+        "latency": 0,
+        "parallelism": 1,
+    }
     document |= {"tputMetric": "OP/s", "messageSize": 1024, "acrossAZ": True, "samples": 3}
-    runs = tools.parse(json.dumps([document, document | {"profile": "TCP_STREAM", "throughput": 9000.0}], indent=2))
-    assert [dict(r.metrics) for r in runs] == [{"transaction_rate_per_s": 12000.5}, {"throughput_bps": 9e9}]
+    runs = tools.parse(
+        json.dumps([document, document | {"profile": "TCP_STREAM", "throughput": 9000.0}], indent=2)
+    )
+    assert [dict(r.metrics) for r in runs] == [
+        {"transaction_rate_per_s": 12000.5},
+        {"throughput_bps": 9e9},
+    ]
     assert runs[0].parameters["across_zones"] is True
 
 
@@ -134,7 +166,14 @@ def test_a_cut_document_is_a_failed_run_or_no_run(tmp_path: Path, cut: int) -> N
     [
         {"metadata": "x", "results": {}, "x_values": []},
         {"metadata": {}, "results": {"TCP upload": 5}, "x_values": [0, 1]},
-        {"metric": "Throughput", "value": 5, "unit": "Mbits/sec", "test": "iperf", "run_uri": "x", "timestamp": 1e300},
+        {
+            "metric": "Throughput",
+            "value": 5,
+            "unit": "Mbits/sec",
+            "test": "iperf",
+            "run_uri": "x",
+            "timestamp": 1e300,
+        },
     ],
 )
 def test_a_document_of_another_form_is_a_failed_run(document: dict[str, object]) -> None:

@@ -18,18 +18,26 @@ from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"
-PING_PONG, UNDER_LOAD = ((LOGS / name).read_bytes() for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv"))
+PING_PONG, UNDER_LOAD = (
+    (LOGS / name).read_bytes() for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv")
+)
 FIRST = PING_PONG.index(b"usec)\n") + 6
 
 
 def samples(run: ParsedRun) -> dict[str, Any]:
     batches = list(run.samples())
-    return {k: np.concatenate([b[k] for b in batches]) for k in ("t_s", "latency_us")} if batches else {}
+    return (
+        {k: np.concatenate([b[k] for b in batches]) for k in ("t_s", "latency_us")}
+        if batches
+        else {}
+    )
 
 
 def test_a_large_file_is_read_and_travels_between_processes(tmp_path: Path) -> None:
     n = 120_000
-    rows = b"".join(b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000) for i in range(n))
+    rows = b"".join(
+        b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000) for i in range(n)
+    )
     head = b"""------------------------------
 test was performed using the following parameters: --mps=max --burst=1 --reply-every=1 --msg-size=14 --time=1
 ------------------------------
@@ -78,7 +86,9 @@ def test_a_row_with_digits_of_another_script_is_no_row() -> None:
 
 
 @pytest.mark.parametrize(("off_ns", "status"), [(2, "ok"), (4, "failed")])
-def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns: int, status: str) -> None:
+def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(
+    off_ns: int, status: str
+) -> None:
     line = re.search(rb"<MAX> observation = +([0-9.]+)", PING_PONG)
     assert line
     told = line[0].replace(line[1], b"%.3f" % (float(line[1]) + off_ns / 1000))

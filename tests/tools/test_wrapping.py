@@ -43,25 +43,38 @@ def tail(mark: str) -> Callable[[str], str]:
 
 
 def items(text: str) -> str:
-    return "".join(f'        "{line}", \n'.replace(" \n", "\n") for line in text.replace('"', '\\"').splitlines())
+    return "".join(
+        f'        "{line}", \n'.replace(" \n", "\n")
+        for line in text.replace('"', '\\"').splitlines()
+    )
 
 
 TIMES: dict[str, tuple[Callable[[str], str], dict[str, str]]] = {
     "kubectl": (head("2024-05-01T12:00:00.123456789Z "), {"started_utc": "2024-05-01T12:00:00Z"}),
-    "containerd": (head("2024-05-01T12:00:00.123456789+02:00 stdout F "), {"started_utc": "2024-05-01T10:00:00Z"}),
+    "containerd": (
+        head("2024-05-01T12:00:00.123456789+02:00 stdout F "),
+        {"started_utc": "2024-05-01T10:00:00Z"},
+    ),
     "python": (head("2024-05-01 12:00:00,123 INFO "), {"started_local": "2024-05-01T12:00:00"}),
     "awk": (head("[2024-05-01 12:00:00] "), {"started_local": "2024-05-01T12:00:00"}),
-    "journal": (head("2024-05-01T12:00:00+0000 vm-1 bench[4711]: "), {"started_utc": "2024-05-01T12:00:00Z"}),
+    "journal": (
+        head("2024-05-01T12:00:00+0000 vm-1 bench[4711]: "),
+        {"started_utc": "2024-05-01T12:00:00Z"},
+    ),
     "epoch": (head("1714564800.123456 "), {"started_utc": "2024-05-01T12:00:00Z"}),
     "date": (head("Wed May  1 12:00:00 UTC 2024 "), {"started_utc": "2024-05-01T12:00:00Z"}),
-    "strftime at the end": (tail(" --- Wed May  1 12:00:00 2024"), {"started_local": "2024-05-01T12:00:00"}),
+    "strftime at the end": (
+        tail(" --- Wed May  1 12:00:00 2024"),
+        {"started_local": "2024-05-01T12:00:00"},
+    ),
     "compose with times": (
         head("client-1  | 2024-05-01T12:00:00.123456789Z "),
         {"started_utc": "2024-05-01T12:00:00Z"},
     ),
     "docker": (
         lambda t: "".join(
-            json.dumps({"log": x + "\n", "time": "2024-05-01T12:00:00.1Z"}, separators=(",", ":")) + "\n"
+            json.dumps({"log": x + "\n", "time": "2024-05-01T12:00:00.1Z"}, separators=(",", ":"))
+            + "\n"
             for x in t.splitlines()
         ),
         {"started_utc": "2024-05-01T12:00:00Z"},
@@ -107,7 +120,9 @@ def test_the_time_before_each_line_is_that_of_the_run(log: str, way: str) -> Non
     assert without_times(found) == without_times(plain)
     for run, intact in zip(found, plain, strict=True):
         own = {k: v for k, v in intact.parameters.items() if k.startswith("started")}
-        assert {k: v for k, v in run.parameters.items() if k.startswith("started")} == (own or times)
+        assert {k: v for k, v in run.parameters.items() if k.startswith("started")} == (
+            own or times
+        )
 
 
 def test_logs_of_several_hosts_in_one_file_are_told_apart() -> None:
@@ -115,19 +130,26 @@ def test_logs_of_several_hosts_in_one_file_are_told_apart() -> None:
     one, two = ((LOGS / name).read_text().splitlines() for name in (SAMPLES[1], SAMPLES[9]))
     lines = [line for pair in itertools.zip_longest(one, two) for line in pair]
     for mark in ("{} | ", "[{}] ", "{}: "):
-        marked = [mark.format("ab"[i % 2]) + line for i, line in enumerate(lines) if line is not None]
+        marked = [
+            mark.format("ab"[i % 2]) + line for i, line in enumerate(lines) if line is not None
+        ]
         found = tools.parse("\n".join(marked) + "\n")
         expected = [*tools.parse("\n".join(one) + "\n"), *tools.parse("\n".join(two) + "\n")]
         assert sorted(str(r.metrics) for r in found) == sorted(str(r.metrics) for r in expected)
         assert all(r.tool in marked[r.line - 1] or r.line < 12 for r in found)
 
 
-@pytest.mark.parametrize(("names", "removed"), [("aaaaaaa", True), ("aaaaa", False), ("aaaabbbb", False)])
+@pytest.mark.parametrize(
+    ("names", "removed"), [("aaaaaaa", True), ("aaaaa", False), ("aaaabbbb", False)]
+)
 def test_names_of_most_lines_are_removed(names: str, removed: bool) -> None:
     """One name may lack before four lines of ten; several are names of hosts only before nearly all lines."""
-    lines = [f"{name} | line {i}" for i, name in enumerate(names)] + ["another line"] * (10 - len(names))
+    lines = [f"{name} | line {i}" for i, name in enumerate(names)] + ["another line"] * (
+        10 - len(names)
+    )
     assert (
-        tools.clean("\n".join(lines)) == "\n".join(line[line.find("| ") + 1 :].strip() for line in lines)
+        tools.clean("\n".join(lines))
+        == "\n".join(line[line.find("| ") + 1 :].strip() for line in lines)
     ) == removed
 
 
@@ -150,7 +172,8 @@ def test_a_few_times_in_a_log_are_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "log", ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt", "qperf/gen-v.txt"]
+    "log",
+    ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt", "qperf/gen-v.txt"],
 )
 def test_decimal_commas(log: str) -> None:
     text = (LOGS / log).read_text()
@@ -160,7 +183,9 @@ def test_decimal_commas(log: str) -> None:
     assert any("comma" in w for r in tools.parse(commas) for w in r.warnings)
 
 
-@pytest.mark.parametrize("log", ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt"])
+@pytest.mark.parametrize(
+    "log", ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt"]
+)
 def test_a_terminal_wrapped_the_lines(log: str) -> None:
     text = (LOGS / log).read_text()
     wrapped = re.sub(r"([^\n]{80})(?=[^\n])", r"\1\n", text)
@@ -174,7 +199,9 @@ def test_own_logs_are_read_as_they_are() -> None:
     for log in sorted(raw.glob("d01-r001-*/client.out")):
         data = log.read_bytes()
         tool = json.loads(log.with_name("run.json").read_bytes())["trial"]["tool"]
-        assert list(map(logs.to_json, tools.parse(data, tool=tool))) == list(map(logs.to_json, tools.parse(data))), log
+        assert list(map(logs.to_json, tools.parse(data, tool=tool))) == list(
+            map(logs.to_json, tools.parse(data))
+        ), log
     docker = "".join(
         json.dumps({"log": line, "stream": "stdout"}, separators=(",", ":")) + "\n"
         for line in (LOGS / "qperf/gen-v.txt").read_text().splitlines(keepends=True)

@@ -43,7 +43,9 @@ AGAIN_S = (30.0, 100.0, 300.0)
 GUEST_WAIT_S = 900.0
 
 
-def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Preflight:
+def _proposal(
+    experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0
+) -> Preflight:
     options = read_options(experiment, Options)
     declared = topology(experiment, options, attempt=attempt)
     return Preflight(experiment=experiment, options=options, declared=declared, workload=workload)
@@ -57,7 +59,11 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
     estimate = _proposal(experiment, workload).cost
     text = str(estimate).removeprefix("cost ")
-    if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
+    if (
+        experiment.budget is not None
+        and estimate.amount is not None
+        and estimate.amount > experiment.budget
+    ):
         text += f"; ABOVE the budget of {experiment.budget:g}"
     return Price(text, estimate.parts(), estimate.amount, estimate.currency)
 
@@ -75,7 +81,9 @@ def _rehearse(az: Runs, findings: Preflight) -> str:
         return f"Azure finds it valid, and would {groups.in_words(findings.changes)}"
 
 
-def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
+def examine(
+    experiment: Experiment, *, workload: Workload = NOTHING_KNOWN
+) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand.
 
     Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
@@ -109,7 +117,9 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
         return {"properties": {"provisioningState": "Succeeded"}}
 
     findings.subscription = options.subscription or "SUBSCRIPTION"
-    findings.allow_from = checks.callers(options, []) if options.allow_from else ("YOUR_ADDRESS/32",)
+    findings.allow_from = (
+        checks.callers(options, []) if options.allow_from else ("YOUR_ADDRESS/32",)
+    )
     findings.plan = bool(options.plan)
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
         store.data.mark = "MARK"
@@ -124,7 +134,12 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
 
 
 def up(
-    experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN, say: Say = say_aloud
+    experiment: Experiment,
+    *,
+    number: int,
+    state: Path,
+    workload: Workload = NOTHING_KNOWN,
+    say: Say = say_aloud,
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
@@ -132,7 +147,9 @@ def up(
     once; VMs that were created but do not answer stay, for a second `up` or for `down`. After an interruption `up`
     resumes, and `down` removes what there is.
     """
-    options = _proposal(experiment).options  # errors in the declaration are reported before az is needed
+    options = _proposal(
+        experiment
+    ).options  # errors in the declaration are reported before az is needed
     choices = range(len(alternatives(options)))
     az = _runner(options.subscription)
     with State.locked(state) as store:
@@ -149,16 +166,24 @@ def up(
             findings = _proposal(experiment, workload, attempt=choice)
             list(checks.examine(findings, az))  # which adds what it finds
             # a partial deployment may resume: its own VMs would count against it
-            if not any(r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)):
+            if not any(
+                r.made for r in store.data.groups if (r.number, r.attempt) == (number, choice)
+            ):
                 if findings.elsewhere and not findings.problems and choice < choices[-1]:
-                    say(f"{experiment.name}: trying the next alternative, since {findings.elsewhere[0]}")
+                    say(
+                        f"{experiment.name}: trying the next alternative, since {findings.elsewhere[0]}"
+                    )
                     continue
                 if problems := [*findings.problems, *findings.elsewhere]:
-                    raise AzureError(f"{experiment.name}: nothing was created, because {'; '.join(problems)}")
+                    raise AzureError(
+                        f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
+                    )
             attempt = _Attempt(findings, store, az, number, choice, say)
             store.priced(findings.cost)
             declared = findings.declared
-            say(f"{attempt.record.name}: {len(declared.vms)} VMs in {', '.join(declared.regions)}; {findings.cost}")
+            say(
+                f"{attempt.record.name}: {len(declared.vms)} VMs in {', '.join(declared.regions)}; {findings.cost}"
+            )
             try:
                 outputs = attempt.create()
             except AzError as failure:
@@ -198,7 +223,16 @@ def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: S
         if kind == "Network":
             name = f"nsg-{record.prefix}{network}"
             az(
-                *("network", "nsg", "rule", "update", "--resource-group", record.group, "--nsg-name", name),
+                *(
+                    "network",
+                    "nsg",
+                    "rule",
+                    "update",
+                    "--resource-group",
+                    record.group,
+                    "--nsg-name",
+                    name,
+                ),
                 *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
             )
     store.note(record, allow_from=allow_from)
@@ -241,7 +275,9 @@ class _Attempt:
         name, self.options = self.findings.experiment.name, self.findings.options
         shared = self.options.resource_group
         self.topology = self.findings.topology
-        self.record = self.store.begin(self.number, self.choice, name, self.findings.subscription, shared)
+        self.record = self.store.begin(
+            self.number, self.choice, name, self.findings.subscription, shared
+        )
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
         self.tags = self.record.tags or {
             **self.options.tags,
@@ -260,7 +296,9 @@ class _Attempt:
             public_key=self.store.public_key(),
             allow_from=self.findings.allow_from,
             host_key=lambda vm: self.store.host_key(self.record.name, vm),
-            shared_key=self.store.secret("vpn-key") if any(b for _, b in self.topology.connections) else "",
+            shared_key=self.store.secret("vpn-key")
+            if any(b for _, b in self.topology.connections)
+            else "",
             rarity=self.findings.rarity,
             prefix=self.record.prefix,
             plan=self.findings.plan,
@@ -280,11 +318,19 @@ class _Attempt:
 
     def create(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
-        az, store, options, record, topology = self.az, self.store, self.options, self.record, self.topology
+        az, store, options, record, topology = (
+            self.az,
+            self.store,
+            self.options,
+            self.record,
+            self.topology,
+        )
         name = record.name
         if not self.record.made:
             changes, remarks = self.rehearse()
-            if theirs := [c.name for c in changes if record.shared and c.change in ("Modify", "Delete")]:
+            if theirs := [
+                c.name for c in changes if record.shared and c.change in ("Modify", "Delete")
+            ]:
                 raise AzError(
                     f"{name}: would change {', '.join(theirs)} in resource group {record.shared}, "
                     "which belong to others",
@@ -297,12 +343,23 @@ class _Attempt:
             record,
             given_up=False,
             tags=self.tags,
-            hub_peerings=[f"{topology.hub}/virtualNetworkPeerings/{name}-{n}" for n in topology.joining_hub],
+            hub_peerings=[
+                f"{topology.hub}/virtualNetworkPeerings/{name}-{n}" for n in topology.joining_hub
+            ],
             allow_from=list(self.findings.allow_from),
         )
         if not record.shared:
             tags = (f"{k}={v}" for k, v in self.tags.items())
-            az("group", "create", "--name", record.group, "--location", options.region, "--tags", *tags)
+            az(
+                "group",
+                "create",
+                "--name",
+                record.group,
+                "--location",
+                options.region,
+                "--tags",
+                *tags,
+            )
         store.note(record, made=True)
         files = store.file("template.json", template.template_text()), self._parameter_file()
         deadline_s = 60 * (options.deadline_min or (90 if topology.gateways else 30))
@@ -314,11 +371,15 @@ class _Attempt:
         """Deploy; after a passing conflict of one resource the same deployment again: what exists stays as it is."""
         for pause_s in (*AGAIN_S, None):
             try:
-                return groups.deploy(self.az, self.record, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
+                return groups.deploy(
+                    self.az, self.record, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say
+                )
             except AzError as failure:
                 if pause_s is None or failure.deed != "retry":
                     raise
-                self.say(f"{self.record.name}: {failure.code}: the same deployment again in {pause_s:g} s")
+                self.say(
+                    f"{self.record.name}: {failure.code}: the same deployment again in {pause_s:g} s"
+                )
                 CLOCK.sleep(pause_s)
         raise AssertionError("the last try returns or raises")
 
@@ -334,7 +395,9 @@ class _Attempt:
             store.gone(record)
             return
         if failure.deed not in ("alternative", "stop"):
-            self.say(f"{name}: what was created stays and costs money: run `npl up` again, or `npl down`")
+            self.say(
+                f"{name}: what was created stays and costs money: run `npl up` again, or `npl down`"
+            )
             return
         store.note(record, given_up=True)
         try:
@@ -353,26 +416,37 @@ class _Attempt:
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
         """The hosts that were created, with the proofs that they match the declaration."""
-        az, store, options, topology, say = self.az, self.store, self.options, self.topology, self.say
+        az, store, options, topology, say = (
+            self.az,
+            self.store,
+            self.options,
+            self.topology,
+            self.say,
+        )
         name, group, prefix = self.record.name, self.record.group, self.record.prefix
         addresses = {a["name"].removeprefix(prefix): a for a in outputs["addresses"]}
         fronts = {f["name"].removeprefix(f"lb-{prefix}"): f["private"] for f in outputs["fronts"]}
         reach = {n: a["public"] or a["private"] for n, a in addresses.items()}
         public = {s for _, s in topology.public_pairs}
         data = {
-            v.name: fronts.get(v.balancer) or addresses[v.name]["public" if v.name in public else "private"]
+            v.name: fronts.get(v.balancer)
+            or addresses[v.name]["public" if v.name in public else "private"]
             for v in topology.vms
         }
         say(f"{name}: asking the cloud and the guests for proof")
         placed = proof.observe(az, group, self.findings.physical_zones, prefix)
-        config = access.ssh_config(options, store, name, {reach[n]: vm.id for n, vm in placed.items()})
+        config = access.ssh_config(
+            options, store, name, {reach[n]: vm.id for n, vm in placed.items()}
+        )
         host_keys = store.known_hosts(name, reach)
         hosts = tuple(
             Host(
                 name=v.name,
                 address=reach[v.name],
                 data_address=data[v.name],
-                own_address=addresses[v.name]["private"] if data[v.name] != addresses[v.name]["private"] else None,
+                own_address=addresses[v.name]["private"]
+                if data[v.name] != addresses[v.name]["private"]
+                else None,
                 backends=topology.backends(v.name),
                 user=options.user,
                 identity=str(store.identity.resolve()),
@@ -395,7 +469,9 @@ class _Attempt:
         links += proof.routes(az, group, topology, hosts, prefix)
         links += proof.path_proofs(topology, paths(reached, tuple(topology.paths), marker=name))
         created = self.tags["netperf-created"]
-        deployment = Deployment(deployment_id=name, source="azure", hosts=hosts, created_utc=created, proofs=links)
+        deployment = Deployment(
+            deployment_id=name, source="azure", hosts=hosts, created_utc=created, proofs=links
+        )
         say_doubts(deployment, say)
         return deployment
 
@@ -416,7 +492,9 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
             az = _runner(store.data.subscription)
             access.leave_hub(az, requested, store)
             uncertain = [r for r in requested if not r.made]
-            groups.remove(az, requested, uncertain=uncertain, clock=CLOCK, say=say_aloud, gone=store.gone)
+            groups.remove(
+                az, requested, uncertain=uncertain, clock=CLOCK, say=say_aloud, gone=store.gone
+            )
         if not store.data.groups:
             store.clear()
 

@@ -31,10 +31,14 @@ def ssh_config(options: Options, store: State, name: str, vms: Mapping[str, str]
     return str(store.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
 
 
-def join_hub(az: Runs, target: Record, topology: Topology, options: Options, subscription: str) -> None:
+def join_hub(
+    az: Runs, target: Record, topology: Topology, options: Options, subscription: str
+) -> None:
     """Peer this project's networks with the hub: the hub's side first, then the use of its gateway."""
     networks = [f"vnet-{target.prefix}{name}" for name in topology.joining_hub]
-    where = f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
+    where = (
+        f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
+    )
     for network, peering in zip(networks, target.hub_peerings, strict=True):
         az(
             *_peering("create", peering),
@@ -44,7 +48,16 @@ def join_hub(az: Runs, target: Record, topology: Topology, options: Options, sub
         )
         if options.hub_gateway:
             az(
-                *("network", "vnet", "peering", "update", "--name", "to-hub", "--resource-group", target.group),
+                *(
+                    "network",
+                    "vnet",
+                    "peering",
+                    "update",
+                    "--name",
+                    "to-hub",
+                    "--resource-group",
+                    target.group,
+                ),
                 *("--vnet-name", network, "--set", "useRemoteGateways=true"),
             )
 
@@ -52,7 +65,16 @@ def join_hub(az: Runs, target: Record, topology: Topology, options: Options, sub
 def _peering(verb: str, where: str) -> tuple[str, ...]:
     """A command about the peering of this resource id."""
     words = where.split("/")
-    named = ("--name", words[-1], "--resource-group", words[4], "--vnet-name", words[8], "--subscription", words[2])
+    named = (
+        "--name",
+        words[-1],
+        "--resource-group",
+        words[4],
+        "--vnet-name",
+        words[8],
+        "--subscription",
+        words[2],
+    )
     return ("network", "vnet", "peering", verb, *named)
 
 

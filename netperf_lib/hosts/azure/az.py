@@ -40,7 +40,9 @@ def find_az() -> str:
     """Return the path of `az`: on PATH, or next to the running Python (package `azure-cli`)."""
     program = shutil.which("az") or shutil.which("az", path=str(Path(sys.executable).parent))
     if not program:
-        raise AzureError(f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`")
+        raise AzureError(
+            f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`"
+        )
     return program
 
 
@@ -66,9 +68,13 @@ def locations(az: Runs, subscription: str) -> Zones:
     url = f"/subscriptions/{subscription}/locations?api-version=2022-12-01"
     answer = az("rest", "--method", "get", "--url", url)
     return {
-        region["name"]: {m["logicalZone"]: m["physicalZone"] for m in region.get("availabilityZoneMappings") or ()}
+        region["name"]: {
+            m["logicalZone"]: m["physicalZone"]
+            for m in region.get("availabilityZoneMappings") or ()
+        }
         for region in (answer or {}).get("value") or ()
-        if region.get("type") != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
+        if region.get("type")
+        != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
     }
 
 
@@ -86,7 +92,12 @@ class Az:
         patience_s: float = 600,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.subscription, self.timeout_s, self.patience_s, self.sleep = subscription, timeout_s, patience_s, sleep
+        self.subscription, self.timeout_s, self.patience_s, self.sleep = (
+            subscription,
+            timeout_s,
+            patience_s,
+            sleep,
+        )
         self.path = find_az()
 
     def __call__(self, *arguments: str) -> Any:
@@ -94,7 +105,12 @@ class Az:
 
         AzError if it failed: `code` and `kind` give the reason, the text what to do.
         """
-        command = [self.path, *arguments, "--output", "json"]  # a login that it asks for is a warning
+        command = [
+            self.path,
+            *arguments,
+            "--output",
+            "json",
+        ]  # a login that it asks for is a warning
         if (
             self.subscription
             and arguments[0] not in ("account", "extension", "rest", "version")
@@ -122,15 +138,31 @@ class Az:
             return False
         as_json = ("--output", "json")
         account = self._once([self.path, "account", "show", *as_json], ("account", "show"))
-        who = ("--username", account["user"]["name"], "--tenant", account["tenantId"], "--federated-token", token)
-        for words in (("login", "--service-principal", *who), ("account", "set", "--subscription", account["id"])):
+        who = (
+            "--username",
+            account["user"]["name"],
+            "--tenant",
+            account["tenantId"],
+            "--federated-token",
+            token,
+        )
+        for words in (
+            ("login", "--service-principal", *who),
+            ("account", "set", "--subscription", account["id"]),
+        ):
             self._once([self.path, *words, *as_json], words[:2])
         return True
 
     def _once(self, command: list[str], arguments: tuple[str, ...]) -> Any:
         title = "az " + " ".join(arguments[:4])
-        environment = {**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
-        with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        environment = {
+            **os.environ,
+            "AZURE_CORE_NO_COLOR": "1",
+            "AZURE_CORE_COLLECT_TELEMETRY": "0",
+        }
+        with running(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        ) as process:
             try:
                 raw_out, raw_err = process.communicate(timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
@@ -143,7 +175,9 @@ class Az:
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            raise AzError(f"`{title}` was ended by {name}: run the command again", code=name, kind="other")
+            raise AzError(
+                f"`{title}` was ended by {name}: run the command again", code=name, kind="other"
+            )
         if process.returncode:
             raise read_failure(title, process.returncode, err or out)
         return _json(title, out)
@@ -157,7 +191,9 @@ def _assertion() -> str | None:
             return Path(file).read_text("utf-8").strip()
         if url.startswith("https://"):
             bearer = {"Authorization": f"bearer {os.environ['ACTIONS_ID_TOKEN_REQUEST_TOKEN']}"}
-            query = urllib.request.Request(f"{url}&audience=api://AzureADTokenExchange", headers=bearer)  # noqa: S310
+            query = urllib.request.Request(  # noqa: S310 - https is checked above
+                f"{url}&audience=api://AzureADTokenExchange", headers=bearer
+            )
             with urllib.request.urlopen(query, timeout=30) as answer:  # noqa: S310 - https is checked above
                 return str(json.load(answer)["value"])
     return None

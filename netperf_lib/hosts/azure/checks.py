@@ -102,7 +102,10 @@ def vcpus(sku: Mapping[str, Any]) -> int:
 
 
 def _capability(sku: Mapping[str, Any], name: str, otherwise: str = "") -> str:
-    return next((c["value"] for c in sku.get("capabilities") or () if c["name"] == name), None) or otherwise
+    return (
+        next((c["value"] for c in sku.get("capabilities") or () if c["name"] == name), None)
+        or otherwise
+    )
 
 
 def _can(sku: Mapping[str, Any], name: str) -> bool:
@@ -141,11 +144,15 @@ def version(az: Runs) -> str:
     text = str((az("version") or {}).get("azure-cli", "0"))
     if tuple(int(part) for part in re.findall(r"\d+", text)[:2]) < OLDEST_AZ:
         oldest = ".".join(map(str, OLDEST_AZ))
-        raise AzureError(f"az {text} is too old to log in with a second factor: run `az upgrade` ({oldest} or later)")
+        raise AzureError(
+            f"az {text} is too old to log in with a second factor: run `az upgrade` ({oldest} or later)"
+        )
     return text
 
 
-def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None) -> Iterator[tuple[str, str, bool]]:
+def examine(
+    findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
+) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
 
     `rehearse` has Azure validate the whole; with it, all is asked at once. AzureError if `az` is too old or nobody is
@@ -157,7 +164,10 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
     with ThreadPoolExecutor(12) as pool:
         ahead = dict.fromkeys(commands(findings) if rehearse else ())
         answers = {command: pool.submit(az, *command) for command in ahead}
-        ask: Runs = lambda *command: answers[command].result() if command in answers else az(*command)  # noqa: E731
+
+        def ask(*command: str) -> Any:
+            return answers[command].result() if command in answers else az(*command)
+
         look = _looking(ask, findings) if findings.options.resource_group else ask
         invalid = False
         for subject, check in subjects.items():
@@ -167,7 +177,11 @@ def examine(findings: Preflight, az: Runs, *, rehearse: Inspection | None = None
             except AzError as failure:
                 if failure.deed == "login":
                     raise
-                if subject == "policy" and invalid and failure.kind in ("usage", "missing", "capacity"):
+                if (
+                    subject == "policy"
+                    and invalid
+                    and failure.kind in ("usage", "missing", "capacity")
+                ):
                     continue  # Azure refuses in its own words what was told above
                 findings.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
                 words = ""
@@ -201,9 +215,14 @@ def _rights(az: Runs, findings: Preflight) -> str:
     if lacking := [
         action
         for action in WRITES
-        if not any(fits(action, p.get("actions")) and not fits(action, p.get("notActions")) for p in permissions)
+        if not any(
+            fits(action, p.get("actions")) and not fits(action, p.get("notActions"))
+            for p in permissions
+        )
     ]:
-        findings.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
+        findings.problems.append(
+            f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor"
+        )
     return f"may create what is needed in {where}"
 
 
@@ -224,8 +243,15 @@ def _price(az: Runs, findings: Preflight) -> str:
 def _time(az: Runs, findings: Preflight) -> str:
     """The time that a deployment runs against what ends it: its expiry, and the login."""
     findings.warnings += findings.workload.notes
-    expires_h, each_h = findings.options.expires_h, findings.cost.hours / findings.experiment.deployments
-    if findings.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
+    expires_h, each_h = (
+        findings.options.expires_h,
+        findings.cost.hours / findings.experiment.deployments,
+    )
+    if (
+        findings.user_type == "servicePrincipal"
+        and each_h > 1
+        and not any(map(os.getenv, RENEWED_BY))
+    ):
         findings.warnings.append(
             f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
             f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
@@ -267,12 +293,20 @@ def _zones(az: Runs, findings: Preflight) -> str:
         for region in topology.regions
         if region not in zones
     ]
-    findings.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
+    findings.unzoned = tuple(
+        r for r in topology.regions if r != options.region and zones.get(r) == {}
+    )
     for vm in findings.topology.vms:
         named = zones.get(vm.region, {vm.zone: ""})
         if vm.zone and vm.zone not in named:
-            choice = f"choose of {', '.join(sorted(named))}" if named else "set hosts.options.zones: [] to use none"
-            findings.blame(vm, f"region {vm.region} has no zone {vm.zone}: {choice}", findings.problems)
+            choice = (
+                f"choose of {', '.join(sorted(named))}"
+                if named
+                else "set hosts.options.zones: [] to use none"
+            )
+            findings.blame(
+                vm, f"region {vm.region} has no zone {vm.zone}: {choice}", findings.problems
+            )
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 
@@ -295,10 +329,18 @@ def _sizes(az: Runs, findings: Preflight) -> str:
         if sku is None:
             continue
         open_zones = zones_of(sku, vm.region)
-        barred = [r.get("reasonCode") for r in sku.get("restrictions") or () if r["type"] == "Location"]
+        barred = [
+            r.get("reasonCode") for r in sku.get("restrictions") or () if r["type"] == "Location"
+        ]
         exists = vm.zone in findings.physical_zones.get(vm.region, {vm.zone: ""})
-        others = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone: choose another size"
-        trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(sku, "TrustedLaunchDisabled")
+        others = (
+            f"only in zone {', '.join(sorted(open_zones))}"
+            if open_zones
+            else "in no zone: choose another size"
+        )
+        trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(
+            sku, "TrustedLaunchDisabled"
+        )
         wrong = {
             f"is closed to this subscription in {vm.region} ({', '.join(map(str, barred))}): choose another size or "
             "region": bool(barred),
@@ -331,14 +373,30 @@ def _quota(az: Runs, findings: Preflight) -> str:
         _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", findings)
         counted += [f"{need['cores']} vCPUs in {region}"] if need else []
         if addresses := topology.public_addresses(options.management).count(region):
-            names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
+            names = (
+                "publicipaddresses",
+                "standardskupublicipaddresses",
+                "ipv4standardskupublicipaddresses",
+            )
             needed = Counter(dict.fromkeys(names, addresses))
-            _free(az("network", "list-usages", "--location", region), needed, region, "public addresses", findings)
+            _free(
+                az("network", "list-usages", "--location", region),
+                needed,
+                region,
+                "public addresses",
+                findings,
+            )
             counted.append(f"{addresses} public addresses in {region}")
     return f"{', '.join(counted)} are free" if counted else "nothing to count"
 
 
-def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, findings: Preflight) -> None:
+def _free(
+    usages: Iterable[Mapping[str, Any]],
+    need: Counter[str],
+    region: str,
+    what: str,
+    findings: Preflight,
+) -> None:
     for usage in usages or ():
         name = usage["name"]["value"]
         free = int(usage["limit"]) - int(usage["currentValue"])
@@ -367,7 +425,9 @@ def _image(az: Runs, findings: Preflight) -> str:
         if image is None:
             continue
         if ((image.get("osDiskImage") or {}).get("operatingSystem") or "Linux") != "Linux":
-            findings.problems.append(f"image {options.image} is a Windows image; the measuring tools run on Linux")
+            findings.problems.append(
+                f"image {options.image} is a Windows image; the measuring tools run on Linux"
+            )
         findings.plan = findings.plan or bool(image.get("plan"))
         generation, chip = image.get("hyperVGeneration") or "V1", image.get("architecture") or "x64"
         if options.security_type == "TrustedLaunch" and generation == "V1":
@@ -384,7 +444,18 @@ def _image(az: Runs, findings: Preflight) -> str:
                 words = f"does not run {chip} images; choose another"
                 findings.blame(vm, f"size {vm.size} {words}", findings.elsewhere)
     if options.plan is None and findings.plan:
-        terms = az("vm", "image", "terms", "show", "--publisher", publisher, "--offer", offer, "--plan", sku_name)
+        terms = az(
+            "vm",
+            "image",
+            "terms",
+            "show",
+            "--publisher",
+            publisher,
+            "--offer",
+            offer,
+            "--plan",
+            sku_name,
+        )
         if terms is not None and not terms.get("accepted"):
             findings.problems.append(
                 f"the terms of image {options.image} are not accepted: read them, then run `az vm image terms accept "
@@ -397,25 +468,46 @@ def _image(az: Runs, findings: Preflight) -> str:
 def _existing(az: Runs, findings: Preflight) -> str:
     """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
     options, topology = findings.options, findings.topology
-    circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
+    circuit = (
+        options.expressroute_circuit
+        if any(g.kind == "ExpressRoute" for g in topology.gateways)
+        else None
+    )
     bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
     resources = [
         *((f"existing subnet {s}", "network vnet subnet show --ids", s) for s in subnets),
         (f"hub {options.hub}", "network vnet show --ids", options.hub or ""),
-        (f"resource group {options.resource_group}", "group show --name", options.resource_group or ""),
+        (
+            f"resource group {options.resource_group}",
+            "group show --name",
+            options.resource_group or "",
+        ),
         (f"circuit {circuit}", "network express-route show --ids", circuit or ""),
         (f"bastion {options.bastion}", "rest --method get --url", bastion),
     ]
-    if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list") or ()}:
-        findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
+    if bastion and "bastion" not in {
+        extension["name"] for extension in az("extension", "list") or ()
+    }:
+        findings.problems.append(
+            "az cannot open tunnels through a bastion: run `az extension add --name bastion`"
+        )
     for what, command, where in resources:
         resource = find(az, *command.split(), where) if where else {}
         if resource is None:
             findings.problems.append(f"{what} does not exist: correct it in hosts.options")
-        elif (state := resource.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
-            findings.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
-        elif where and what.startswith("bastion") and not (resource.get("properties") or {}).get("enableTunneling"):
+        elif (state := resource.get("serviceProviderProvisioningState")) not in (
+            None,
+            "Provisioned",
+        ):
+            findings.problems.append(
+                f"{what} is {state}: its provider has to provision it before it can be connected"
+            )
+        elif (
+            where
+            and what.startswith("bastion")
+            and not (resource.get("properties") or {}).get("enableTunneling")
+        ):
             findings.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
@@ -424,11 +516,19 @@ def _existing(az: Runs, findings: Preflight) -> str:
 
 def _providers(az: Runs, findings: Preflight) -> str:
     shutdown = findings.options.shutdown
-    names = ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if shutdown else [])]
+    names = [
+        "Microsoft.Compute",
+        "Microsoft.Network",
+        *(["Microsoft.DevTestLab"] if shutdown else []),
+    ]
     for name in names:
         provider = az("provider", "show", "--namespace", name)
         if provider is not None and (state := provider.get("registrationState")) != "Registered":
-            other = " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false" if "Lab" in name else ""
+            other = (
+                " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false"
+                if "Lab" in name
+                else ""
+            )
             findings.problems.append(
                 f"provider {name} is {state}: run `az provider register --wait --namespace {name}`{other}"
             )

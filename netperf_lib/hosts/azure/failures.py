@@ -30,7 +30,9 @@ class Kind(NamedTuple):
     """Pattern of sentences of Azure that say it under a code that does not, or that is not known."""
 
 
-_TABLE: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("failures.toml").read_text("utf-8"))
+_TABLE: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("failures.toml").read_text("utf-8")
+)
 DEEDS: dict[str, str] = _TABLE["deeds"]
 """What is done about a failure."""
 KINDS: dict[str, Kind] = {
@@ -74,13 +76,19 @@ def waits(failure: AzError, attempt: int) -> float | None:
 
 def kind_of(code: str, message: str = "") -> str:
     """Kind of failure of an error code and its sentence."""
-    if re.search(r"multi-?factor|\bMFA\b", message, re.IGNORECASE):  # since 2026 refused as if by a policy
+    if re.search(
+        r"multi-?factor|\bMFA\b", message, re.IGNORECASE
+    ):  # since 2026 refused as if by a policy
         return "login"
 
     def says(kind: Kind) -> bool:
-        return bool(kind.sentences and re.search(kind.sentences, message, re.IGNORECASE | re.DOTALL))
+        return bool(
+            kind.sentences and re.search(kind.sentences, message, re.IGNORECASE | re.DOTALL)
+        )
 
-    by_code = [n for n, kind in KINDS.items() if code not in WRAPPERS and re.fullmatch(kind.codes, code)]
+    by_code = [
+        n for n, kind in KINDS.items() if code not in WRAPPERS and re.fullmatch(kind.codes, code)
+    ]
     by_sentence = [n for n, kind in KINDS.items() if says(kind)]
     first = [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][:1]
     # what sounds like a mistake by the code's name may pass by its sentence
@@ -118,7 +126,10 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
     for sign in _TABLE["signs"]:
         if m := re.search(sign["text"], errors, re.MULTILINE | re.IGNORECASE):
             part = m[1] if m.re.groups else ""
-            code, message = sign["code"].format(part.replace(" ", "")), sign["sentence"].format(part) or message
+            code, message = (
+                sign["code"].format(part.replace(" ", "")),
+                sign["sentence"].format(part) or message,
+            )
             break
     return _failure(what, [(code, message)], text)
 
@@ -126,7 +137,10 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
 def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError:
     kinds = {pair: kind_of(*pair) for pair in pairs}
     # a code of its own says more than one that stands for many, and an unknown one less
-    rank = [[p for p in pairs if kinds[p] != "other" and (p[0] in VAGUE) == vague] for vague in (False, True)]
+    rank = [
+        [p for p in pairs if kinds[p] != "other" and (p[0] in VAGUE) == vague]
+        for vague in (False, True)
+    ]
     rank.append([p for p in pairs if p[0] not in WRAPPERS])
     ranked = next(filter(None, rank), pairs)
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
@@ -138,14 +152,20 @@ def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError
     remedy = KINDS[kind].remedy
     if kind == "provider" and (m := re.search(r"namespace '([\w.]+)'", message)):
         remedy = f"run `az provider register --wait --namespace {m[1]}`"
-    if kind == "login" and (commands := re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)):
+    if kind == "login" and (
+        commands := re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
+    ):
         # word for word: with a tenant, or the challenge that a second factor is asked for with
         remedy = f"run {', then '.join(f'`{c}`' for c in dict.fromkeys(commands))}, then try again"
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
     text = re.sub(r"\s+", " ", message).strip().rstrip(".")
-    text = re.split(r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text)[0]
+    text = re.split(
+        r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text
+    )[0]
     cause = f"{code}: {text[:600]}" if text else code
-    return AzError(f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None)
+    return AzError(
+        f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None
+    )
 
 
 def stood_for(status: str) -> list[tuple[str, str]]:
@@ -188,5 +208,9 @@ def _sentence(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("ERROR: "):
             return line.removeprefix("ERROR: ").strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("WARNING")
+    ]
     return lines[-1] if lines else ""

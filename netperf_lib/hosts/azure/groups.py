@@ -73,7 +73,10 @@ def in_words(changes: Iterable[Change]) -> str:
     counts: dict[str, Counter[str]] = {}
     for c in changes:
         counts.setdefault(c.change.lower(), Counter())[c.type] += 1
-    return "; ".join(f"{verb} {', '.join(f'{n} {t}' for t, n in sorted(c.items()))}" for verb, c in counts.items())
+    return "; ".join(
+        f"{verb} {', '.join(f'{n} {t}' for t, n in sorted(c.items()))}"
+        for verb, c in counts.items()
+    )
 
 
 def _files(template: Path, parameters: Path) -> tuple[str, ...]:
@@ -94,7 +97,15 @@ def rehearse(
         level, where = "group", target.deployment
     arguments = (*where, *_files(template, parameters))
     az("deployment", level, "validate", *arguments)
-    answer = az("deployment", level, "what-if", *arguments, "--no-pretty-print", "--result-format", "ResourceIdOnly")
+    answer = az(
+        "deployment",
+        level,
+        "what-if",
+        *arguments,
+        "--no-pretty-print",
+        "--result-format",
+        "ResourceIdOnly",
+    )
     changes = []
     for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
         _, inside, tail = change["resourceId"].rpartition("/providers/")
@@ -182,7 +193,9 @@ def remove(
                     if deletions[target] >= (4 if not target.shared else 4 + len(DELETE_ORDER)):
                         del left[target]
                         why = trouble.get(target) or _look(target)
-                        failed.append(f"{target.name} is still there after {deletions[target]} deletions: {why}")
+                        failed.append(
+                            f"{target.name} is still there after {deletions[target]} deletions: {why}"
+                        )
                         continue
                     deletions[target] += 1
                     _delete(az, target)
@@ -198,7 +211,9 @@ def remove(
         if left:
             if clock.now() > end:
                 names = ", ".join(t.name for t in left)
-                failed.append(f"still there after {DEADLINE_S / 60:.0f} min: {names} ({_look(*left)})")
+                failed.append(
+                    f"still there after {DEADLINE_S / 60:.0f} min: {names} ({_look(*left)})"
+                )
                 break
             clock.sleep(clock.poll_s)
     if failed:
@@ -218,7 +233,14 @@ def _delete(az: Runs, target: Target) -> None:
             by_version.setdefault(api_version(resource["type"]), []).append(resource["id"])
         for version, ids in by_version.items():
             # az would look up the version, which needs rights on the subscription, and without --verbose it hides why
-            az("resource", "delete", "--ids", *ids, *(("--api-version", version) if version else ()), "--verbose")
+            az(
+                "resource",
+                "delete",
+                "--ids",
+                *ids,
+                *(("--api-version", version) if version else ()),
+                "--verbose",
+            )
         if by_version:
             return
 
@@ -260,7 +282,14 @@ def deploy(
     before = find(az, *show)
     if not before or before["properties"]["provisioningState"].lower() not in RUNNING:
         try:
-            az("deployment", "group", "create", *target.deployment, *_files(template, parameters), "--no-wait")
+            az(
+                "deployment",
+                "group",
+                "create",
+                *target.deployment,
+                *_files(template, parameters),
+                "--no-wait",
+            )
         except AzError as failure:
             if not failure.code.startswith("DeploymentActive"):
                 raise
@@ -269,8 +298,13 @@ def deploy(
         properties = az(*show)["properties"]
         reached = properties["provisioningState"].lower()
         if reached == "succeeded":
-            return {name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()}
-        operations = [o["properties"] for o in az("deployment", "operation", "group", "list", *target.deployment) or ()]
+            return {
+                name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()
+            }
+        operations = [
+            o["properties"]
+            for o in az("deployment", "operation", "group", "list", *target.deployment) or ()
+        ]
         if reached not in RUNNING:
             raise _why(target, properties, operations)
         for p in operations:
@@ -290,14 +324,28 @@ def deploy(
         clock.sleep(clock.poll_s)
 
 
-def _why(target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> AzError:
+def _why(
+    target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]
+) -> AzError:
     """The root cause: the failed operations know more than the deployment itself."""
-    details: list[Any] = [properties.get("error") or {"code": "Unknown", "message": "no cause given"}]
+    details: list[Any] = [
+        properties.get("error") or {"code": "Unknown", "message": "no cause given"}
+    ]
     for p in operations:
         message = p.get("statusMessage")
         if p["provisioningState"] == "Failed" and message:
-            detail = json.loads(message) if isinstance(message, str) and message.startswith("{") else message
+            detail = (
+                json.loads(message)
+                if isinstance(message, str) and message.startswith("{")
+                else message
+            )
             if isinstance(detail, dict):
-                details += [{"code": code, "message": ""} for code, _ in stood_for(str(p.get("statusCode") or ""))]
+                details += [
+                    {"code": code, "message": ""}
+                    for code, _ in stood_for(str(p.get("statusCode") or ""))
+                ]
                 details.append(detail.get("error", detail))
-    return error_of(f"deployment of {target.name}", {"code": "DeploymentFailed", "message": "", "details": details})
+    return error_of(
+        f"deployment of {target.name}",
+        {"code": "DeploymentFailed", "message": "", "details": details},
+    )

@@ -10,9 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Zone = Annotated[str, Field(pattern=r"^[123]?$", coerce_numbers_to_str=True, examples=["1", "2", "3"])]
+Zone = Annotated[
+    str, Field(pattern=r"^[123]?$", coerce_numbers_to_str=True, examples=["1", "2", "3"])
+]
 Region = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]+$", examples=["westeurope"])]
-Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$", examples=["Standard_D8s_v5"])]
+Size = Annotated[
+    str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$", examples=["Standard_D8s_v5"])
+]
 ResourceId = Annotated[
     str,
     Field(
@@ -28,10 +32,17 @@ GatewaySku = Annotated[
     ),
 ]
 
-PINS: dict[str, dict[str, str]] = tomllib.loads(resources.files(__package__).joinpath("pins.toml").read_text("utf-8"))
+PINS: dict[str, dict[str, str]] = tomllib.loads(
+    resources.files(__package__).joinpath("pins.toml").read_text("utf-8")
+)
 """Beginning of publisher:offer:sku, in lower case, to package to version with a final ``*``."""
 UBUNTU = "Canonical:ubuntu-24_04-lts:server:latest"
-WINDOWS = ("microsoftwindowsserver:*", "microsoftwindowsdesktop:*", "*:windows*", "microsoftsqlserver:*-ws20*")
+WINDOWS = (
+    "microsoftwindowsserver:*",
+    "microsoftwindowsdesktop:*",
+    "*:windows*",
+    "microsoftsqlserver:*-ws20*",
+)
 
 
 class _Declared(BaseModel):
@@ -77,7 +88,9 @@ class Options(_Declared):
     """The same for far regions; null: as `zones`, and none in regions without zones."""
     vm_size: Size
     """Default size of the VMs."""
-    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$", examples=[UBUNTU])] = UBUNTU
+    image: Annotated[
+        str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$", examples=[UBUNTU])
+    ] = UBUNTU
     """Linux marketplace image as publisher:offer:sku:version."""
     plan: bool | None = None
     """Whether the image is sold with a marketplace plan (its terms must be accepted once in the subscription); null:
@@ -106,17 +119,24 @@ class Options(_Declared):
 
     subscription: str | None = None
     """Subscription, by name or id; null: the one that `az` has selected."""
-    resource_group: Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$", examples=["my-group"])] | None = None
+    resource_group: (
+        Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$", examples=["my-group"])] | None
+    ) = None
     """Existing resource group to work in, with no rights beyond it; null: a new one for each deployment. Only resources
     that the experiment created are deleted from it."""
-    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$", examples=["azureuser"])] = "azureuser"
+    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$", examples=["azureuser"])] = (
+        "azureuser"
+    )
     """Administrator account of the VMs."""
     management: Literal["public", "private"] = "public"
     """How SSH reaches the VMs. `private` gives them no public address, and needs a way in: `jump_host`, `bastion`,
     `ssh_config`, or a `hub` or `subnet` that is reachable from here. The VMs of new networks then reach the package
     archives through a NAT gateway."""
     jump_host: (
-        Annotated[str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$", examples=["me@jump.example.com:22"])] | None
+        Annotated[
+            str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$", examples=["me@jump.example.com:22"])
+        ]
+        | None
     ) = None
     """SSH jump host as user@host:port; its keys come from your SSH agent and configuration."""
     bastion: ResourceId | None = None
@@ -145,9 +165,9 @@ class Options(_Declared):
     """VpnGw1AZ to VpnGw5AZ, also in regions without zones."""
     expressroute_circuit: ResourceId | None = None
     """Existing circuit that the gateways of `expressroute` are connected to."""
-    expressroute_sku: Literal["ErGw1AZ", "ErGw2AZ", "ErGw3AZ", "Standard", "HighPerformance", "UltraPerformance"] = (
-        "ErGw1AZ"
-    )
+    expressroute_sku: Literal[
+        "ErGw1AZ", "ErGw2AZ", "ErGw3AZ", "Standard", "HighPerformance", "UltraPerformance"
+    ] = "ErGw1AZ"
     """SKU of the ExpressRoute gateways."""
 
     expires_h: float = Field(default=12, gt=0, le=24 * 14)
@@ -181,7 +201,9 @@ class Options(_Declared):
     @classmethod
     def _linux(cls, image: str) -> str:
         if any(fnmatchcase(image.lower(), pattern) for pattern in WINDOWS):
-            raise ValueError(f"{image} is a Windows image; the measuring tools run on Linux: choose a Linux image")
+            raise ValueError(
+                f"{image} is a Windows image; the measuring tools run on Linux: choose a Linux image"
+            )
         return image
 
     @field_validator("allow_from")
@@ -208,22 +230,30 @@ class Options(_Declared):
         reachable = ways or self.subnet or self.hub or any(vm.subnet for vm in self.vms.values())
         space, sku = self.address_space, self.vpn_sku
         rules = {
-            f"address_space {space} must be private, and of at least /20": space.prefixlen > 20 or not space.is_private,
+            f"address_space {space} must be private, and of at least /20": space.prefixlen > 20
+            or not space.is_private,
             # neither validate nor what-if reports it
-            f"Azure creates no new gateways of SKU {sku} since November 2025; use {sku}AZ": not sku.endswith("AZ"),
+            f"Azure creates no new gateways of SKU {sku} since November 2025; use {sku}AZ": not sku.endswith(
+                "AZ"
+            ),
             "zones: each may be given once": len(set(self.zones)) != len(self.zones),
-            f"remote_region is {self.region}, the region itself; remove it": self.remote_region == self.region,
+            f"remote_region is {self.region}, the region itself; remove it": self.remote_region
+            == self.region,
             f"expires_h {self.expires_h:g}: a shutdown schedule reaches 24 hours ahead at most; set shutdown: false, "
             "and run `npl down` yourself": self.shutdown and self.expires_h > 24,
-            "way_out: next-hop needs next_hop, the address of the appliance": self.way_out == "next-hop"
+            "way_out: next-hop needs next_hop, the address of the appliance": self.way_out
+            == "next-hop"
             and not self.next_hop,
-            "next_hop and hub_gateway belong to a hub; give its resource id": (self.next_hop or self.hub_gateway)
+            "next_hop and hub_gateway belong to a hub; give its resource id": (
+                self.next_hop or self.hub_gateway
+            )
             and not self.hub,
             f"{' and '.join(ways)} are different ways to the VMs; give one": len(ways) > 1,
             f"{'/'.join(ways)} leads to private addresses; set management: private": ways
             and self.management == "public",
             "management: private creates networks that cannot be reached from outside; give jump_host, bastion, "
-            "ssh_config, a hub to peer with, or an existing subnet": self.management == "private" and not reachable,
+            "ssh_config, a hub to peer with, or an existing subnet": self.management == "private"
+            and not reachable,
         }
         for rule, broken in rules.items():
             if broken:
@@ -243,5 +273,7 @@ class Options(_Declared):
         choice to the distribution. Empty for unknown releases.
         """
         image = self.image.lower()
-        pinned = next((pins for pattern, pins in PINS.items() if fnmatchcase(image, f"{pattern}*")), {})
+        pinned = next(
+            (pins for pattern, pins in PINS.items() if fnmatchcase(image, f"{pattern}*")), {}
+        )
         return {p: v for p, v in {**pinned, **self.versions}.items() if v != "*"}

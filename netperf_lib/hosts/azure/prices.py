@@ -30,7 +30,9 @@ FRESH_S = 24 * 3600
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
 MONTH_H = 730
-_TABLE: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("prices.toml").read_text("utf-8"))
+_TABLE: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("prices.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,9 @@ class Cost:
         for item in () if self.unknown else self.items:
             most, likely = item.cost(hours), item.cost(hours, likely=True)
             if item.hourly and most >= 0.005:
-                out.append(f"{item.quantity:g} × {item.name} × {hours:.1f} h: {most:.2f} {currency}")
+                out.append(
+                    f"{item.quantity:g} × {item.name} × {hours:.1f} h: {most:.2f} {currency}"
+                )
             elif not item.hourly and item.price:
                 gb = f"likely {likely / item.price:,.0f} GB, at most {item.quantity:,.0f} GB"
                 out.append(f"{item.name}: {gb}: {likely:.2f} to at most {most:.2f} {currency}")
@@ -128,9 +132,13 @@ def cost(
     count.update((v.size, v.region, "vm") for v in topology.vms)
     count.update((g.sku, g.region, g.kind) for g in topology.gateways)
     count.update((f"disk {options.disk}", v.region, "disk") for v in topology.vms)
-    count.update(("public address", r, "address") for r in topology.public_addresses(options.management))
+    count.update(
+        ("public address", r, "address") for r in topology.public_addresses(options.management)
+    )
     count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
-    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.balancer == v.name)
+    count.update(
+        ("load balancer", v.region, "balancer") for v in topology.vms if v.balancer == v.name
+    )
     items = [
         Item(name=f"{what} in {region}", quantity=n, price=_price(what, region, kind, options))
         for (what, region, kind), n in sorted(count.items())
@@ -139,14 +147,22 @@ def cost(
     for (client, server), sent in (traffic or {}).items():
         path = topology.paths.get((client, server), "")
         mbps = options.bandwidth_mbps.get(topology.vm(client).size)
-        if most := sent.most_bytes if mbps is None else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds):
+        if (
+            most := sent.most_bytes
+            if mbps is None
+            else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
+        ):
             way = (path, topology.vm(client).region, topology.vm(server).region)
             before = ways.get(way, (0.0, 0.0))
             ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
     for (path, source, target), (most, likely) in sorted(ways.items()):
         price = _transfer(path, source, target, options)
-        items.append(Item(name=f"transfer {path}", quantity=most, likely=likely, hourly=False, price=price))
-    return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
+        items.append(
+            Item(name=f"transfer {path}", quantity=most, likely=likely, hourly=False, price=price)
+        )
+    return Cost(
+        hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced
+    )
 
 
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
@@ -158,7 +174,9 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     at = {} if meter.get("everywhere") else {"armRegionName": region}
     sku = _TABLE["skus"].get(what, what)
     at |= {key: value.format(sku) for key, value in meter["where"].items()}
-    listed = _listed(options, at, meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku)), region)
+    listed = _listed(
+        options, at, meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku)), region
+    )
     return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
 
 
@@ -176,7 +194,9 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
         region = {"client": source, "server": target}.get(meter.end)
         at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
         # the highest price that matches: a cap must not be too low
-        matching = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, source)
+        matching = _listed(
+            options, {"serviceName": meter.service, **at}, "1 GB", meter.name, source
+        )
         if not matching:
             return None
         total += max(matching)
@@ -185,16 +205,22 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
 
 def zone_of(region: str) -> str:
     """Billing zone of a region, which determines the price of transfer between networks."""
-    return next((zone for zone, regions in _TABLE["zones"].items() if re.search(regions, region)), "Zone 2")
+    return next(
+        (zone for zone, regions in _TABLE["zones"].items() if re.search(regions, region)), "Zone 2"
+    )
 
 
-def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = "") -> list[float]:
+def _listed(
+    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = ""
+) -> list[float]:
     """Matching prices from all pages of the list, each from the first unit on that is not free.
 
     Meters that are not asked for by region are listed for several: those of region `near` count, or else the general
     ones, rather than those of an edge site or of a government's cloud.
     """
-    condition = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
+    condition = " and ".join(
+        f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items()
+    )
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": condition})
     url: str | None = f"{options.prices_url}?{query}"
     items: list[dict[str, Any]] = []
@@ -205,13 +231,19 @@ def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str, n
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:
-        of = {region: [i for i in items if i.get("armRegionName") == region] for region in (near, "Global", "")}
+        of = {
+            region: [i for i in items if i.get("armRegionName") == region]
+            for region in (near, "Global", "")
+        }
         items = of[near] or of["Global"] or of[""] or items
     return [
         float(i["retailPrice"])
         for i in items
-        if i.get("unitOfMeasure") == unit and re.fullmatch(meter, str(i.get("meterName"))) and _plain(i)
-        if unit == "1 GB" or (not float(i.get("tierMinimumUnits") or 0) and float(i["retailPrice"]) > 0)
+        if i.get("unitOfMeasure") == unit
+        and re.fullmatch(meter, str(i.get("meterName")))
+        and _plain(i)
+        if unit == "1 GB"
+        or (not float(i.get("tierMinimumUnits") or 0) and float(i["retailPrice"]) > 0)
     ]
 
 
@@ -222,7 +254,11 @@ def _plain(item: Mapping[str, Any]) -> bool:
 
 
 def _cached(url: str) -> Any:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices"
+    folder = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "netperf_lib"
+        / "azure-prices"
+    )
     file = folder / hashlib.blake2s(url.encode()).hexdigest()
     with contextlib.suppress(OSError, ValueError):
         if time.time() - file.stat().st_mtime < FRESH_S:

@@ -48,7 +48,9 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
     `zones` is what `locations` returned.
     """
     listed = {
-        what: {n["id"].lower(): n for n in az("network", what, "list", "--resource-group", group) or ()}
+        what: {
+            n["id"].lower(): n for n in az("network", what, "list", "--resource-group", group) or ()
+        }
         for what in ("nic", "public-ip")
     }
     colocation: dict[str, str] = {}
@@ -56,13 +58,19 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
     for vm in az("vm", "list", "--resource-group", group) or ():
         if not vm["name"].startswith(prefix):
             continue
-        nic = listed["nic"].get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
+        nic = listed["nic"].get(
+            _primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {}
+        )
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
-        pools = [p["id"].split("/")[8] for p in address.get("loadBalancerBackendAddressPools") or ()]
+        pools = [
+            p["id"].split("/")[8] for p in address.get("loadBalancerBackendAddressPools") or ()
+        ]
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg and ppg not in colocation:  # it may be in another resource group
-            colocation[ppg] = _colocation(az("ppg", "show", "--include-colocation-status", "--ids", ppg))
+            colocation[ppg] = _colocation(
+                az("ppg", "show", "--include-colocation-status", "--ids", ppg)
+            )
         name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
         edge_site = (vm.get("extendedLocation") or {}).get("name")  # which is elsewhere
         vms[name] = Placed(
@@ -88,10 +96,16 @@ def _image(reference: Mapping[str, Any]) -> str | None:
     """The image of a VM as publisher:offer:sku:version, or the resource id of one that is not of the marketplace."""
     version = reference.get("exactVersion") or reference.get("version")
     if reference.get("publisher"):
-        return ":".join(str(part) for part in (*map(reference.get, ("publisher", "offer", "sku")), version))
+        return ":".join(
+            str(part) for part in (*map(reference.get, ("publisher", "offer", "sku")), version)
+        )
     ids = ("id", "sharedGalleryImageId", "communityGalleryImageId")
     stored = next(filter(None, map(reference.get, ids)), None)
-    return f"{stored}/versions/{version}" if stored and version and "/versions/" not in stored.lower() else stored
+    return (
+        f"{stored}/versions/{version}"
+        if stored and version and "/versions/" not in stored.lower()
+        else stored
+    )
 
 
 def _colocation(group: Mapping[str, Any]) -> str:
@@ -102,7 +116,10 @@ def _colocation(group: Mapping[str, Any]) -> str:
 
 def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the primary one of several interfaces or addresses, or the first."""
-    return next((p for p in parts if p.get("primary") or (p.get("properties") or {}).get("primary")), parts[0])
+    return next(
+        (p for p in parts if p.get("primary") or (p.get("properties") or {}).get("primary")),
+        parts[0],
+    )
 
 
 def proven(
@@ -123,9 +140,21 @@ def proven(
             host = replace(host, **facts_of(vm) | {"accelerated": accelerated(guest)})
             proofs = cloud_proofs(requested, vm, options.bandwidth_mbps.get(vm.size))
         if not isinstance(guest, str):
-            proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
-        behind_gateways = {name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair}
-        skus = {g.sku for g in topology.gateways if g.network == requested.network and host.name in behind_gateways}
+            proofs.append(
+                Proof(
+                    "host key",
+                    True,
+                    "made here and given to the VM: another one would have been refused",
+                )
+            )
+        behind_gateways = {
+            name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair
+        }
+        skus = {
+            g.sku
+            for g in topology.gateways
+            if g.network == requested.network and host.name in behind_gateways
+        }
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
         labels |= {"backends": str(len(host.backends))} if host.backends else {}
         proofs += guest_proofs(requested.accelerated, guest, options.pinned())
@@ -135,7 +164,10 @@ def proven(
 
 def facts_of(vm: Placed) -> dict[str, Any]:
     """Fields of the `Host` of a VM."""
-    fields = {name: getattr(vm, name) for name in ("region", "zone", "zone_physical", "ppg", "accelerated")}
+    fields = {
+        name: getattr(vm, name)
+        for name in ("region", "zone", "zone_physical", "ppg", "accelerated")
+    }
     return fields | {"vm_size": vm.size}
 
 
@@ -143,7 +175,12 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
     """Proofs from the cloud's description; without `requested`, facts only, since nothing was requested."""
 
     def claim(text: str, actual: Any, target: Any, evidence: str) -> Proof:
-        return Proof(text, None if actual is None else requested is None or actual == target, evidence, factor=True)
+        return Proof(
+            text,
+            None if actual is None else requested is None or actual == target,
+            evidence,
+            factor=True,
+        )
 
     target = requested or vm
     out = [claim(f"region {target.region}", vm.region, target.region, f"Azure: {vm.region}")]
@@ -153,22 +190,39 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
         physical = vm.zone_physical or "not in the list of regions"
         out.append(Proof("physical zone", bool(vm.zone_physical) or None, physical))
     out.append(claim(f"VM size {target.size}", vm.size, target.size, f"Azure: {vm.size}"))
-    declared = f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
+    declared = (
+        f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
+    )
     out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
     out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        requested_word, actual_word = ("on" if state else "off" for state in (target.accelerated, vm.accelerated))
+        requested_word, actual_word = (
+            "on" if state else "off" for state in (target.accelerated, vm.accelerated)
+        )
         text = f"accelerated networking {requested_word} on the interface"
         out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {actual_word}"))
     if target.balancer:
         text = f"behind the load balancer of {target.balancer}"
         out.append(claim(text, vm.balancer, target.balancer, f"Azure: {vm.balancer or 'none'}"))
     if target.ppg:
-        out.append(claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, f"Azure: {vm.ppg or 'none'}"))
-        holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)
-        out.append(Proof(f"{target.ppg} keeps its members together", holds, f"colocation {vm.colocation}", factor=True))
+        out.append(
+            claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, f"Azure: {vm.ppg or 'none'}")
+        )
+        holds = {"aligned": True, "unknown": None}.get(
+            vm.colocation.rsplit("/", 1)[-1].lower(), False
+        )
+        out.append(
+            Proof(
+                f"{target.ppg} keeps its members together",
+                holds,
+                f"colocation {vm.colocation}",
+                factor=True,
+            )
+        )
     elif requested is not None:
-        out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
+        out.append(
+            claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}")
+        )
     return out
 
 
@@ -178,18 +232,31 @@ def joined(
     """Proofs that the networks are joined: peerings and gateway connections are connected, gateways have their SKU."""
     out = []
     if topology.peerings:
-        networks = {n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()}
+        networks = {
+            n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()
+        }
         for a, b in topology.peerings:
             listed = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
-            state = next((p.get("peeringState") for p in listed if p["name"] == f"to-{prefix}{b}"), None)
+            state = next(
+                (p.get("peeringState") for p in listed if p["name"] == f"to-{prefix}{b}"), None
+            )
             holds = None if state is None else state == "Connected"
-            out.append(Proof(f"network {a} is peered with {b}", holds, f"peering {state or 'not listed'}", factor=True))
+            out.append(
+                Proof(
+                    f"network {a} is peered with {b}",
+                    holds,
+                    f"peering {state or 'not listed'}",
+                    factor=True,
+                )
+            )
     end = clock.now() + wait_s
     for a, b in topology.connections:
         name = prefix + connection_name(a, b)
         while True:
             try:
-                connection = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name)
+                connection = az(
+                    "network", "vpn-connection", "show", "--resource-group", group, "--name", name
+                )
                 status = str(connection.get("connectionStatus"))
             except AzError as failure:
                 status = f"unknown ({failure.code})"
@@ -199,11 +266,15 @@ def joined(
         holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
         text = f"gateway {a} is connected with {b or 'the circuit'}"
         out.append(Proof(text, holds, f"connection {status}", factor=True))
-    out += [Proof(f"gateway of {g.network} ({g.kind})", True, f"SKU {g.sku}") for g in topology.gateways]
+    out += [
+        Proof(f"gateway of {g.network} ({g.kind})", True, f"SKU {g.sku}") for g in topology.gateways
+    ]
     return tuple(out)
 
 
-def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = "") -> tuple[Proof, ...]:
+def routes(
+    az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = ""
+) -> tuple[Proof, ...]:
     """Proofs from effective routes that the packets of each pair leave the client by the path of its placement."""
     data = {h.name: h.data_address for h in hosts}
     tables: dict[str, list[dict[str, Any]] | str] = {}
@@ -214,7 +285,15 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
         if client not in tables:
             name = f"nic-{prefix}{client}"
             try:
-                answer = az("network", "nic", "show-effective-route-table", "--resource-group", group, "--name", name)
+                answer = az(
+                    "network",
+                    "nic",
+                    "show-effective-route-table",
+                    "--resource-group",
+                    group,
+                    "--name",
+                    name,
+                )
                 tables[client] = list((answer or {}).get("value") or ())
             except AzError as failure:
                 tables[client] = failure.code
@@ -240,12 +319,18 @@ def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str, 
             network = ipaddress.ip_network(text)
             if ipaddress.ip_address(address) in network:
                 rank = (network.prefixlen, route.get("source") == "User")
-                hop = (text, str(route.get("nextHopType") or ""), ", ".join(route.get("nextHopIpAddress") or ()))
+                hop = (
+                    text,
+                    str(route.get("nextHopType") or ""),
+                    ", ".join(route.get("nextHopIpAddress") or ()),
+                )
                 best = max(best, (rank, hop))
     return best[1]
 
 
-def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, Any] | str]) -> tuple[Proof, ...]:
+def path_proofs(
+    topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, Any] | str]
+) -> tuple[Proof, ...]:
     """Proofs from what `guests.paths` read: hops, MTU, and whether traffic takes the virtual function."""
     out = []
     for (client, server), facts in seen.items():
@@ -259,12 +344,20 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
         if topology.vm(client).accelerated:
             share = None if vf is None or not sent else vf / sent
             holds = None if share is None or 0.1 <= share < 0.5 else share >= 0.5
-            words = f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter"
-            out.append(Proof(f"traffic from {way} takes the virtual function", holds, words, factor=True))
+            words = (
+                f"vf_tx_packets +{vf} for {sent} packets sent"
+                if vf is not None
+                else "no such counter"
+            )
+            out.append(
+                Proof(f"traffic from {way} takes the virtual function", holds, words, factor=True)
+            )
     return tuple(out)
 
 
-def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[Placed]:
+def existing(
+    group: str, *, tag: str | None = None, subscription: str | None = None
+) -> list[Placed]:
     """Describe the existing VMs in a resource group; nothing is created or changed.
 
     With `tag`, ``name`` or ``name=value``, only those that carry it.

@@ -44,7 +44,11 @@ class Record(Target):
     def age_h(self, now: dt.datetime) -> float:
         """Hours since it was created, 0 if it was not."""
         created = self.tags.get("netperf-created")
-        return max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600) if created else 0.0
+        return (
+            max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600)
+            if created
+            else 0.0
+        )
 
 
 @dataclass
@@ -80,7 +84,9 @@ class State:
         self.folder = folder
         self._file = folder / "azure.json"
         try:
-            self.data = _STORED.validate_json(self._file.read_bytes()) if self._file.exists() else Stored()
+            self.data = (
+                _STORED.validate_json(self._file.read_bytes()) if self._file.exists() else Stored()
+            )
         except ValueError:
             raise AzureError(
                 f"{self._file} is damaged: find what was placed with `npl down --all`, then delete the file"
@@ -102,7 +108,9 @@ class State:
                 ) from None
             yield cls(folder)
 
-    def begin(self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None) -> Record:
+    def begin(
+        self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None
+    ) -> Record:
         """Return the record of this attempt; a new one is on disk before anything can be created."""
         data = self.data
         data.subscription = data.subscription or subscription
@@ -160,7 +168,11 @@ class State:
     def spent(self, now: dt.datetime, *, done: float) -> float | None:
         """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
         bill = self._bill()
-        return bill.cost.spent(bill.hours + sum(r.age_h(now) for r in self.data.groups), done) if bill else None
+        return (
+            bill.cost.spent(bill.hours + sum(r.age_h(now) for r in self.data.groups), done)
+            if bill
+            else None
+        )
 
     def _bill(self) -> Bill | None:
         file = self.folder / "azure-cost.json"
@@ -240,7 +252,9 @@ class State:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.new")
         draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        with os.fdopen(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
             file.write(text)
         draft.replace(path)
 

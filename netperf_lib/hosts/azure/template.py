@@ -33,7 +33,9 @@ def _versions() -> dict[str, str]:
 
 def api_version(kind: str) -> str:
     """API version with which the template creates a type of resource; "" for one that comes with another."""
-    return _versions().get(kind.lower(), "2024-03-02" if kind.lower() == "microsoft.compute/disks" else "")
+    return _versions().get(
+        kind.lower(), "2024-03-02" if kind.lower() == "microsoft.compute/disks" else ""
+    )
 
 
 def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
@@ -42,11 +44,15 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     It takes the parameters of the template. It is validated and never deployed: the group and the template are created
     separately.
     """
-    document = json.loads(resources.files(__package__).joinpath("rehearsal.json").read_text("utf-8"))
+    document = json.loads(
+        resources.files(__package__).joinpath("rehearsal.json").read_text("utf-8")
+    )
     group_resource, deployment = document["resources"]
     inner = deployment["properties"]["template"] = json.loads(template_text())
     document["parameters"] = inner["parameters"]
-    deployment["properties"]["parameters"] = {n: {"value": f"[parameters('{n}')]"} for n in inner["parameters"]}
+    deployment["properties"]["parameters"] = {
+        n: {"value": f"[parameters('{n}')]"} for n in inner["parameters"]
+    }
     group_resource |= {"name": group, "location": location, "tags": dict(tags)}
     deployment["resourceGroup"] = group
     deployment["dependsOn"] = [f"[subscriptionResourceId('{group_resource['type']}', '{group}')]"]
@@ -60,31 +66,41 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
     versions = options.pinned()
     packages = [f"{p}={versions[p]}" if p in versions else p for p in PACKAGES]
     # sockperf is not packaged everywhere in the Red Hat family: it is built there
-    packages = packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
+    packages = (
+        packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
+    )
     config["runcmd"].append(["/usr/local/sbin/npl-prepare", options.package_manager, *packages])
     if vm.tcp_buffer_bytes:
         n = vm.tcp_buffer_bytes
         lines = [
-            f"net.core.{k}_max = {n}\nnet.ipv4.tcp_{k} = 4096 {d} {n}\n" for k, d in (("rmem", 131072), ("wmem", 16384))
+            f"net.core.{k}_max = {n}\nnet.ipv4.tcp_{k} = 4096 {d} {n}\n"
+            for k, d in (("rmem", 131072), ("wmem", 16384))
         ]
-        config["write_files"].append({"path": "/etc/sysctl.d/99-netperf.conf", "content": "".join(lines)})
-    return (
-        f"#cloud-config\n{json.dumps(config, indent=1)}\n"  # JSON is YAML, and takes a hundredth of the time to write
-    )
+        config["write_files"].append(
+            {"path": "/etc/sysctl.d/99-netperf.conf", "content": "".join(lines)}
+        )
+    return f"#cloud-config\n{json.dumps(config, indent=1)}\n"  # JSON is YAML, and takes a hundredth of the time to write
 
 
 @cache
 def _first_start() -> str:
-    return json.dumps(yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8")))
+    return json.dumps(
+        yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8"))
+    )
 
 
 def _fields(part: Any, prefix: str, *prefixed: str) -> dict[str, Any]:
     """Fields of a part of the topology, as the template calls them; those `prefixed` begin with the prefix."""
-    fields = {name: prefix + value if name in prefixed and value else value for name, value in asdict(part).items()}
+    fields = {
+        name: prefix + value if name in prefixed and value else value
+        for name, value in asdict(part).items()
+    }
     return fields | {"location": fields.pop("region")}
 
 
-def _machines(topology: Topology, options: Options, prefix: str, rarity: Callable[[Vm], Any]) -> dict[str, Any]:
+def _machines(
+    topology: Topology, options: Options, prefix: str, rarity: Callable[[Vm], Any]
+) -> dict[str, Any]:
     """Parameters about the VMs, where they are placed, and the load balancers before them."""
     after: dict[str, str] = {}
     for members in topology.ppgs.values():
@@ -105,10 +121,17 @@ def _machines(topology: Topology, options: Options, prefix: str, rarity: Callabl
     return {
         "vms": vms,
         "ppgs": [
-            {"name": prefix + name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
+            {
+                "name": prefix + name,
+                "location": m[0].region,
+                "zone": m[0].zone,
+                "sizes": sorted({v.size for v in m}),
+            }
             for name, m in topology.ppgs.items()
         ],
-        "balancers": [vm | {"name": vm["balancer"]} for vm in vms if vm["balancer"] == f"lb-{vm['name']}"],
+        "balancers": [
+            vm | {"name": vm["balancer"]} for vm in vms if vm["balancer"] == f"lb-{vm['name']}"
+        ],
     }
 
 
@@ -123,7 +146,10 @@ def _paths(topology: Topology, prefix: str) -> dict[str, Any]:
             | {
                 "existing": bool(n.subnet_id),
                 "routes": [
-                    {"name": f"route-{i}", "properties": appliance | {"addressPrefix": to, "nextHopIpAddress": by}}
+                    {
+                        "name": f"route-{i}",
+                        "properties": appliance | {"addressPrefix": to, "nextHopIpAddress": by},
+                    }
                     for i, (to, by) in enumerate(n.routes, 1)
                 ],
             }
@@ -134,7 +160,11 @@ def _paths(topology: Topology, prefix: str) -> dict[str, Any]:
                 {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
                 for a, b in topology.peerings
             ),
-            *({"from": prefix + n.name} | to_hub for n in topology.networks if topology.hub and n.prefix),
+            *(
+                {"from": prefix + n.name} | to_hub
+                for n in topology.networks
+                if topology.hub and n.prefix
+            ),
         ],
         "gateways": [_fields(g, prefix, "name", "network") for g in topology.gateways],
         "connections": [
@@ -174,8 +204,16 @@ def parameters(
     if options.security_type != "Standard":  # unknown to versions of the API before 2025-11-01
         settings = {"secureBootEnabled": True, "vTpmEnabled": True}
         security |= {"securityType": options.security_type, "uefiSettings": settings}
-    key = {"diskEncryptionSet": {"id": options.disk_encryption_set}} if options.disk_encryption_set else {}
-    who = {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}} if options.identity else {}
+    key = (
+        {"diskEncryptionSet": {"id": options.disk_encryption_set}}
+        if options.disk_encryption_set
+        else {}
+    )
+    who = (
+        {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}}
+        if options.identity
+        else {}
+    )
     sources = {  # one rule for each address and network that admits it
         (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
     }
@@ -184,7 +222,12 @@ def parameters(
         **_machines(topology, options, prefix, rarity),
         **_paths(topology, prefix),
         "publicPairs": [
-            {"name": f"tests-from-{c}", "network": prefix + network, "address": address, "priority": 200 + i}
+            {
+                "name": f"tests-from-{c}",
+                "network": prefix + network,
+                "address": address,
+                "priority": 200 + i,
+            }
             for i, ((network, address), c) in enumerate(sources.items())
         ],
         "circuitId": options.expressroute_circuit or "",
@@ -199,7 +242,8 @@ def parameters(
         "sshPublicKey": public_key,
         "sshFrom": list(allow_from),
         "userData": {
-            v.name: base64.b64encode(user_data(v, options, host_key(v.name)).encode()).decode() for v in topology.vms
+            v.name: base64.b64encode(user_data(v, options, host_key(v.name)).encode()).decode()
+            for v in topology.vms
         },
     }
     return {

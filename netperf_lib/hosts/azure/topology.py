@@ -120,7 +120,9 @@ class Topology:
 
     def public_addresses(self, management: str) -> list[str]:
         """Region of each public address: of VPN gateways, NAT gateways, and VMs with public `management`."""
-        out = [g.region for g in self.gateways if g.kind == "Vpn"] + [n.region for n in self.networks if n.nat]
+        out = [g.region for g in self.gateways if g.kind == "Vpn"] + [
+            n.region for n in self.networks if n.nat
+        ]
         return out + ([v.region for v in self.vms] if management == "public" else [])
 
     @property
@@ -162,7 +164,10 @@ def in_words(topology: Topology, expires_h: float) -> str:
     parts = [
         *(f"{plural(n, 'VM')} of {size} in {region}" for (size, region), n in sizes.items()),
         *(plural(len(several), what) for what, several in counted.items() if several),
-        *(f"{plural(n, f'{kind} gateway')} {sku} in {region}" for (kind, sku, region), n in gateways.items()),
+        *(
+            f"{plural(n, f'{kind} gateway')} {sku} in {region}"
+            for (kind, sku, region), n in gateways.items()
+        ),
     ]
     hosts = ", ".join(f"{vm.name} (zone {vm.zone})" if vm.zone else vm.name for vm in topology.vms)
     return (
@@ -225,12 +230,16 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
         _one_address(experiment, addresses, pair)
     vms = tuple(vm for name, need in needs.items() for vm in _vms(name, need, options))
     if twice := [name for name, n in Counter(v.name for v in vms).items() if n > 1]:
-        raise ExperimentError(f"{experiment.name}: {twice[0]!r} would also be the name of a backend; rename the host")
+        raise ExperimentError(
+            f"{experiment.name}: {twice[0]!r} would also be the name of a backend; rename the host"
+        )
     _refuse_always_accelerated(experiment, options, vms)
     return _joined(experiment, options, vms, needs)
 
 
-def _refuse_always_accelerated(experiment: Experiment, options: Options, vms: tuple[Vm, ...]) -> None:
+def _refuse_always_accelerated(
+    experiment: Experiment, options: Options, vms: tuple[Vm, ...]
+) -> None:
     for vm in vms:
         sizes = (vm.size, *(options.alternative_sizes if vm.size == options.vm_size else ()))
         for size in () if vm.accelerated else sizes:
@@ -248,7 +257,10 @@ def alternatives(options: Options) -> list[Options]:
     out = [options]
     if options.alternative_zones:
         zones = options.zones
-        out += [options.model_copy(update={"zones": zones[i:] + zones[:i]}) for i in range(1, len(zones))]
+        out += [
+            options.model_copy(update={"zones": zones[i:] + zones[:i]})
+            for i in range(1, len(zones))
+        ]
     out += [options.model_copy(update={"vm_size": size}) for size in options.alternative_sizes]
     return out
 
@@ -316,7 +328,9 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
                 need.add(what, getattr(pair, what), who)
     if rule.far:
         if client.get("network", HOME) == _far(pair, client, options)[0]:
-            _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
+            _network(
+                server, HOME, who
+            )  # the way back: the client is the far one, by an earlier pair
             return
         network, region = _far(pair, server, options)
         sku = client.get("gateway_sku", "")
@@ -332,7 +346,9 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
     if rule.other_zone:
         zone = server.get("zone", next((z for z in options.zones if z != home_zone), home_zone))
         if zone == home_zone:
-            raise ExperimentError(f"{who}: both hosts would be in zone {home_zone}; give the server another zone")
+            raise ExperimentError(
+                f"{who}: both hosts would be in zone {home_zone}; give the server another zone"
+            )
     if zone:
         server.add("zone", zone, who)
     if rule.grouped:
@@ -348,7 +364,11 @@ def _far(pair: Pair, host: _Needs, options: Options) -> tuple[str, str]:
     """Network and region of a far host: every far region, and every SKU of a gateway, has networks of its own."""
     usual = options.remote_region or options.region
     region, sku = host.get("region", usual), host.get("gateway_sku", "")
-    parts = [PLACED[pair.placement].network, *([region] if region != usual else []), *([sku.lower()] if sku else [])]
+    parts = [
+        PLACED[pair.placement].network,
+        *([region] if region != usual else []),
+        *([sku.lower()] if sku else []),
+    ]
     name = "-".join(parts)
     # Azure allows a network 64 characters, including the mark of a deployment in a shared group
     return name if len(name) <= 40 else f"{name[:31]}-{zlib.crc32(name.encode()):08x}", region
@@ -373,7 +393,11 @@ def _vms(name: str, need: _Needs, options: Options) -> list[Vm]:
             f"of a {' or '.join(n for n, p in PLACED.items() if p.address == AT_BALANCER)}"
         )
     region = need.get("region", options.region)
-    zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
+    zones = (
+        options.zones
+        if region == options.region or options.remote_zones is None
+        else options.remote_zones
+    )
     zone = need.get("zone", zones[0] if zones else "")
     vm = Vm(
         name=name,
@@ -390,15 +414,26 @@ def _vms(name: str, need: _Needs, options: Options) -> list[Vm]:
     return [vm, *(replace(vm, name=f"{name}-{i}") for i in range(2, several + 1))]
 
 
-def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs: Mapping[str, _Needs]) -> Topology:
+def _joined(
+    experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs: Mapping[str, _Needs]
+) -> Topology:
     networks = _networks(experiment, options, vms, needs)
     network = {v.name: v.network for v in vms}
-    ways = [(PLACED[p.placement], p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
+    ways = [
+        (PLACED[p.placement], p.placement, network[p.client], network[p.server])
+        for p in experiment.pairs
+    ]
     for rule, _, a, b in ways:
         for one, other in ((a, b), (b, a)) if "VirtualAppliance" in rule.next_hops else ():
             route = (networks[other].prefix, str(options.next_hop))
-            networks[one] = replace(networks[one], routes=tuple(dict.fromkeys((*networks[one].routes, route))))
-    links = [(a, b) for rule, _, a, b in ways if rule.peered and networks[a].prefix and networks[b].prefix]
+            networks[one] = replace(
+                networks[one], routes=tuple(dict.fromkeys((*networks[one].routes, route)))
+            )
+    links = [
+        (a, b)
+        for rule, _, a, b in ways
+        if rule.peered and networks[a].prefix and networks[b].prefix
+    ]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
     for rule, path, *joined in ways:
@@ -406,14 +441,20 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
         for end in joined:
-            skus = {needs[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
+            skus = {
+                needs[v.balancer or v.name].get("gateway_sku", usual)
+                for v in vms
+                if v.network == end
+            }
             if len(skus) > 1 or not networks[end].prefix:
                 raise ExperimentError(
                     f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
                     f"{' and '.join(sorted(skus))}, or it is an existing subnet; name other hosts"
                 )
             name, region = f"{path}-{end}", networks[end].region
-            gateways[name] = Gateway(name=name, network=end, region=region, kind=kind, sku=skus.pop())
+            gateways[name] = Gateway(
+                name=name, network=end, region=region, kind=kind, sku=skus.pop()
+            )
         a, b = (f"{path}-{end}" for end in joined)
         connections += [(a, b), (b, a)] if kind == "Vpn" else [(a, ""), (b, "")]
     return Topology(
@@ -422,7 +463,11 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], needs
         peerings=tuple(dict.fromkeys(p for a, b in links for p in ((a, b), (b, a)) if a != b)),
         gateways=tuple(gateways.values()),
         connections=tuple(dict.fromkeys(connections)),
-        public_pairs=tuple((p.client, p.server) for p in experiment.pairs if PLACED[p.placement].address == AT_PUBLIC),
+        public_pairs=tuple(
+            (p.client, p.server)
+            for p in experiment.pairs
+            if PLACED[p.placement].address == AT_PUBLIC
+        ),
         paths={(p.client, p.server): p.placement for p in experiment.pairs},
         hub=options.hub or "",
     )
@@ -434,7 +479,9 @@ def _networks(
     blocks = list(options.address_space.subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
     existing |= {
-        v.network: needs[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
+        v.network: needs[v.balancer or v.name].get("subnet", "")
+        for v in vms
+        if v.network.startswith("given-")
     }
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
     nat = options.management == "private" and options.way_out == "nat-gateway"
@@ -442,7 +489,9 @@ def _networks(
     for i, (name, region) in enumerate(dict.fromkeys((v.network, v.region) for v in vms)):
         if name in out:
             names = ", ".join(f"{v.name} in {v.region}" for v in vms)
-            raise ExperimentError(f"{experiment.name}: hosts of one virtual network are in two regions ({names})")
+            raise ExperimentError(
+                f"{experiment.name}: hosts of one virtual network are in two regions ({names})"
+            )
         subnet = existing.get(name, "")
         out[name] = Network(
             name=name,

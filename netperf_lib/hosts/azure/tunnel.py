@@ -31,7 +31,9 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
     """
     leashed = ["sh", "-c", LEASH, "sh", *command]
     # Ctrl-C reaches this process alone, which decides what happens to az
-    with subprocess.Popen(leashed, stdin=subprocess.PIPE, start_new_session=True, **more) as process:
+    with subprocess.Popen(
+        leashed, stdin=subprocess.PIPE, start_new_session=True, **more
+    ) as process:
         leash, process.stdin = process.stdin, None  # which `communicate` would close
         try:
             yield process
@@ -47,8 +49,26 @@ def main(az: str, bastion: str, vm: str) -> int:
     words = bastion.split("/")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [az, "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
-    command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
+    command = [
+        az,
+        "network",
+        "bastion",
+        "tunnel",
+        "--subscription",
+        words[2],
+        "--resource-group",
+        words[4],
+    ]
+    command += [
+        "--name",
+        words[-1],
+        "--target-resource-id",
+        vm,
+        "--resource-port",
+        "22",
+        "--port",
+        str(port),
+    ]
     with running(command, stdout=subprocess.DEVNULL) as tunnel:
         end = time.monotonic() + WAIT_S
         while True:
@@ -57,7 +77,10 @@ def main(az: str, bastion: str, vm: str) -> int:
                 break
             except OSError:
                 if tunnel.poll() is not None or time.monotonic() > end:
-                    print(f"no tunnel through {words[-1]}: try `az network bastion tunnel` yourself", file=sys.stderr)
+                    print(
+                        f"no tunnel through {words[-1]}: try `az network bastion tunnel` yourself",
+                        file=sys.stderr,
+                    )
                     return 1
                 time.sleep(0.2)
         with joined:

@@ -31,7 +31,9 @@ from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
-if sys.platform == "linux":  # elsewhere an experiment can only be planned and checked; `check` says why
+if (
+    sys.platform == "linux"
+):  # elsewhere an experiment can only be planned and checked; `check` says why
     from . import lock, supervisor
 
 EPHEMERAL = True
@@ -62,14 +64,18 @@ def default_folder() -> Path:
     return Path(runtime, "netperf-lab") if runtime else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
 
 
-def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
+def up(
+    experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN
+) -> Deployment:
     """Start the lab of an experiment, unless this process already runs the same one in `state`.
 
     LabError if it cannot run on this machine, or another process runs one in `state`.
     """
     check_linux()
     for tool in (TOOLS[name] for name in sorted({test.tool for test in experiment.tests})):
-        need(tool.VERSION[0], tool.PACKAGE, "the experiment uses")  # the hosts share this machine's programs
+        need(
+            tool.VERSION[0], tool.PACKAGE, "the experiment uses"
+        )  # the hosts share this machine's programs
     options, folder = read_options(experiment, Options), state.absolute()
     if folder in _started:
         running = status(folder)
@@ -109,8 +115,14 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
             raise LabError(f"the lab's folder {folder} belongs to another user: choose another one")
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
-        raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
-    _started[folder] = _supervisor(options, str(folder), str(number), str(os.getpid())), options, number
+        raise LabError(
+            f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one"
+        ) from None
+    _started[folder] = (
+        _supervisor(options, str(folder), str(number), str(os.getpid())),
+        options,
+        number,
+    )
     deployment = _read(folder)
     assert deployment is not None, "written before it is ready"
     return deployment
@@ -127,7 +139,9 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
     """Run a lab, and print its SSH commands, until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere."""
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
-        raise LabError(f"process {running.pid} already runs a lab in {folder}: stop it with 'npl lab down'")
+        raise LabError(
+            f"process {running.pid} already runs a lab in {folder}: stop it with 'npl lab down'"
+        )
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
@@ -163,7 +177,9 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
     running = status(folder)
     if running is None or running.deployment is None:
         where = (folder or default_folder()).absolute()
-        raise LabError(f"no lab is running in {where}: start one with 'npl lab up' in another terminal")
+        raise LabError(
+            f"no lab is running in {where}: start one with 'npl lab up' in another terminal"
+        )
     try:
         target = running.deployment.host(host)
     except KeyError as error:
@@ -203,10 +219,14 @@ def _check_folder(folder: Path) -> None:
     if not _is_lab(folder):
         present = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
         lock_file = folder / "lock"
-        if os.path.lexists(lock_file) and not (lock_file.is_file() and lock_file.stat().st_size == 0):
+        if os.path.lexists(lock_file) and not (
+            lock_file.is_file() and lock_file.stat().st_size == 0
+        ):
             present.append("lock")
         if present:
-            raise LabError(f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another folder")
+            raise LabError(
+                f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another folder"
+            )
 
 
 def _supervisor_of(folder: Path) -> int | None:
@@ -244,14 +264,21 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         # a session of its own: Ctrl-C in a terminal must reach the caller alone, which then ends the lab in order
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, (package_root, os.environ.get("PYTHONPATH")))
+            )
+        },
     )
     assert process.stdin and process.stdout and process.stderr  # noqa: PT018 - three pipes, for mypy
     try:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(options.model_dump_json())
         if not select.select([process.stdout], [], [], _START_S)[0]:
-            raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy; end other programs")
+            raise LabError(
+                f"the lab was not ready after {_START_S} s: this machine is too busy; end other programs"
+            )
         if not (line := process.stdout.readline()):
             process.kill()
             trouble = process.stderr.read().strip().splitlines() or ["no message"]

@@ -114,7 +114,9 @@ class Emulator:
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
         now, read, write, push, pop = time.monotonic_ns, os.read, os.write, heappush, heappop
         lanes_of = self._lanes
-        waiting: list[tuple[int, int, int, bytes]] = []  # (when due, serial, receiver, frame): a heap
+        waiting: list[
+            tuple[int, int, int, bytes]
+        ] = []  # (when due, serial, receiver, frame): a heap
         serial = 0  # packets due at the same time leave in the order in which they came
         worked_ns = 0
         poller = select.epoll()
@@ -135,7 +137,11 @@ class Emulator:
                     except BlockingIOError:
                         break
                     lane = lanes.get(frame[_DESTINATION])
-                    if lane is not None and frame[_VERSION] >> 4 == 4 and (due_ns := lane.due(frame, now())):
+                    if (
+                        lane is not None
+                        and frame[_VERSION] >> 4 == 4
+                        and (due_ns := lane.due(frame, now()))
+                    ):
                         serial += 1
                         push(waiting, (due_ns, serial, lane.receiver, frame))
             time_ns = now()

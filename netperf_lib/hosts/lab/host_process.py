@@ -102,7 +102,9 @@ class HostProcess:
         socket.send_fds(control, [json.dumps({"warnings": warnings}).encode()], [tun])
         os.close(tun)
         os.chdir("/")
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps all processes that end in here
+        signal.signal(
+            signal.SIGCHLD, signal.SIG_IGN
+        )  # the kernel reaps all processes that end in here
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         while True:
@@ -119,7 +121,10 @@ class HostProcess:
 
     def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], object]]]:
         """Steps that make the inside look like a separate host; a container may forbid some of them."""
-        yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
+        yield (
+            "/proc shows the processes of the whole machine",
+            partial(namespace.mount, "proc", "/proc"),
+        )
         yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
         yield "it has the machine's name", partial(socket.sethostname, self.name)
         names = self.folder / "hosts"
@@ -137,7 +142,9 @@ class HostProcess:
             own.mkdir()
             own.chmod(0o1777)
             views[path] = os.open(own, os.O_PATH)
-            for prefix in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix))):  # Python, and tools beside it
+            for prefix in map(
+                Path, dict.fromkeys((sys.prefix, sys.base_prefix))
+            ):  # Python, and tools beside it
                 if prefix.is_relative_to(path):
                     (own / prefix.relative_to(path)).mkdir(parents=True, exist_ok=True)
                     views[str(prefix)] = os.open(prefix, os.O_PATH)
@@ -147,7 +154,10 @@ class HostProcess:
     def _prepare_sshd(self) -> int:
         """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
         log = os.open(self.folder / "sshd.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        files = {name: (self.folder / name).read_bytes() for name in ("sshd_config", "host_key", "authorized_keys")}
+        files = {
+            name: (self.folder / name).read_bytes()
+            for name in ("sshd_config", "host_key", "authorized_keys")
+        }
         namespace.mount("tmpfs", "/run", "mode=755")
         Path("/run/sshd").mkdir(mode=0o755)  # a server of root wants it
         SSHD_FOLDER.mkdir(mode=0o700)
@@ -159,14 +169,20 @@ class HostProcess:
 
     def _connect(self, warnings: list[str]) -> None:
         options, host = self.options, self.options.host(self.name)
-        with contextlib.suppress(OSError):  # a container may forbid it; then only root changes the network
+        with contextlib.suppress(
+            OSError
+        ):  # a container may forbid it; then only root changes the network
             namespace.keep_network_rights()
         _run("ip", _NETWORK.format(mtu=options.mtu, address=options.address(self.name)))
         pace = partial(_run, "tc", _UDP_RATE.format(bps=min(options.udp_bps, host.egress_bps)))
-        steps: list[tuple[str, Callable[[], object]]] = [("UDP is not paced here, fast UDP tests lose datagrams", pace)]
+        steps: list[tuple[str, Callable[[], object]]] = [
+            ("UDP is not paced here, fast UDP tests lose datagrams", pace)
+        ]
         for key, value in (options.sysctls | host.sysctls).items():
             setting = Path("/proc/sys", *key.split("."))
-            steps.append((f"sysctl {key}={value} has no effect", partial(setting.write_text, value)))
+            steps.append(
+                (f"sysctl {key}={value} has no effect", partial(setting.write_text, value))
+            )
         warnings += _tolerate(steps)
 
     def _answer_ssh(self, connection: socket.socket, log: int) -> None:
@@ -207,4 +223,6 @@ def _unlocked_shadow() -> str | None:
     entries = [line.split(":") for line in lines]
     if not any(entry[0] == "root" and entry[1].startswith("!") for entry in entries):
         return None
-    return "".join(":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in entries)
+    return "".join(
+        ":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in entries
+    )

@@ -61,22 +61,33 @@ def enter_own() -> None:
 def mount(kind: str, where: str, options: str = "") -> None:
     """Mount a fresh file system of `kind` (proc, sysfs, tmpfs)."""
     raw = kind.encode()
-    _check(_libc.mount(raw, where.encode(), raw, ctypes.c_ulong(0), options.encode() or None), f"mount {where}")
+    _check(
+        _libc.mount(raw, where.encode(), raw, ctypes.c_ulong(0), options.encode() or None),
+        f"mount {where}",
+    )
 
 
 def bind(what: int, where: str) -> None:
     """Show the file or folder of the descriptor `what` in place of `where`."""
     source = f"/proc/self/fd/{what}".encode()
-    _check(_libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None), f"bind {where}")
+    _check(
+        _libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None), f"bind {where}"
+    )
 
 
 def private_mounts() -> None:
     """Make sure that nothing mounted from now on is visible outside."""
-    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None), "mount --make-rprivate /")
+    _check(
+        _libc.mount(None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None),
+        "mount --make-rprivate /",
+    )
 
 
 def _prctl(option: int, value: int, argument: int = 0) -> None:
-    _check(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(argument), 0, 0), f"prctl {option}")
+    _check(
+        _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(argument), 0, 0),
+        f"prctl {option}",
+    )
 
 
 def keep_network_rights() -> None:
@@ -86,7 +97,9 @@ def keep_network_rights() -> None:
     capabilities(7).
     """
     header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
-    data = ctypes.create_string_buffer(24)  # effective, permitted, inheritable; then the same for rights from 32 on
+    data = ctypes.create_string_buffer(
+        24
+    )  # effective, permitted, inheritable; then the same for rights from 32 on
     _check(_libc.capget(header, data), "capget")
     sets = list(struct.unpack("=6I", data.raw))
     sets[2] |= 1 << _CAP_NET_ADMIN
@@ -143,7 +156,11 @@ def open_tun(name: str) -> int:
     """
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI | _IFF_VNET_HDR))
+        fcntl.ioctl(
+            fd,
+            _TUNSETIFF,
+            struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI | _IFF_VNET_HDR),
+        )
         fcntl.ioctl(fd, _TUNSETOFFLOAD, _TUN_F_CSUM | _TUN_F_TSO4 | _TUN_F_TSO6)
     except OSError:
         os.close(fd)

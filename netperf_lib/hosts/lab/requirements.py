@@ -56,7 +56,9 @@ def program(name: str) -> str | None:
 def need(name: str, package: str, who: str) -> None:
     """Raise LabError if a program is not installed: `who` needs it."""
     if program(name) is None:
-        raise LabError(f"{who} {name}, which is not installed here: run 'sudo apt-get install {package}'")
+        raise LabError(
+            f"{who} {name}, which is not installed here: run 'sudo apt-get install {package}'"
+        )
 
 
 def _check_user() -> None:
@@ -65,9 +67,13 @@ def _check_user() -> None:
     try:
         shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
     except KeyError:
-        raise LabError(f"user id {os.geteuid()} has no entry in /etc/passwd, so sshd refuses logins: add one") from None
+        raise LabError(
+            f"user id {os.geteuid()} has no entry in /etc/passwd, so sshd refuses logins: add one"
+        ) from None
     if not os.access(shell, os.X_OK) or Path(shell).name in ("nologin", "false"):
-        raise LabError(f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s /bin/sh')")
+        raise LabError(
+            f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s /bin/sh')"
+        )
 
 
 def _check_tun() -> None:
@@ -79,8 +85,12 @@ def _check_tun() -> None:
     try:
         os.close(os.open(_TUN, os.O_RDWR))
     except OSError as error:
-        remedy = f"run 'sudo chmod 666 {_TUN}'" if os.geteuid() else "allow the device in this container"
-        raise LabError(f"the lab may not open {_TUN} ({error.strerror}): {remedy}, or run the lab as root") from None
+        remedy = (
+            f"run 'sudo chmod 666 {_TUN}'" if os.geteuid() else "allow the device in this container"
+        )
+        raise LabError(
+            f"the lab may not open {_TUN} ({error.strerror}): {remedy}, or run the lab as root"
+        ) from None
 
 
 def _check_namespaces() -> None:
@@ -110,7 +120,9 @@ def _check_namespaces() -> None:
             f"the lab cannot create a network device through {_TUN} ({why}): load the tun module of this kernel"
         )
     if failed == errno.ENOSPC:
-        remedy = "none are left: raise the sysctls user.max_net_namespaces and user.max_user_namespaces"
+        remedy = (
+            "none are left: raise the sysctls user.max_net_namespaces and user.max_user_namespaces"
+        )
     elif os.geteuid() == 0:
         remedy = "in a container, start that with '--privileged'"
     elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":

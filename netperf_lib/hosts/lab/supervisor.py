@@ -117,7 +117,9 @@ class Supervisor:
             calling = os.pidfd_open(caller)
         except ProcessLookupError:
             return "the caller ended"
-        if os.getppid() != caller:  # it ended earlier, and its pid belongs to another process by now
+        if (
+            os.getppid() != caller
+        ):  # it ended earlier, and its pid belongs to another process by now
             return "the caller ended"
         signals = _signals()
         ready, _, _ = select.select([signals, calling, *parts], [], [])
@@ -156,16 +158,25 @@ class Supervisor:
                 accelerated=h.accelerated,
                 proofs=(
                     *(self._delay(other) for other in self.one_way_us if other == h.name),
-                    *(Proof("set up as asked", False, warning) for warning in self.warnings[h.name]),
+                    *(
+                        Proof("set up as asked", False, warning)
+                        for warning in self.warnings[h.name]
+                    ),
                 ),
             )
             for h in options.hosts
         )
         warnings = [warning for host in self.warnings.values() for warning in host]
         stretched = options.links == Options().links
-        delays = f"its delays inside a region are {STRETCH} times those of a real one, and " if stretched else ""
+        delays = (
+            f"its delays inside a region are {STRETCH} times those of a real one, and "
+            if stretched
+            else ""
+        )
         claim = "every host has a home, /run, /tmp and /var/tmp of its own"
-        separate = not any(f"{path} {SHARED}" in warning for path in SCRATCH for warning in warnings)
+        separate = not any(
+            f"{path} {SHARED}" in warning for path in SCRATCH for warning in warnings
+        )
         return Deployment(
             deployment_id=f"lab-{number}",
             source="lab",
@@ -173,7 +184,13 @@ class Supervisor:
             notice=f"Emulated hosts: network namespaces of one Linux machine; {delays}"
             "its numbers say nothing about a real cloud.",
             created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
-            proofs=(Proof(claim, separate, "all else is the file system of this machine, which every host sees"),),
+            proofs=(
+                Proof(
+                    claim,
+                    separate,
+                    "all else is the file system of this machine, which every host sees",
+                ),
+            ),
         )
 
     def _requested_us(self, other: str) -> float:
@@ -184,7 +201,9 @@ class Supervisor:
         first, requested_us = self.options.hosts[0].name, self._requested_us(other)
         claim = f"one way between {first} and {other} takes {format_value(requested_us, 'us')}"
         if (way_us := self.one_way_us[other]) is None:
-            return Proof(claim, None, "it takes too long to be measured, or too much is lost on the way")
+            return Proof(
+                claim, None, "it takes too long to be measured, or too much is lost on the way"
+            )
         low, median, high = (format_value(v, "us") for v in way_us[1:])
         return Proof(
             claim,
@@ -204,7 +223,9 @@ class Supervisor:
             self.ports[name] = listener.getsockname()[1]
             self._hosts[name], self._controls[name] = process.start(listener)
         message, tuns, _, _ = socket.recv_fds(self._controls[name], 65536, 1)
-        reply: dict[str, Any] = json.loads(message) if message else {"error": "it ended without output"}
+        reply: dict[str, Any] = (
+            json.loads(message) if message else {"error": "it ended without output"}
+        )
         if "error" in reply:
             raise LabError(f"the lab's host {name} cannot be created: {reply['error']}")
         (self._tuns[name],) = tuns
@@ -217,7 +238,9 @@ class Supervisor:
         config, host_keys = "", ""
         for name, port in self.ports.items():
             config += f"Host {name}\n  HostName 127.0.0.1\n  Port {port}\n"
-            host_keys += f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
+            host_keys += (
+                f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
+            )
         config += (
             f'Host *\n  User {user}\n  IdentityFile "{self.folder}/id"\n  IdentitiesOnly yes\n  IdentityAgent none\n'
             f'  UserKnownHostsFile "{self.folder}/known_hosts"\n  GlobalKnownHostsFile /dev/null\n'
@@ -231,10 +254,18 @@ class Supervisor:
         server = self.folder / "hosts" / first / "sshd.log"
         addresses = map(self.options.address, others)
         command = f"hostname; exec {shlex.join([sys.executable, '-I', '-S', '-', *addresses])}"
-        ssh = [requirements.program("ssh") or "ssh", "-F", str(self.folder / "ssh_config"), first, command]
+        ssh = [
+            requirements.program("ssh") or "ssh",
+            "-F",
+            str(self.folder / "ssh_config"),
+            first,
+            command,
+        ]
         for _ in range(2):
             with suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(ssh, input=_PROBE, capture_output=True, text=True, timeout=20, check=False)
+                done = subprocess.run(
+                    ssh, input=_PROBE, capture_output=True, text=True, timeout=20, check=False
+                )
                 break
         else:
             raise LabError(
@@ -243,9 +274,19 @@ class Supervisor:
             )
         name, _, ways = done.stdout.partition("\n")
         if done.returncode or name != first:
-            lines = [*(server.read_text().splitlines() if server.exists() else []), *done.stderr.splitlines()]
-            raise LabError(f"logging in to the lab's host {first} fails: {'; '.join(lines[-3:])} (log: {server})")
-        log.info("one way from %s to %s, least and quartiles in µs: %s", first, ", ".join(others), ways.strip())
+            lines = [
+                *(server.read_text().splitlines() if server.exists() else []),
+                *done.stderr.splitlines(),
+            ]
+            raise LabError(
+                f"logging in to the lab's host {first} fails: {'; '.join(lines[-3:])} (log: {server})"
+            )
+        log.info(
+            "one way from %s to %s, least and quartiles in µs: %s",
+            first,
+            ", ".join(others),
+            ways.strip(),
+        )
         return dict(zip(others, json.loads(ways), strict=True))
 
     def _stop_emulator(self) -> None:
@@ -289,7 +330,10 @@ def clean(folder: Path) -> None:
 
 def _sshd_config() -> str:
     # the hosts find the same tools as this process, and the libraries that its Python may need
-    same = {"PATH": requirements.search_path(), "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH")}
+    same = {
+        "PATH": requirements.search_path(),
+        "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"),
+    }
     environment = " ".join(f'"{name}={value}"' for name, value in same.items() if value)
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"

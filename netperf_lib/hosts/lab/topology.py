@@ -11,7 +11,9 @@ from ..source import unknown_host
 
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
-Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$", examples=["net.ipv4.tcp_rmem"])], str]
+Sysctls = dict[
+    Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$", examples=["net.ipv4.tcp_rmem"])], str
+]
 """Settings under `net`, of which every host has its own; any other would affect this machine."""
 
 FIRST_ADDRESS = 4
@@ -89,7 +91,10 @@ class Options(_Strict):
     links: dict[str, Link] = Field(default_factory=_default_links)
     """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence, by two hosts
     (`client/zone`); links not given keep their defaults."""
-    sysctls: Sysctls = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 2621440"}
+    sysctls: Sysctls = {
+        "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "net.ipv4.tcp_wmem": "4096 16384 2621440",
+    }
     """Settings of every host. The send buffer limits a single stream over a long path here, so tuning it matters."""
     queue_us: float = Field(default=30_000, gt=0, le=1e7)
     """How long a packet may wait for its turn, at the sender's interface and at the link, before it is dropped."""
@@ -110,7 +115,11 @@ class Options(_Strict):
     def _without_dropped(cls, options: Any) -> Any:
         """Ignore what experiments of older releases may name and the lab does not need any more."""
         dropped = ("realtime", "calibrate")
-        return {k: v for k, v in options.items() if k not in dropped} if isinstance(options, dict) else options
+        return (
+            {k: v for k, v in options.items() if k not in dropped}
+            if isinstance(options, dict)
+            else options
+        )
 
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
@@ -154,7 +163,11 @@ class Options(_Strict):
     def path(self, a: str, b: str) -> Link:
         """Everything between the hosts `a` and `b`, one way, as requested."""
         one, other = self.host(a), self.host(b)
-        link = self.links.get(f"{a}/{b}") or self.links.get(f"{b}/{a}") or self.links[_placement(one, other)]
+        link = (
+            self.links.get(f"{a}/{b}")
+            or self.links.get(f"{b}/{a}")
+            or self.links[_placement(one, other)]
+        )
         delay_us = link.delay_us + one.extra_delay_us + other.extra_delay_us
         jitter_us = link.jitter_us + one.extra_jitter_us + other.extra_jitter_us
         return link.model_copy(update={"delay_us": delay_us, "jitter_us": jitter_us})

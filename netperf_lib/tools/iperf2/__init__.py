@@ -15,7 +15,14 @@ from .starts import tests
 from .text import NAME as NAME
 from .text import read_text
 
-MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")
+MARKS = (
+    "Client connecting to ",
+    "Server listening on ",
+    "connected with ",
+    "connect failed",
+    "iperf: ",
+    ",0.0-",
+)
 
 
 def sightings(text: str) -> Iterator[int]:

@@ -13,10 +13,23 @@ PACKAGE = "iperf"
 VERSION = ("iperf", "--version")
 TESTS = LOAD_TESTS = ("tcp", "udp")
 OPTIONS = (
-    Option("bitrate", "rate", "rate that each stream sends at; the default of UDP is 1M", "-b", unit="bit/s"),
+    Option(
+        "bitrate",
+        "rate",
+        "rate that each stream sends at; the default of UDP is 1M",
+        "-b",
+        unit="bit/s",
+    ),
     Option("congestion", "word", "congestion control algorithm of TCP", "-Z", tests=("tcp",)),
     Option("reverse", bool, "the server sends", "-R", default=False),
-    Option("nodelay", bool, "send small segments at once (TCP_NODELAY)", "-N", default=False, tests=("tcp",)),
+    Option(
+        "nodelay",
+        bool,
+        "send small segments at once (TCP_NODELAY)",
+        "-N",
+        default=False,
+        tests=("tcp",),
+    ),
     Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
 )
 
@@ -25,7 +38,9 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial; the received data are in the server's log."""
     settings = checked(request, TESTS, OPTIONS)
     if request.omit_s:
-        raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
+        raise UsageError(
+            "iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3"
+        )
     # -f k: without it, figures are cut to three digits
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(settings.get('interval_s', 1)):g}"]
     if ":" in server_address:
@@ -39,7 +54,9 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         server.append("-u")
         settings.setdefault("bitrate", "1m")
     if "bitrate" in settings:
-        settings["bitrate"] = f"{bits_per_second(settings['bitrate']):.0f}"  # its own M is 2^20, its m 10^6
+        settings["bitrate"] = (
+            f"{bits_per_second(settings['bitrate']):.0f}"  # its own M is 2^20, its m 10^6
+        )
     return Commands(
         client=(*client, *arguments(OPTIONS, settings)),
         server=tuple(server),

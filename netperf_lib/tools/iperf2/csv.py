@@ -119,6 +119,8 @@ def read_csv(text: str) -> list[ParsedRun]:
         warning = "the rows do not say whether they are the sender's; the throughput is taken as the sender's"
         log.draft.warnings.append(warning)
     elif sending and not any(s.report for s in log.streams.values()):
-        warning = "what arrived is not told: the server's report is missing, or it is in the server's log"
+        warning = (
+            "what arrived is not told: the server's report is missing, or it is in the server's log"
+        )
         log.draft.warnings.append(warning)
     return [read_log(log)]

@@ -59,7 +59,9 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
             continue
         else:
             above = matches[i - 1].end()
-            another = "connect failed" not in m[0] or (finished and _COMMAND.search(text, above, m.start()))
+            another = "connect failed" not in m[0] or (
+                finished and _COMMAND.search(text, above, m.start())
+            )
             new = not kind or bool(rows_seen and another)
             if not new:
                 continue

@@ -51,7 +51,9 @@ _FORMS = (
         r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
     # --isochronous: frames sent, missed, late
-    re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps(?:\s+\d+/\d+/\d+)?\s*$"),
+    re.compile(
+        r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps(?:\s+\d+/\d+/\d+)?\s*$"
+    ),
     re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>-?\d+) pps(?P<more>.*))?)?\s*$"),
     _SUM_OF_DATAGRAMS,
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
@@ -66,7 +68,9 @@ _FORMS = (
 _COLUMNS = ("Write/Err", "Reads", "Jitter", "Burst Latency", "BB cnt", "Latency avg")
 _OF_ALL_BURSTS = re.compile(r"\d/[\d.]+/[\d.]+/[\d.]+ ms\b")
 """Mean, minimum, maximum and deviation of the times of bursts."""
-_DISORDER = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] .*?sec\s+(?P<count>\d+) datagrams received out-of-order")
+_DISORDER = re.compile(
+    r"\[\s*(?P<id>[^\]]+?)\s*\] .*?sec\s+(?P<count>\d+) datagrams received out-of-order"
+)
 _REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent (\d+) datagrams|Server Report:)\s*$")
 _BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)")
 _BUFFER = re.compile(r"(TCP window|UDP buffer) size:\s*([\d.]+) ([KMG]?)Byte(.*)")
@@ -219,7 +223,9 @@ def _test(text: str, log: Log) -> ParsedRun:
 def _special(log: Log, line: str, reports: set[str]) -> bool:
     """Read a line in brackets that is not a row of figures; return whether it was such a line."""
     if line.count("[") > 1 and _GLUED.search(line):
-        log.draft.warnings.append(f"a line is cut, and the next one follows without a line end: {line.strip()!r}")
+        log.draft.warnings.append(
+            f"a line is cut, and the next one follows without a line end: {line.strip()!r}"
+        )
     if "datagrams" in line and (m := _DISORDER.search(line)):
         log.disorder[m["id"]] = int(m["count"])
     elif " local " in line and (m := _LOCAL.search(line)):
@@ -298,7 +304,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
         return
     if entry.figures.strip():
         for form in _FORMS:
-            if (m := form.match(entry.figures)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
+            if (m := form.match(entry.figures)) and (
+                form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")
+            ):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 break
         else:
@@ -306,15 +314,33 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
                 log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
                 return
             if not any("columns" in w for w in log.draft.warnings):
-                log.draft.warnings.append(f"unknown columns are left out: {entry.figures.strip()!r}")
+                log.draft.warnings.append(
+                    f"unknown columns are left out: {entry.figures.strip()!r}"
+                )
     name = entry.stream
-    reported = name in reports or name.lstrip("*") in reports  # -d: the report on [ *2] is announced as one on [  2]
-    short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in entry.figures
+    reported = (
+        name in reports or name.lstrip("*") in reports
+    )  # -d: the report on [ *2] is announced as one on [  2]
+    short = (
+        "lost" in details
+        and "mean" not in details
+        and "Latency" in log.columns
+        and "-/-" not in entry.figures
+    )
     if not name.startswith("SUM"):
-        short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns
+        short |= (
+            "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns
+        )
         short |= not entry.figures.strip() and log.columns.startswith("Write/Err")
     stream = log.streams.get(name)
-    if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and not reported:
+    if (
+        stream
+        and stream.rows
+        and stream.rows[-1][1]
+        and not details
+        and log.known_columns
+        and not reported
+    ):
         short = True
     if short:
         log.damaged(f"a row is cut short: {entry.text.strip()!r}")
@@ -323,7 +349,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
         log.sums.setdefault(name[:3], _Stream()).rows.append((entry, details))
         return
     if stream is None:
-        stream = log.streams[name] = _Stream(reverse=name.startswith("*") or name in log.reversed_ids)
+        stream = log.streams[name] = _Stream(
+            reverse=name.startswith("*") or name in log.reversed_ids
+        )
     if reported:
         reports.difference_update((name, name.lstrip("*")))
         stream.report = entry, details
@@ -339,7 +367,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
 def _ways(log: Log) -> None:
     """Separate the directions of a test that goes both ways, from the client to the server and back."""
     program = log.program
-    if not log.streams and "SUM" in log.sums and len(log.ports) != 1:  # --sum-only; nothing is added up of one stream
+    if (
+        not log.streams and "SUM" in log.sums and len(log.ports) != 1
+    ):  # --sum-only; nothing is added up of one stream
         log.streams["SUM"] = log.sums.pop("SUM")
     _leave_out_other_tests(log)
     listening, connecting = program.listening, set(program.connecting)
@@ -351,7 +381,9 @@ def _ways(log: Log) -> None:
     for name, (here, there) in log.ports.items():
         came, went = here in listening, there in connecting
         if (program.listening or program.connecting) and not came and not went:
-            program.damage = f"stream {name} has no port that is listened on or connected to: {here}, {there}"
+            program.damage = (
+                f"stream {name} has no port that is listened on or connected to: {here}, {there}"
+            )
         for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
             # a connection that the other end opened carries data to this end, unless it is marked as reversed
             if stream is not None and came != went and went == program.serving:
@@ -362,13 +394,17 @@ def _ways(log: Log) -> None:
         wrote, read = (any(word in d for _, d in stream.rows) for word in ("writes", "reads"))
         sends = program.serving == stream.reverse
         if (wrote and not sends) or (read and sends):
-            program.damage = f"the rows of stream {name} belong to the other direction: a line is damaged"
+            program.damage = (
+                f"the rows of stream {name} belong to the other direction: a line is damaged"
+            )
     lost = [k for k in log.streams if k.strip("*") not in log.ports and k != "SUM"]
     marked = {k[1:] for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, directions can be separated only if each stream goes both ways; a server prints them all
     if lost and (log.ports or program.listening or (marked and plain and marked != plain)):
-        program.damage = f"stream {lost[0]} has rows, but its connection has no line: a line is damaged"
+        program.damage = (
+            f"stream {lost[0]} has rows, but its connection has no line: a line is damaged"
+        )
     if program.damage:
         log.damaged(program.damage)
     log.draft.parameters.setdefault("port", program.port)
@@ -384,7 +420,9 @@ def _refuse_other_hosts(log: Log) -> None:
     if both and (len(there) > 1 or (marked and not log.program.serving)):
         log.damaged(Contradictory(f"{_PROCESSES}both directions, but not between the same hosts"))
     if log.banners - {"UDP" if log.udp else "TCP"}:
-        log.damaged(Contradictory(f"{_PROCESSES}datagrams under a TCP banner, or banners of both protocols"))
+        log.damaged(
+            Contradictory(f"{_PROCESSES}datagrams under a TCP banner, or banners of both protocols")
+        )
 
 
 def _leave_out_other_tests(log: Log) -> None:
@@ -394,7 +432,9 @@ def _leave_out_other_tests(log: Log) -> None:
     for name in log.streams.keys() - connected.keys():
         first = next((r for r, _ in log.streams[name].rows), None)
         if first is not None and any(last < i < first.index for i in log.blank):
-            warning = f"a row after the result is of another test and is left out: {first.text.strip()!r}"
+            warning = (
+                f"a row after the result is of another test and is left out: {first.text.strip()!r}"
+            )
             log.draft.warnings.append(warning)
             del log.streams[name]
 
@@ -421,7 +461,9 @@ def read_log(log: Log) -> ParsedRun:
         and not rows
         and (log.connect_mean_us or (log.connect_us and not log.enhanced))
     ):
-        draft.metrics["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
+        draft.metrics["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(
+            log.connect_us
+        )
         if log.connect_mean_us is None:
             draft.warnings.append("without -e the log does not say how many connections there were")
     elif error is None and rows:
@@ -440,7 +482,9 @@ def read_log(log: Log) -> ParsedRun:
         sums = "SUM" in log.streams  # SUM-4
         draft.parameters |= {
             "protocol": "udp" if log.udp else "tcp",
-            "streams": stream_number(rows[0].rows[0][0].stream) if sums else max(map(ways.count, ways)),
+            "streams": stream_number(rows[0].rows[0][0].stream)
+            if sums
+            else max(map(ways.count, ways)),
             "direction": None if log.csv else both,
         }
     return draft.run("ok" if error is None else "partial" if rows else "failed", error)
@@ -460,12 +504,16 @@ def _test_name(log: Log) -> str:
 
 def _metrics(log: Log) -> None:
     if not log.program.end_known:
-        raise Damaged("the log does not say whether it is the client's or the server's: its head is missing")
+        raise Damaged(
+            "the log does not say whether it is the client's or the server's: its head is missing"
+        )
     metrics = log.draft.metrics
     ways = {s.reverse for s in log.streams.values() if s.rows}
     for reverse in sorted(ways):
         word = "_reverse" if reverse and len(ways) > 1 else ""
-        streams = {k: s for k, s in log.streams.items() if s.reverse == reverse and (s.rows or s.report)}
+        streams = {
+            k: s for k, s in log.streams.items() if s.reverse == reverse and (s.rows or s.report)
+        }
         if log.bounceback:
             streams = {k: s for k, s in streams.items() if _bounces(s)} or streams
         # A TCP client knows what it sends, and with -R what it receives.
@@ -485,7 +533,9 @@ def _metrics(log: Log) -> None:
             metrics["duration_measured_s"] = length
         silent = log.program.serving or log.csv or log.full_duplex
         reported = any(s.report for s in streams.values()) or not silent
-        if log.udp and (here_receives or (reported and not _is_multicast(log))):  # else nobody reports what arrived
+        if log.udp and (
+            here_receives or (reported and not _is_multicast(log))
+        ):  # else nobody reports what arrived
             _datagrams(log, streams, here_receives=here_receives, word=word)
         retries = added(_retries(s.rows[-1][1]) for s in streams.values() if s.rows)
         if retries is not None:
@@ -493,7 +543,9 @@ def _metrics(log: Log) -> None:
             for s in streams.values():
                 *each, total = map(_retries, (d for _, d in s.rows))
                 if total is not None and (counted := added(each)) is not None and counted > total:
-                    log.draft.warnings.append(f"the result counts {total} retransmits, its intervals more")
+                    log.draft.warnings.append(
+                        f"the result counts {total} retransmits, its intervals more"
+                    )
         if not word:
             _path(log, streams)
     enhanced = any(d.keys() & {"retr", "reads"} for s in log.streams.values() for _, d in s.rows)
@@ -507,16 +559,26 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     """Return rate, bytes and seconds of all streams of one direction."""
     rows = [total[0] for s in streams.values() if s.rows and (total := s.total)]
     fewer = log.local > sum(1 for s in log.streams.values() if s.rows) and "SUM" not in log.streams
-    if len(rows) < sum(1 for s in streams.values() if s.rows) or not rows or (not log.full_duplex and fewer):
+    if (
+        len(rows) < sum(1 for s in streams.values() if s.rows)
+        or not rows
+        or (not log.full_duplex and fewer)
+    ):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(log, streams)
     every = [r for s in streams.values() for r, _ in s.rows[:-1]]
     if 2 * (empty := sum(not r.size.value for r in every)) > len(every):
         warning = f"nothing passed in {empty} of {len(every)} intervals: the network was lost, or the clock was stepped"
         log.draft.warnings.append(warning)
-    alone = [s.rows[0][0] for s in streams.values() if len(s.rows) == 1 and not s.report and s.sent is None]
+    alone = [
+        s.rows[0][0]
+        for s in streams.values()
+        if len(s.rows) == 1 and not s.report and s.sent is None
+    ]
     if not log.csv and any(r.end_s == int(r.end_s) for r in alone):
-        log.draft.warnings.append("each stream has one row: the result, or the first interval of a log that was cut")
+        log.draft.warnings.append(
+            "each stream has one row: the result, or the first interval of a log that was cut"
+        )
     both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
     summed = log.sums.get("SUM") if (both or not reverse) and not log.bounceback else None
     sizes, lengths = [r.size.value for r in rows], [r.length_s for r in rows]
@@ -527,7 +589,9 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         if other and not other[0].size.agrees(added_up, 1e-3):
             if log.csv:
                 raise Damaged("rows of a stream are missing: the sum is of more than one")
-            warnings.append(f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}")
+            warnings.append(
+                f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}"
+            )
         return rows[0].rate_bps, sizes[0], lengths[0]
     sums = [r for r, _ in summed.rows if not r.start_s] if summed else []
     if both:  # a sum does not state its direction
@@ -550,10 +614,16 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         twice = Figure.sum([added_up, *(s.rows[0][0].size for s in streams.values())])
         if log.csv or not t.size.agrees(twice, 1e-3):
             raise Contradictory(f"the row of the sum contradicts its streams: {t.text.strip()!r}")
-        warnings.append(f"the row [SUM] counts the first interval twice; the streams are added: {t.text.strip()!r}")
+        warnings.append(
+            f"the row [SUM] counts the first interval twice; the streams are added: {t.text.strip()!r}"
+        )
     # rates over different times do not add up
     even = max(lengths) < 1.01 * min(lengths)
-    return sum(r.rate_bps for r in rows) if even else sum(sizes) * 8 / max(lengths), sum(sizes), max(lengths)
+    return (
+        sum(r.rate_bps for r in rows) if even else sum(sizes) * 8 / max(lengths),
+        sum(sizes),
+        max(lengths),
+    )
 
 
 def _refuse_gaps(log: Log, streams: dict[str, _Stream]) -> None:
@@ -568,7 +638,9 @@ def _refuse_gaps(log: Log, streams: dict[str, _Stream]) -> None:
             if total.end_s - last.end_s > 0.1 * total.end_s:
                 raise Damaged(f"intervals are missing, or the test stalled: {error}")
             log.draft.warnings.append(f"the last intervals are missing: {error}")
-        if steps[0].start_s > 0 or any(abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)):
+        if steps[0].start_s > 0 or any(
+            abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)
+        ):
             raise Damaged("an interval is missing from the log")
         # the intervals have the bytes of the result, except for the last ones
         sizes = [r.size.value for r in steps]
@@ -594,20 +666,31 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
     views = [s.total if here_receives else s.report for s in streams.values()]
     seen = [v for v in views if v is not None and "lost" in v[1]]
     if len(seen) < len(views):
-        raise Damaged("the server's report is missing: " + (log.errors or ["the log is cut short or damaged"])[0])
+        raise Damaged(
+            "the server's report is missing: "
+            + (log.errors or ["the log is cut short or damaged"])[0]
+        )
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
     if not here_receives:
         metrics[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
         metrics[f"transferred{word}_bytes"] = sum(r.size.value for r, _ in seen)
         for s, received in zip(streams.values(), packets, strict=True):
             if s.sent is not None and received is not None and received > s.sent + 2:
-                raise Damaged(f"the server reports {received} datagrams, and the client sent {s.sent}")
+                raise Damaged(
+                    f"the server reports {received} datagrams, and the client sent {s.sent}"
+                )
             if s.total and s.report and s.report[0].size.value > 1.1 * s.total[0].size.value:
-                raise Damaged(f"the server reports more data than the client sent: {s.report[0].text.strip()!r}")
+                raise Damaged(
+                    f"the server reports more data than the client sent: {s.report[0].text.strip()!r}"
+                )
     for r, d in seen:
         percent, total = float(d["percent"]), counter(d["total"])
-        if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions print this share as 0
-            log.draft.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
+        if (
+            total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total
+        ):  # some versions print this share as 0
+            log.draft.warnings.append(
+                f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}"
+            )
             lost = [None]
         elif total and not is_share(percent, int(d["lost"]), total):
             raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
@@ -626,8 +709,14 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
     metrics = log.draft.metrics
     intervals = [s.rows[:-1] or s.rows for s in streams.values() if s.rows]
     for steps, (total, details) in ((s.rows[:-1], s.rows[-1]) for s in streams.values() if s.rows):
-        if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
-            log.draft.warnings.append(f"the intervals end before the test: no round trips of {total.end_s:g} s")
+        if (
+            "rtt" in details
+            and steps
+            and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s
+        ):
+            log.draft.warnings.append(
+                f"the intervals end before the test: no round trips of {total.end_s:g} s"
+            )
             intervals = []
     rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0))]
     if rtts and not log.bounceback:
@@ -635,14 +724,21 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         metrics |= {f"rtt_loaded_{statistic}us": value for statistic, value in of_path.items()}
     windows = [[w for _, d in rows if (w := _window(d))] for rows in intervals]
     if windows and all(windows):
-        metrics |= {"cwnd_bytes": sum(w[-1] for w in windows), "cwnd_max_bytes": sum(max(w) for w in windows)}
+        metrics |= {
+            "cwnd_bytes": sum(w[-1] for w in windows),
+            "cwnd_max_bytes": sum(max(w) for w in windows),
+        }
     timed = [s.report or s.total for s in streams.values()]
     ways = [t[1] for t in timed if t is not None and "mean" in t[1]]
     if len(ways) != 1:
         return  # the latencies of several streams cannot be merged into one distribution
-    values = {k: to_us(float(ways[0][k]), ways[0]["unit"]) for k in ("mean", "low", "high", "stdev")}
+    values = {
+        k: to_us(float(ways[0][k]), ways[0]["unit"]) for k in ("mean", "low", "high", "stdev")
+    }
     if not 0 <= values["low"] <= values["mean"] <= values["high"]:
-        warning = "the latencies contradict each other, or the clocks of the hosts; they are left out"
+        warning = (
+            "the latencies contradict each other, or the clocks of the hosts; they are left out"
+        )
         log.draft.warnings.append(warning)
         return
     kind = "rtt" if "bounces" in ways[0] else "latency_oneway_loaded"
@@ -652,7 +748,9 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         rate = ways[0].get("rps") or ways[0]["RPS"]
         metrics |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
     else:
-        log.draft.warnings.append("the one-way latency rests on the clocks of both hosts being the same")
+        log.draft.warnings.append(
+            "the one-way latency rests on the clocks of both hosts being the same"
+        )
 
 
 def _window(details: dict[str, Any]) -> float | None:

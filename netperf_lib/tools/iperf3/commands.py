@@ -15,7 +15,14 @@ TESTS = LOAD_TESTS = ("tcp", "udp")
 OPTIONS = (
     Option("reverse", bool, "the server sends", "-R", default=False),
     Option("bidir", bool, "both ends send at the same time", "--bidir", default=False),
-    Option("bitrate", "rate", "rate that each stream sends at; 0 is as fast as possible", "-b", 0, "bit/s"),
+    Option(
+        "bitrate",
+        "rate",
+        "rate that each stream sends at; 0 is as fast as possible",
+        "-b",
+        0,
+        "bit/s",
+    ),
     Option("congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)),
     Option("mss", int, "maximum segment size of TCP", "-M", unit="bytes", tests=("tcp",)),
     Option("zerocopy", bool, "send with sendfile, which needs less CPU", "-Z", default=False),
@@ -33,7 +40,16 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         )
     if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
-    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(request.duration_s))]
+    client = [
+        "iperf3",
+        "-c",
+        server_address,
+        "-p",
+        str(port),
+        "-J",
+        "-t",
+        str(int(request.duration_s)),
+    ]
     client += ["-i", f"{float(settings.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
     if request.omit_s:
         client += ["-O", str(int(request.omit_s))]

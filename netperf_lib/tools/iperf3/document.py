@@ -19,7 +19,9 @@ WRAPPED = 2**31
 
 def record(stream: Any, *names: str) -> dict[str, Any]:
     """Return the first dictionary under one of these names, or an empty one."""
-    return next((value for name in names if isinstance(value := as_dict(stream).get(name), dict)), {})
+    return next(
+        (value for name in names if isinstance(value := as_dict(stream).get(name), dict)), {}
+    )
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -41,7 +43,11 @@ def number(value: Any) -> float | None:
 def count(value: Any) -> int | None:
     """Return a counter, or None if it wrapped around or was never set."""
     figure = number(value)
-    return int(figure) if figure is not None and 0 <= figure < WRAPPED and figure == int(figure) else None
+    return (
+        int(figure)
+        if figure is not None and 0 <= figure < WRAPPED and figure == int(figure)
+        else None
+    )
 
 
 def whole_document(data: str | bytes) -> dict[str, Any] | None:
@@ -79,7 +85,10 @@ def _has_doubles(doc: dict[str, Any]) -> bool:
     streams = as_list(end.get("streams"))
     if goes_both_ways(end):
         return False
-    return {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)} == {True, False}
+    return {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)} == {
+        True,
+        False,
+    }
 
 
 def goes_both_ways(end: dict[str, Any]) -> bool:
@@ -102,7 +111,8 @@ def keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _KEY = {
-    k: re.compile(rf'"{k}"\s*:\s*(?=[{{"])') for k in ("start", "end", "error", "test_start", "timestamp", "version")
+    k: re.compile(rf'"{k}"\s*:\s*(?=[{{"])')
+    for k in ("start", "end", "error", "test_start", "timestamp", "version")
 }
 _INTERVAL = re.compile(r'\{\s*"streams"\s*:\s*\[')
 _ROW = re.compile(r'\{\s*"socket"\s*:\s*\d+\s*,\s*"start"')
@@ -121,7 +131,9 @@ def _decoded(text: str, at: int) -> tuple[Any, int]:
 def _rows(text: str) -> list[dict[str, Any]]:
     """Return the whole rows of an interval whose rest is lost."""
     rows = (_decoded(text, m.start())[0] for m in _ROW.finditer(text))
-    return [{"streams": [row]} for row in rows if isinstance(row, dict) and "bits_per_second" in row]
+    return [
+        {"streams": [row]} for row in rows if isinstance(row, dict) and "bits_per_second" in row
+    ]
 
 
 def salvage(text: str) -> tuple[dict[str, Any], str]:
@@ -135,9 +147,14 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
     begun = re.search(r'"intervals"\s*:\s*\[', text)
     start = value("start")
     if not isinstance(start, dict):
-        start = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
+        start = {
+            k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None
+        }
     at = begun.end() if begun else 0
-    *_, stop = (len(text), *(m.start() for m in _KEY["end"].finditer(text, at)))  # the result has streams and sums, too
+    *_, stop = (
+        len(text),
+        *(m.start() for m in _KEY["end"].finditer(text, at)),
+    )  # the result has streams and sums, too
     decoded = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at, stop))
     intervals = [i for i in decoded if isinstance(i, dict) and "sum" in i]
     # without a whole interval: its rows, if an excerpt has some
@@ -146,7 +163,11 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
         doc["error"] = message
     where = "its end" if begun and stop < len(text) else "its intervals" if begun else "its start"
     complete = text.rstrip().endswith("}") and begun and not _INTERVAL.search(text[-200:])
-    cut = f"the document is damaged in {where}" if complete else f"the document is cut short in {where}"
+    cut = (
+        f"the document is damaged in {where}"
+        if complete
+        else f"the document is cut short in {where}"
+    )
     return doc, cut
 
 

@@ -29,7 +29,11 @@ _KEYS: dict[str, int | None] = {
 
 def _counted(column: list[Any], omitted: list[Any]) -> list[Any]:
     """Return the values of the seconds that are not omitted."""
-    return [v for v, out in zip(column, omitted, strict=True) if out is not True] if True in omitted else column
+    return (
+        [v for v, out in zip(column, omitted, strict=True) if out is not True]
+        if True in omitted
+        else column
+    )
 
 
 def _column(rows: list[dict[str, Any]], key: str, below: int | None) -> list[Any]:
@@ -58,11 +62,19 @@ class Intervals:
                 continue
             last = interval
             if isinstance(interval, dict):
-                self._streams += [r for r in as_list(interval.get("streams")) if isinstance(r, dict)]
-                self._sums += [r for k in ("sum", "sum_bidir_reverse") if isinstance(r := interval.get(k), dict)]
+                self._streams += [
+                    r for r in as_list(interval.get("streams")) if isinstance(r, dict)
+                ]
+                self._sums += [
+                    r
+                    for k in ("sum", "sum_bidir_reverse")
+                    if isinstance(r := interval.get(k), dict)
+                ]
                 self.count += 1
         rows = self._streams + self._sums
-        self._table = {key: _column(rows, key, below) for key, below in _KEYS.items()} if rows else {}
+        self._table = (
+            {key: _column(rows, key, below) for key, below in _KEYS.items()} if rows else {}
+        )
         if rows:
             self._check()
 
@@ -74,14 +86,20 @@ class Intervals:
         table = self._table
         rates = table["bits_per_second"]
         for i, (s, b, r) in enumerate(zip(table["seconds"], table["bytes"], rates, strict=True)):
-            if None not in (s, b, r) and s >= 1e-6 and abs(b * 8 - r * s) <= RATE_TOLERANCE * abs(r * s):
+            if (
+                None not in (s, b, r)
+                and s >= 1e-6
+                and abs(b * 8 - r * s) <= RATE_TOLERANCE * abs(r * s)
+            ):
                 continue
             start, end = table["start"][i], table["end"][i]
             length = end - start if start is not None and end is not None else 0.0
             if s is None or s >= 1e-6:
                 if None not in (r, b) and abs(b * 8 - r * length) <= 1e-4 * abs(r * length):
                     continue
-                self.warnings.append("intervals contradict themselves: their throughput is left out")
+                self.warnings.append(
+                    "intervals contradict themselves: their throughput is left out"
+                )
             rates[i] = None  # also over no time, where a rate is meaningless
 
     def columns(self) -> Columns:
@@ -108,7 +126,9 @@ class Intervals:
     def path(self, senders: list[dict[str, Any]]) -> dict[str, float]:
         """Return the path metrics of the kernel of the `senders` in ``end``: round trips under load, windows."""
         if not self.count:
-            means, lows, highs = ([count(s.get(k)) or 0 for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
+            means, lows, highs = (
+                [count(s.get(k)) or 0 for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt")
+            )
             if not senders or not all((*means, *lows, *highs)):
                 return {}
             return _round_trips(sum(means) / len(means), min(lows), max(highs))
@@ -117,9 +137,15 @@ class Intervals:
         sockets = [s.get("socket") for s in senders]
         every = self._table.get("socket", [])[: len(self._streams)]
         width = len(every) // self.count
-        if not width or every != every[:width] * self.count or not set(sockets) <= set(every[:width]):
+        if (
+            not width
+            or every != every[:width] * self.count
+            or not set(sockets) <= set(every[:width])
+        ):
             if self._streams:
-                self.warnings.append("intervals lack streams: round-trip times and congestion windows are left out")
+                self.warnings.append(
+                    "intervals lack streams: round-trip times and congestion windows are left out"
+                )
             return {}
         omitted, rtts, windows = (
             [self._table[key][every.index(s) : len(every) : width] for s in sockets]
@@ -127,10 +153,16 @@ class Intervals:
         )
         return self._rtts(senders, rtts, omitted) | self._windows(senders, windows, omitted)
 
-    def _rtts(self, senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]) -> dict[str, float]:
-        results: list[list[Any]] = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
+    def _rtts(
+        self, senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
+    ) -> dict[str, float]:
+        results: list[list[Any]] = [
+            [count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders
+        ]
         complete = not any(None in column for column in rtts)
-        if (not complete and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, results)):
+        if (not complete and all(c.count(None) == len(c) for c in rtts)) or not all(
+            map(all, results)
+        ):
             if any(None in s and any(s) for s in results):
                 self.warnings.append("a line of the round-trip times is missing: they are left out")
             return {}  # the version, the system or the protocol has none
@@ -163,7 +195,9 @@ class Intervals:
             if complete and not max(column):
                 return {}
             if not complete or count(s.get("max_snd_cwnd")) not in (None, max(column)):
-                self.warnings.append("the congestion windows contradict each other and are left out")
+                self.warnings.append(
+                    "the congestion windows contradict each other and are left out"
+                )
                 return {}
             counted = _counted(column, out)
             if not counted:

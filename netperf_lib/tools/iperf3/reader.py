@@ -39,7 +39,9 @@ _START = re.compile(  # each alternative begins with a literal character: the en
 _SCTP, _RULE = re.compile(".*--sctp"), re.compile(r"[ >]*- - -")
 _CLIENT = ("client", "banner", "fragment")
 _TEXT = (*_CLIENT, "server", "nested")
-_RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE)
+_RESULT = re.compile(
+    r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE
+)
 """Shows that a test has a result; an error after it belongs to another run."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 """Column heads that iperf 2 does not have."""
@@ -53,10 +55,14 @@ def sightings(text: str) -> Iterator[int]:
     begun, kind = len(text), ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
-        if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
+        if kind and (
+            now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))
+        ):
             continue  # part of the current run
         line = line_start(text, m.start())
-        step = (_in_json if now in ("json", "event", "part") else _in_text)(text, m, line, begun, kind)
+        step = (_in_json if now in ("json", "event", "part") else _in_text)(
+            text, m, line, begun, kind
+        )
         if step is None:
             continue
         start, new, now = step
@@ -109,7 +115,10 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return line, False, ""
     if now in ("error", "usage"):
         reported = kind in ("json", "event") and '"error"' in text[begun:at]
-        over = not text.startswith("interrupt", m.end()) and _RESULT.search(text, begun, at) is not None
+        over = (
+            not text.startswith("interrupt", m.end())
+            and _RESULT.search(text, begun, at) is not None
+        )
         if over and text.startswith("the client has terminated", m.end()):
             return None  # a server that waits for another test
         new = not kind or reported or over or kind == "error"
@@ -119,11 +128,16 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return line, new, now if new else "" if kind == "json" else kind
     if now == "header":
         own = _OWN_COLUMNS.search(m[0]) is not None
-        again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
+        again = (
+            kind == "fragment"
+            and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
+        )
         new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))
         return or_above(text, line, _RULE), new, "fragment"
     if now == "local":
-        new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
+        new = kind not in _TEXT or (
+            kind != "nested" and _RESULT.search(text, begun, at) is not None
+        )
         return line, new, "fragment" if new else kind
     # what ran iperf3 may repeat the row of the result
     if now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]:
@@ -134,7 +148,9 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
 def _one_stream_more(text: str) -> bool:
     """Return whether the results here are of one stream and a sum; the other streams are then above."""
     names = []
-    for m in re.finditer(r"^.*?\[ *(\w+) *\].* sec .*(sender|receiver)[ \t]*\n|^.*\S.*\n", text, re.MULTILINE):
+    for m in re.finditer(
+        r"^.*?\[ *(\w+) *\].* sec .*(sender|receiver)[ \t]*\n|^.*\S.*\n", text, re.MULTILINE
+    ):
         if m[1]:
             names.append(m[1])
         elif names:

@@ -42,7 +42,9 @@ def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> Par
     intervals = Intervals(doc)
     texts = (start.get("version"), test.get("protocol"), doc.get("error"))
     version, protocol, message = (value if isinstance(value, str) else "" for value in texts)
-    run = Draft(NAME, version=version.removeprefix("iperf").strip() or None, test=protocol.lower() or None)
+    run = Draft(
+        NAME, version=version.removeprefix("iperf").strip() or None, test=protocol.lower() or None
+    )
     run.parameters, run.intervals = _parameters(start, test, end), intervals.columns()
     error: str | Damaged = message.strip()
     if not error and (m := ERROR.search(after)):
@@ -60,7 +62,9 @@ def read_document(doc: dict[str, Any], *, after: str = "", cut: str = "") -> Par
     error = error or cut
     if not error and run.metrics:
         if "intervals" not in doc:
-            run.warnings.append("the document has no list of intervals, not even an empty one: it is damaged")
+            run.warnings.append(
+                "the document has no list of intervals, not even an empty one: it is damaged"
+            )
         return run.run()
     if not error and intervals:
         error = "the test has no result: the document ends after its intervals"
@@ -78,22 +82,31 @@ def _parameters(start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]
         "duration_s": number(test.get("duration")) or None,
         "omit_s": number(test.get("omit")),
         "tcp_buffer_bytes": count(start.get("sock_bufsize")) or None,
-        "congestion_control": end.get("sender_tcp_congestion") or end.get("receiver_tcp_congestion"),
+        "congestion_control": end.get("sender_tcp_congestion")
+        or end.get("receiver_tcp_congestion"),
         "server": server.get("host"),
         "port": count(server.get("port")),
     }
     if test:
         both = test.get("bidir") or goes_both_ways(end)
-        parameters["direction"] = "bidir" if both else "reverse" if test.get("reverse") else "forward"
+        parameters["direction"] = (
+            "bidir" if both else "reverse" if test.get("reverse") else "forward"
+        )
     if isinstance(parameters["protocol"], str):
         parameters["protocol"] = parameters["protocol"].lower()
     if seconds := count(as_dict(start.get("timestamp")).get("timesecs")):
-        parameters["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        parameters["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
     return {k: v for k, v in parameters.items() if isinstance(v, str | int | float)}
 
 
 def _metrics(
-    run: Draft, start: dict[str, Any], test: dict[str, Any], end: dict[str, Any], intervals: Intervals
+    run: Draft,
+    start: dict[str, Any],
+    test: dict[str, Any],
+    end: dict[str, Any],
+    intervals: Intervals,
 ) -> None:
     """Take metrics (none if `end` has no result) and warnings of a finished test; `Damaged` if metrics clash."""
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
@@ -107,9 +120,15 @@ def _metrics(
         # With --bidir the client's own streams are the first ones; `sender` marks them, as seen from this end.
         forward = (word == "") != serving
         here_sends = serving and bool(test.get("reverse")) != bool(word)
-        one_way = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
+        one_way = [
+            s
+            for s in streams
+            if not both or record(s, "sender", "udp").get("sender") in (None, forward)
+        ]
         senders = [record(s, "sender", "udp") for s in one_way]
-        overall, sent, received = (as_dict(end.get(f"{name}{suffix}")) for name in ("sum", "sum_sent", "sum_received"))
+        overall, sent, received = (
+            as_dict(end.get(f"{name}{suffix}")) for name in ("sum", "sum_sent", "sum_received")
+        )
         if bool(sent) != bool(received):
             names = f"sum_sent{suffix} and sum_received{suffix}"
             raise Contradictory(f"one of {names} is missing, which contradicts the other")
@@ -123,12 +142,16 @@ def _metrics(
                 if serving and not test.get("reverse"):
                     received = overall
                     if not number(overall.get("bytes")) and intervals:
-                        run.warnings.append("the total is given as 0 bytes: the throughput is left out")
+                        run.warnings.append(
+                            "the total is given as 0 bytes: the throughput is left out"
+                        )
                 else:
                     sent = overall
                     run.warnings.append("this version prints no receiver's throughput for UDP")
         _rates(run, sent, senders, word, "sent")
-        length = _rates(run, received, [] if udp else [record(s, "receiver") for s in one_way], word, "received")
+        length = _rates(
+            run, received, [] if udp else [record(s, "receiver") for s in one_way], word, "received"
+        )
         if length is not None and not word:
             run.metrics["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not here_sends:
@@ -139,7 +162,9 @@ def _metrics(
             resent = _retransmits(sent, senders)
             if resent is not None:
                 run.metrics[f"retransmits{word}_count"] = resent
-            elif test.get("protocol") == "TCP" and any(count(r.get("retransmits")) is not None for r in senders):
+            elif test.get("protocol") == "TCP" and any(
+                count(r.get("retransmits")) is not None for r in senders
+            ):
                 run.warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
@@ -155,19 +180,27 @@ def _metrics(
 def _retransmits(sent: dict[str, Any], senders: list[dict[str, Any]]) -> int | None:
     resent, each = count(sent.get("retransmits")), [count(r.get("retransmits")) for r in senders]
     if resent is not None and added(each) not in (None, resent):
-        raise Contradictory(f"the retransmits contradict each other: {resent} in sum, {each} in the streams")
+        raise Contradictory(
+            f"the retransmits contradict each other: {resent} in sum, {each} in the streams"
+        )
     return resent
 
 
-def _rates(run: Draft, total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str) -> float | None:
+def _rates(
+    run: Draft, total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
+) -> float | None:
     """Take a rate and its bytes if they agree; return their duration in seconds."""
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
     if not total or (not rate and not size):
         return None
     if rate is None or size is None:
-        raise Contradictory(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
+        raise Contradictory(
+            f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s"
+        )
     lengths = (x for record in (total, *parts) for x in _lengths(record))
-    fitting = next((s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None)
+    fitting = next(
+        (s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None
+    )
     if fitting is None:
         raise Contradictory(
             f"the figures of sum_{what} contradict each other: "
@@ -175,9 +208,14 @@ def _rates(run: Draft, total: dict[str, Any], parts: list[dict[str, Any]], word:
         )
     each = [number(p.get("bytes")) for p in parts]
     if added(each) not in (None, size):
-        raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
+        raise Contradictory(
+            f"the bytes of sum_{what} contradict those of its streams: {size} and {each}"
+        )
     rate_name, bytes_name = ("_sent_bps", "sent") if what == "sent" else ("_bps", "transferred")
-    run.metrics |= {f"throughput{word}{rate_name}": float(rate), f"{bytes_name}{word}_bytes": int(size)}
+    run.metrics |= {
+        f"throughput{word}{rate_name}": float(rate),
+        f"{bytes_name}{word}_bytes": int(size),
+    }
     return float(fitting)
 
 
@@ -208,7 +246,9 @@ def _datagrams(
         raise Contradictory("the counts of packets contradict each other")
     for key, value in (("lost_packets", lost), ("packets", packets)):
         each = added(count(s.get(key)) for s in streams)
-        if (key == "lost_packets" and any(count(v.get(key)) != value for v in views)) or each not in (None, value):
+        if (
+            key == "lost_packets" and any(count(v.get(key)) != value for v in views)
+        ) or each not in (None, value):
             raise Contradictory(f"the counts of {key} contradict each other")
     if not packets:
         return
@@ -218,10 +258,14 @@ def _datagrams(
     if lost is not None and lost <= packets:
         percent = number(views[0].get("lost_percent"))
         if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
-            raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
+            raise Contradictory(
+                f"the loss contradicts itself: {lost} of {packets} are not {percent} %"
+            )
         run.metrics |= {f"lost{word}_count": lost, f"lost{word}_ratio": lost / packets}
     else:
-        run.warnings.append(f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out")
+        run.warnings.append(
+            f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out"
+        )
     _jitter(run, views, streams, word, [*_lengths(overall), *_lengths(received)])
     disorder = added(count(s.get("out_of_order")) for s in streams)
     if not word and disorder is not None:
@@ -231,7 +275,11 @@ def _datagrams(
 
 
 def _jitter(
-    run: Draft, views: list[dict[str, Any]], streams: list[dict[str, Any]], word: str, lengths: list[float]
+    run: Draft,
+    views: list[dict[str, Any]],
+    streams: list[dict[str, Any]],
+    word: str,
+    lengths: list[float],
 ) -> None:
     jitter = number(views[0].get("jitter_ms"))
     if jitter is None:
@@ -239,7 +287,10 @@ def _jitter(
     each_jitter = [j for s in streams if (j := number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [number(v.get("jitter_ms")) for v in views]
-    if any(o is None or abs(o - jitter) > 1e-5 * jitter for o in others) or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
+    if (
+        any(o is None or abs(o - jitter) > 1e-5 * jitter for o in others)
+        or abs(mean - jitter) > 1e-5 * jitter + 1e-9
+    ):
         run.warnings.append("the jitter of sum contradicts that of its streams and is left out")
     elif all(jitter > 1e3 * length for length in lengths):
         run.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
@@ -247,7 +298,9 @@ def _jitter(
         run.metrics[f"jitter{word}_us"] = jitter * 1e3
 
 
-def _counted_apart(received: dict[str, Any], lost: int | None, sent: int | None, test: dict[str, Any]) -> bool:
+def _counted_apart(
+    received: dict[str, Any], lost: int | None, sent: int | None, test: dict[str, Any]
+) -> bool:
     """Whether the receiver's count is its own, and right: it counts until another moment than the sender.
 
     Datagrams are under way when a test ends or its omitted start is over, and a shaper may hold many more. What
@@ -255,11 +308,20 @@ def _counted_apart(received: dict[str, Any], lost: int | None, sent: int | None,
     """
     arrived, size = count(received.get("packets")), number(received.get("bytes"))
     block = count(test.get("blksize"))
-    if arrived is None or lost is None or sent is None or size is None or not block or lost > min(arrived, sent):
+    if (
+        arrived is None
+        or lost is None
+        or sent is None
+        or size is None
+        or not block
+        or lost > min(arrived, sent)
+    ):
         return False
     apart = abs((arrived - lost) * block - size)
     # what was lost before the omitted start was over is counted with the rest
-    return apart == 0 or (bool(test.get("omit")) and size % block == 0 and apart <= 0.05 * sent * block)
+    return apart == 0 or (
+        bool(test.get("omit")) and size % block == 0 and apart <= 0.05 * sent * block
+    )
 
 
 def _cpu(run: Draft, cpu: dict[str, Any], here: str, there: str) -> None:
@@ -269,7 +331,11 @@ def _cpu(run: Draft, cpu: dict[str, Any], here: str, there: str) -> None:
             run.warnings.append(f"the {end}'s CPU time is missing")
         if total is None or (not total and end == "remote"):
             continue
-        if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.02 + 0.002 * total):
+        if total < 0 or (
+            user is not None
+            and system is not None
+            and abs(total - user - system) > 0.02 + 0.002 * total
+        ):
             run.warnings.append(f"the {end}'s CPU time contradicts its parts and is left out")
             continue
         run.metrics[f"cpu_{side}_ratio"] = total / 100

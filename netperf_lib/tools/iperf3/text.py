@@ -28,7 +28,9 @@ _WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", r
 """A row of the result whose last word was wrapped by a mail program."""
 _VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
 _CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
-_LOCAL = re.compile(r"\[\s*(?P<id>\d+)\] local (?P<here>\S+ port \d+) connected to (?P<there>\S+ port \d+)")
+_LOCAL = re.compile(
+    r"\[\s*(?P<id>\d+)\] local (?P<here>\S+ port \d+) connected to (?P<there>\S+ port \d+)"
+)
 _CONGESTION = re.compile(r"snd_tcp_congestion (\S+)")
 _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
@@ -109,9 +111,15 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.damaged(e)
             continue
         if current is not None:
-            if log.closed and any(current.text.strip().endswith(r.text.strip()) for r in log.results()):
+            if log.closed and any(
+                current.text.strip().endswith(r.text.strip()) for r in log.results()
+            ):
                 continue  # repeated by what ran iperf3
-            if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
+            if (
+                previous is not None
+                and current.text.strip() == previous.text.strip()
+                and not log.finished
+            ):
                 log.run.warnings.append("an interval is printed twice; counted once")
             else:
                 _take(log, current)
@@ -127,7 +135,9 @@ def read_text(text: str) -> list[ParsedRun]:
             if log.sides or log.intervals or log.run.parameters:
                 of_server = True
                 continue
-            log.run.warnings.append("what the client printed is missing: only the server's output is there")
+            log.run.warnings.append(
+                "what the client printed is missing: only the server's output is there"
+            )
         elif stripped.endswith("iperf Done."):
             log.closed = True
         elif m := ERROR.search(line):
@@ -136,7 +146,9 @@ def read_text(text: str) -> list[ParsedRun]:
             log.run.version = m[1]
         else:
             _context(log, line)
-            rule = rule and "Accepted connection" not in line  # the rules above it frame the port, not a result
+            rule = (
+                rule and "Accepted connection" not in line
+            )  # the rules above it frame the port, not a result
     return [_finished(log)]
 
 
@@ -161,8 +173,14 @@ def _context(log: _Log, line: str) -> None:
     elif m := _LOCAL.search(line):
         log.connections += 1
         ends = m["here"], m["there"]
-        if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(log.ends):
-            log.damaged(Contradictory(f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"))
+        if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(
+            log.ends
+        ):
+            log.damaged(
+                Contradictory(
+                    f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
+                )
+            )
     elif "--sctp" in line and "iperf3 " in line:  # not the line of its help
         log.sctp = True
     elif "CPU Utilization: " in line:
@@ -202,12 +220,21 @@ def _take(log: _Log, entry: Row) -> None:
                 details["cwnd"] = float(window) * BYTES[prefix]
     elif m := _UDP.match(figures):
         log.udp = True
-        details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
+        details = {
+            "jitter": m["jitter"],
+            "lost": m["lost"],
+            "total": m["total"],
+            "percent": m["percent"],
+        }
     elif figures:
         log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
         return
     if role and "packets" in details:  # UDP prints it with the loss
-        log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {entry.text.strip()!r}"))
+        log.damaged(
+            Contradictory(
+                f"lines of two processes: retransmits among datagrams: {entry.text.strip()!r}"
+            )
+        )
     if role or log.finished:
         log.details[entry.index] = details
         if not role and ("lost" not in details or not log.old):
@@ -215,7 +242,9 @@ def _take(log: _Log, entry: Row) -> None:
             return
         side = log.sides.setdefault((direction, role), _Side())
         if entry.stream in side.streams or (entry.stream == "SUM" and side.total is not None):
-            log.damaged(f"a second result: the head of another test is damaged above {entry.text.strip()!r}")
+            log.damaged(
+                f"a second result: the head of another test is damaged above {entry.text.strip()!r}"
+            )
         if entry.stream == "SUM":
             side.total = entry
         else:
@@ -248,15 +277,23 @@ def _finished(log: _Log) -> ParsedRun:
             _metrics(log)
             if not run.metrics:
                 left = "the test has no result: the log ends after its intervals"
-                error = left if log.intervals else "the test did not run: there are no intervals and no result"
+                error = (
+                    left
+                    if log.intervals
+                    else "the test did not run: there are no intervals and no result"
+                )
         except Damaged as e:
             error, run.metrics = e, {}
     seen = bool(log.intervals or log.sides)
     # Interval rows show their protocol; results alone may have nothing that is specific to one.
     tcp = log.intervals or "retransmits_count" in run.metrics
-    run.test = run.parameters["protocol"] = "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
+    run.test = run.parameters["protocol"] = (
+        "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
+    )
     if seen:
-        run.parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        run.parameters["direction"] = (
+            "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        )
         streams = {i.stream for i in log.intervals} - {-1}
         if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
             run.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
@@ -270,7 +307,9 @@ def _total(side: _Side | None, what: str) -> Row | None:
     rows = list(side.streams.values())
     if side.total is None:
         if len(rows) > 1:
-            raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
+            raise Damaged(
+                f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged"
+            )
         return rows[0] if rows else None
     if rows and not side.total.size.agrees(Figure.sum([r.size for r in rows]), 0):
         raise Contradictory(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
@@ -281,11 +320,17 @@ def _metrics(log: _Log) -> None:
     metrics = log.run.metrics
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
-    both_printed = log.old and not log.udp and log.reverse  # also by a server, before it printed "Bitrate"
+    both_printed = (
+        log.old and not log.udp and log.reverse
+    )  # also by a server, before it printed "Bitrate"
     if log.bidir and len(directions) == 1:
-        raise Damaged(f"the result is of one direction only ({directions[0]}): the log is cut short or damaged")
+        raise Damaged(
+            f"the result is of one direction only ({directions[0]}): the log is cut short or damaged"
+        )
     if directions and (lost := {i.direction for i in log.intervals} - set(directions)):
-        raise Damaged(f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged")
+        raise Damaged(
+            f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged"
+        )
     for direction in directions:
         word = "_reverse" if log.bidir and direction == "reverse" else ""
         measured = {i.stream for i in log.intervals if i.direction == direction} - {-1}
@@ -293,30 +338,44 @@ def _metrics(log: _Log) -> None:
         both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
         for side in both.values():
             if side is not None and expected and len(side.streams) != expected:
-                raise Damaged(f"the result is of {len(side.streams)} streams, and the test of {expected}")
+                raise Damaged(
+                    f"the result is of {len(side.streams)} streams, and the test of {expected}"
+                )
         sent, received, plain = (_total(side, role) for role, side in both.items())
         if plain is not None and sent is None and received is None:
             # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
             sent, received = (None, plain) if log.serving else (plain, None)
             loss: Row | None = plain
         elif received is None and (not log.serving or both_printed):
-            raise Damaged("the receiver's row of the result is missing: the log is cut short or damaged")
+            raise Damaged(
+                "the receiver's row of the result is missing: the log is cut short or damaged"
+            )
         elif sent is None and (not log.serving or both_printed):
-            raise Damaged("the sender's row of the result is missing: the log is cut short or damaged")
+            raise Damaged(
+                "the sender's row of the result is missing: the log is cut short or damaged"
+            )
         else:
             loss = received
-            counts = [len(side.streams) for side in both.values() if side is not None and side.streams]
+            counts = [
+                len(side.streams) for side in both.values() if side is not None and side.streams
+            ]
             if not log.serving and len(set(counts)) > 1:
-                raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
+                raise Damaged(
+                    "a row of the result is missing: sender and receiver differ in their streams"
+                )
         _rates(log, sent, received, word)
         if not gaps:
-            here_first = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+            here_first = (
+                (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+            )
             _check_bytes(log, direction, *here_first)
         if not word and (r := received or sent) is not None:
             metrics["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
         if count is not None and log.serving and not log.bidir and direction == "forward":
-            raise Contradictory("lines of two processes: a server that receives knows no retransmits")
+            raise Contradictory(
+                "lines of two processes: a server that receives knows no retransmits"
+            )
         if count is not None:
             metrics[f"retransmits{word}_count"] = count
         if loss is not None:
@@ -324,14 +383,22 @@ def _metrics(log: _Log) -> None:
         if not word and not gaps:
             _windows(log, direction)
     if metrics and log.windows and "cwnd_bytes" not in metrics and not gaps:
-        log.run.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
+        log.run.warnings.append(
+            "without cwnd_bytes: congestion windows are missing from the intervals"
+        )
     if metrics and not log.intervals:
         why = "none were asked for (-i 0), or they are missing"
-        why = why if log.serving or "server" in log.run.parameters else "the head of the log is missing"
+        why = (
+            why
+            if log.serving or "server" in log.run.parameters
+            else "the head of the log is missing"
+        )
         log.run.warnings.append(f"there are no intervals: {why}")
     for end, share in log.cpu.items():
         if share or end == "local":
-            metrics["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
+            metrics[
+                "cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"
+            ] = share
     add_cpu_costs(metrics)
 
 
@@ -356,7 +423,9 @@ def _gaps(log: _Log) -> bool:
     for i in log.intervals:
         key = i.stream, i.direction, i.omitted
         if abs(i.row.start_s - ended.get(key, i.row.start_s)) > 0.011:
-            log.run.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
+            log.run.warnings.append(
+                f"intervals are missing, or not in order: before {i.row.text.strip()!r}"
+            )
             return True
         ended[key] = i.row.end_s
     measured = [i.row for i in log.intervals if not i.omitted]
@@ -365,7 +434,9 @@ def _gaps(log: _Log) -> bool:
         return False
     last, test = measured[-1].end_s, min(r.end_s for r in results)
     if last < test - 0.5 * max(r.length_s for r in measured):
-        log.run.warnings.append(f"intervals are missing: they end at {last:g} s, and the test at {test:g} s")
+        log.run.warnings.append(
+            f"intervals are missing: they end at {last:g} s, and the test at {test:g} s"
+        )
         return True
     return False
 
@@ -381,7 +452,9 @@ def _check_bytes(log: _Log, direction: str, total: Row | None, other: Row | None
         return
     covered = max(r.end_s for r in rows) - min(r.start_s for r in rows)
     size, most = sum(r.size.value for r in rows), 0.03 + 0.06 / total.length_s
-    if abs(covered - total.length_s) < 0.05 and abs(size - total.size.value) > most * max(size, total.size.value):
+    if abs(covered - total.length_s) < 0.05 and abs(size - total.size.value) > most * max(
+        size, total.size.value
+    ):
         error = f"the result contradicts the bytes of its intervals: {total.text.strip()!r}"
         if other is None or abs(other.size.value - total.size.value) > 0.01 * total.size.value:
             raise Contradictory(error)
@@ -403,10 +476,14 @@ def _loss(log: _Log, total: Row, side: _Side | None, word: str, sent: Row | None
         for key, value in (("lost", lost), ("total", packets)):
             parts = [counter(d[key]) for d in each if key in d]
             if None not in parts and sum(p for p in parts if p is not None) != value:
-                raise Contradictory(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
+                raise Contradictory(
+                    f"the datagrams contradict those of the streams: {total.text.strip()!r}"
+                )
     metrics[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
-        log.run.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
+        log.run.warnings.append(
+            f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out"
+        )
     else:
         percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
@@ -417,7 +494,9 @@ def _loss(log: _Log, total: Row, side: _Side | None, word: str, sent: Row | None
     if each:
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
         if abs(mean - jitter) > 0.0011:
-            raise Contradictory(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
+            raise Contradictory(
+                f"the jitter contradicts that of the streams: {total.text.strip()!r}"
+            )
     if jitter > 1e3 * total.length_s:
         log.run.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
@@ -425,7 +504,9 @@ def _loss(log: _Log, total: Row, side: _Side | None, word: str, sent: Row | None
     names = set(side.streams) | {"SUM"} if side else {"SUM"}
     counted = {k: v for k, v in log.disorder.items() if k in names}
     if not word and counted:
-        metrics["out_of_order_count"] = counted["SUM"] if "SUM" in counted else sum(counted.values())
+        metrics["out_of_order_count"] = (
+            counted["SUM"] if "SUM" in counted else sum(counted.values())
+        )
 
 
 def _windows(log: _Log, direction: str) -> None:

@@ -15,9 +15,18 @@ TESTS = ("ping-pong", "under-load", "throughput")
 LOAD_TESTS: tuple[str, ...] = ()
 OPTIONS = (
     Option("protocol", ("udp", "tcp"), "transport protocol", default="udp"),
-    Option("full_rtt", bool, "report whole round trips instead of halves", "--full-rtt", default=False),
+    Option(
+        "full_rtt", bool, "report whole round trips instead of halves", "--full-rtt", default=False
+    ),
     Option("mps", "messages", "messages sent in a second, or max", "--mps", unit="1/s"),
-    Option("reply_every", int, "every n-th message is answered", "--reply-every", 100, tests=("under-load",)),
+    Option(
+        "reply_every",
+        int,
+        "every n-th message is answered",
+        "--reply-every",
+        100,
+        tests=("under-load",),
+    ),
     Option("burst", int, "messages sent in one go", "--burst", default=1),
     Option("samples", bool, "keep every packet (--full-log)", default=False),
 )
@@ -29,13 +38,20 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the commands of both ends of one trial."""
     settings = checked(request, TESTS, OPTIONS)
     if ":" in server_address:
-        raise UsageError(f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf")
+        raise UsageError(
+            f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf"
+        )
     protocol = settings.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
         both.append("--tcp")
     both += levels(request, buffer="--buffer-size")
-    options = ["-t", str(math.ceil(request.duration_s)), *levels(request, message="-m"), *arguments(OPTIONS, settings)]
+    options = [
+        "-t",
+        str(math.ceil(request.duration_s)),
+        *levels(request, message="-m"),
+        *arguments(OPTIONS, settings),
+    ]
     if settings.get("samples"):
         options += ["--full-log", "/dev/stdout"]
     return Commands(

@@ -33,20 +33,37 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
         tx_s, rx_s = _columns(text, _NO_PAIR, 2)
         packet, latency_us = np.arange(len(tx_s)), (rx_s - tx_s) * (1e6 / halves)
     good = _readable(packet, tx_s, rx_s, latency_us, halves=halves)
-    sampled = replace(run, samples_count=good, samples=partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good]))
+    sampled = replace(
+        run,
+        samples_count=good,
+        samples=partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good]),
+    )
     count = run.metrics.get("messages_count")
     if run.status != "ok":
         return sampled
     if good == count:
         if wrong := _contradiction(run, tx_s, rx_s, latency_us):
-            return replace(sampled, status="failed", error=wrong, contradictory=True, metrics={}, percentiles=())
+            return replace(
+                sampled,
+                status="failed",
+                error=wrong,
+                contradictory=True,
+                metrics={},
+                percentiles=(),
+            )
         return sampled
     if count is None or (pairs and len(packet)):
-        of = "packets, and how many there should be is not told" if count is None else f"of {count:.0f} packets"
+        of = (
+            "packets, and how many there should be is not told"
+            if count is None
+            else f"of {count:.0f} packets"
+        )
         return replace(sampled, warnings=(*run.warnings, f"the log holds {good} {of}"))
     unread = next(iter(text.split("\n", good + 2)[good + 1 :]), "")[:80]
     error = f"{good} of {count:.0f} packets are readable; line {line + good} is {unread!r}"
-    return replace(sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
+    return replace(
+        sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None
+    )
 
 
 def _columns(text: str, no_row: re.Pattern[str], columns: int) -> list[Any]:
@@ -55,7 +72,9 @@ def _columns(text: str, no_row: re.Pattern[str], columns: int) -> list[Any]:
     rows = text[1 : match.start() + 1 if match else None]
     if not rows:
         return [np.empty(0)] * columns
-    table = read_csv(pa.py_buffer(rows.encode()), ReadOptions(column_names=list(map(str, range(columns)))))
+    table = read_csv(
+        pa.py_buffer(rows.encode()), ReadOptions(column_names=list(map(str, range(columns))))
+    )
     return [column.to_numpy() for column in table.columns]
 
 
@@ -69,10 +88,15 @@ def _contradiction(run: ParsedRun, tx_s: Any, rx_s: Any, latency_us: Any) -> str
         ("the minimum", metrics.get(f"{basis}_min_us"), latency_us[0]),
         ("the maximum", metrics.get(f"{basis}_max_us"), latency_us[-1]),
         ("the mean", metrics.get(f"{basis}_us"), latency_us.mean()),
-        ("the deviation", metrics.get(f"{basis}_stdev_us"), latency_us.std(ddof=1) if n > 1 else 0.0),
+        (
+            "the deviation",
+            metrics.get(f"{basis}_stdev_us"),
+            latency_us.std(ddof=1) if n > 1 else 0.0,
+        ),
     ]
     checks += [
-        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)]) for p in run.percentiles
+        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)])
+        for p in run.percentiles
     ]
     for what, printed, computed in checks:
         # latencies are each rounded from clock ticks: one in ten real logs differs somewhere, by up to 2 ns

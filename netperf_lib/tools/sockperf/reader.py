@@ -10,7 +10,13 @@ from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, line_
 from ..parsed import ParsedRun, Percentile
 
 NAME = "sockperf"
-MARKS = ("sockperf", "vperf", "test was performed using the following parameters: ", "PORT = ", " observation")
+MARKS = (
+    "sockperf",
+    "vperf",
+    "test was performed using the following parameters: ",
+    "PORT = ",
+    " observation",
+)
 
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
@@ -22,10 +28,16 @@ _STAGES = (
         r"perf: \+INFO:[ \t]*$",
     ),
     (r"=(?:3D=3D|=) version #",),
-    (r"perf\[(?:CLIENT|SERVER)\]", r"\[(?:CLIENT|SERVER)\] (?:send|listen) on", r"\[ ?\d+\] IP =(?:3D)? "),
+    (
+        r"perf\[(?:CLIENT|SERVER)\]",
+        r"\[(?:CLIENT|SERVER)\] (?:send|listen) on",
+        r"\[ ?\d+\] IP =(?:3D)? ",
+    ),
     (r"perf: Warmup stage",),
     (r"perf: Starting test",),
-    (r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))",),  # "by signal 2" may come at any later time
+    (
+        r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))",
+    ),  # "by signal 2" may come at any later time
     (r"perf: \[Total Run\]", r"perf: Total of \d+ messages", r"perf: No messages were received"),
     (r"perf: =+ Printing statistics for Server No: 0", r"perf: NOTE: test was performed"),
     (r"perf: \[Valid Duration\]", r"perf: Summary: Message Rate"),
@@ -38,7 +50,9 @@ _STAGES = (
 )
 """The lines of a run in printed order; a step back in this order begins another run."""
 _VERSION, _STATISTICS = 1, 6
-_STAGE_OF = {f"s{stage}_{i}": stage for stage, lines in enumerate(_STAGES) for i in range(len(lines))}
+_STAGE_OF = {
+    f"s{stage}_{i}": stage for stage, lines in enumerate(_STAGES) for i in range(len(lines))
+}
 _STAGE = re.compile(
     "|".join(
         f"{line}(?P<{name}>)"
@@ -67,14 +81,20 @@ def sightings(text: str) -> Iterator[int]:
             reached = stage = _STATISTICS + 1
         elif kind == "usage":  # nothing follows
             stage = len(_STAGES)
-        elif kind == "log":  # the file of --full-log: by itself, or printed after the statistics of its run
+        elif (
+            kind == "log"
+        ):  # the file of --full-log: by itself, or printed after the statistics of its run
             stage = _STATISTICS - 1
             if not in_log and _repeats(text, start, m.end()):
                 reached = stage
             in_log = True
         else:
             stage = _STAGE_OF[kind]
-        if reached is None or stage < reached or (kind in _STAGE_OF and stage == reached == _VERSION):
+        if (
+            reached is None
+            or stage < reached
+            or (kind in _STAGE_OF and stage == reached == _VERSION)
+        ):
             in_log = kind == "log"
             start = line_start(text, m.start())
             start = or_above(text, start, _RULE) if in_log else start
@@ -84,7 +104,10 @@ def sightings(text: str) -> Iterator[int]:
 
 def _repeats(text: str, start: int, log: int) -> bool:
     """Return whether the log that begins at `log` has the totals of the run that begins at `start`."""
-    own, its = (re.compile(r"\[Total Run\].*").search(text, *span) for span in ((start, log), (log, log + 500)))
+    own, its = (
+        re.compile(r"\[Total Run\].*").search(text, *span)
+        for span in ((start, log), (log, log + 500))
+    )
     return bool(own and its and own[0] == its[0])
 
 
@@ -93,14 +116,23 @@ def _repeats(text: str, start: int, log: int) -> bool:
 _US = r"(\d+\.\d{3})(?!\d)"
 _MOVED = r"RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?SentMessages=(\d+); ReceivedMessages=(\d+)"
 _LINES = {
-    "total": (rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\s*\n", "total_s total_sent total_received"),
+    "total": (
+        rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\s*\n",
+        "total_s total_sent total_received",
+    ),
     "valid": (rf"\[Valid Duration\] {_MOVED}\s*\n", "valid_s valid_sent valid_received"),
-    "average": (rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad=.*)?\)", "rtt mean deviation"),
+    "average": (
+        rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad=.*)?\)",
+        "rtt mean deviation",
+    ),
     "losses": (
         r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\s*\n",
         "dropped duplicated disorder",
     ),
-    "summary": (rf"Summary: (Latency|Round trip)(?: of burst of (\d+) messages)? is {_US} usec", "rtt - summary"),
+    "summary": (
+        rf"Summary: (Latency|Round trip)(?: of burst of (\d+) messages)? is {_US} usec",
+        "rtt - summary",
+    ),
     "observations": (
         r"Total (\d+) observations; each percentile contains (\d+\.\d\d) observations",
         "observations observations_each",
@@ -122,20 +154,32 @@ _ANCHOR = re.compile(
 """Shows that a line has figures, and which."""
 _LIKELY = {"summary": ("summary", "rate", "bandwidth"), "percentile": ("max", "min", "percentile")}
 _CANDIDATES = {
-    anchor: [(n, _READABLE[n]) for n in dict.fromkeys((*_LIKELY.get(anchor, (anchor,)), *_READABLE))]
+    anchor: [
+        (n, _READABLE[n]) for n in dict.fromkeys((*_LIKELY.get(anchor, (anchor,)), *_READABLE))
+    ]
     for anchor in _ANCHOR.groupindex
 }
 """Lines by their anchor, the likely ones first; a damaged line may have several anchors."""
 _HEADER = re.compile(  # before 3.0 with two columns
-    r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n", re.MULTILINE
+    r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n",
+    re.MULTILINE,
 )
 _STATISTICS_OF = "Printing statistics"
 _FURTHER_SERVER = re.compile(_STATISTICS_OF + r" for Server No: [1-9].*\n")
-_MODES = {"pp": "ping-pong", "ul": "under-load", "tp": "throughput", "pb": "playback", "sr": "server"}
+_MODES = {
+    "pp": "ping-pong",
+    "ul": "under-load",
+    "tp": "throughput",
+    "pb": "playback",
+    "sr": "server",
+}
 _COMPLAINTS = re.compile(
     r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*|Test end before test start.*"
 )
-_NAMES = {p: "p" + f"{p:g}".replace(".", "") for p in (99.999, 99.99, 99.9, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)}
+_NAMES = {
+    p: "p" + f"{p:g}".replace(".", "")
+    for p in (99.999, 99.99, 99.9, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)
+}
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -167,7 +211,10 @@ def _fill(run: Draft, text: str) -> None:
     run.test = mode
     lines, figures, percentiles, cut = _lines(text)
     last = text.splitlines()[-1].strip() if text else ""
-    latency, throughput = {"average", "observations"} & lines.keys(), {"rate", "bandwidth"} & lines.keys()
+    latency, throughput = (
+        {"average", "observations"} & lines.keys(),
+        {"rate", "bandwidth"} & lines.keys(),
+    )
     run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
     if not latency and not throughput:
         raise Damaged(_why_nothing(text, last))
@@ -177,15 +224,23 @@ def _fill(run: Draft, text: str) -> None:
         raise Contradictory(f"lines are lost, or of another process: {lost}")
     if wrong := _contradiction(figures, percentiles):
         raise Contradictory(CONTRADICTION + wrong)
-    metrics = _throughput(run, lines, figures) if throughput else _latencies(run, lines, figures, percentiles)
-    if gone := [f"{metric} (a line is missing)" for key, metric in metrics.items() if key not in lines]:
+    metrics = (
+        _throughput(run, lines, figures)
+        if throughput
+        else _latencies(run, lines, figures, percentiles)
+    )
+    if gone := [
+        f"{metric} (a line is missing)" for key, metric in metrics.items() if key not in lines
+    ]:
         run.warnings.append(f"without {', '.join(gone)}")
     if cut or ("bandwidth" if throughput else "min") not in lines:
         run.warnings.append(f"the log ends early, after {last!r}")
     run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
 
 
-def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[str, float], dict[float, float], bool]:
+def _lines(
+    text: str,
+) -> tuple[dict[str, tuple[str, ...]], dict[str, float], dict[float, float], bool]:
     """Return the groups of each line by its name, the figures, the percentiles, and whether the last line is cut."""
     lines: dict[str, tuple[str, ...]] = {}
     figures: dict[str, float] = {}
@@ -216,11 +271,17 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[str, float], dic
     return lines, figures, percentiles, cut
 
 
-def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, float]) -> dict[str, str]:
+def _throughput(
+    run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, float]
+) -> dict[str, str]:
     """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
     if "sent" in lines and "bandwidth" in lines and "rate" not in lines:
         raise Contradictory("lines are lost, or of another process: the message rate")
-    rate, bandwidth, size = figures.get("rate"), figures.get("bandwidth"), run.parameters.get("message_bytes")
+    rate, bandwidth, size = (
+        figures.get("rate"),
+        figures.get("bandwidth"),
+        run.parameters.get("message_bytes"),
+    )
     run.metrics = {
         "message_rate_per_s": rate,
         "throughput_sent_bps": bandwidth * 2**20 * 8 if bandwidth else None,
@@ -229,7 +290,11 @@ def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mappi
     }
     if size and rate and bandwidth and _counts_headers(rate, int(size), bandwidth):
         run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header per packet")
-    return {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
+    return {
+        "sent": "messages_count",
+        "rate": "message_rate_per_s",
+        "bandwidth": "throughput_sent_bps",
+    }
 
 
 def _latencies(
@@ -244,18 +309,27 @@ def _latencies(
     n = figures.get("observations")
     run.metrics = _latency(figures, percentiles, run.basis)
     run.percentiles = tuple(
-        Percentile(p, v, None if n is None else _beyond(p, n)) for p, v in sorted(percentiles.items())
+        Percentile(p, v, None if n is None else _beyond(p, n))
+        for p, v in sorted(percentiles.items())
     )
     metrics = {"valid": "duration_measured_s", "losses": "lost_count"}
     if _since_2_8(lines):  # these are printed for any number of observations
         least = 25.0 if n and n >= 4 else 50.0
-        metrics |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
+        metrics |= {
+            f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us"
+            for p in _NAMES
+            if p != 95.0 and p >= least
+        }
     if "summary" in lines or "full_rtt" in run.parameters:
         metrics["average"] = f"{run.basis}_stdev_us"
     elif "average" not in lines:
         if lines.keys() & {"total", "valid"} or "min" not in lines:
-            raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
-        run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
+            raise Damaged(
+                "the log does not tell whether its latencies are round trips or half round trips"
+            )
+        run.warnings.append(
+            "the lines before the percentiles are missing, so half round trips are assumed"
+        )
     return metrics
 
 
@@ -279,10 +353,17 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
     parameters: dict[str, str | int | float | bool] = {}
     if m := re.search(r"IP = (\S+)\s+PORT = +(\d+) # (TCP|UDP)", text):
         parameters |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
-    if m := re.search(r"using msg-size=(\d+)", text) or re.search(r"\t(?<=^\t)msg_size = (\d+)", text, re.MULTILINE):
+    if m := re.search(r"using msg-size=(\d+)", text) or re.search(
+        r"\t(?<=^\t)msg_size = (\d+)", text, re.MULTILINE
+    ):
         parameters["message_bytes"] = int(m[1])
     if m := re.search(r"test was performed using the following parameters: (.*)\n", text):
-        names = {"mps": "mps", "burst": "burst", "reply-every": "reply_every", "msg-size": "message_bytes"}
+        names = {
+            "mps": "mps",
+            "burst": "burst",
+            "reply-every": "reply_every",
+            "msg-size": "message_bytes",
+        }
         for key, value in re.findall(r"--([a-z-]+)=(\d+)(?=\s|$)", m[1]):
             if key in names:
                 parameters[names[key]] = int(value)
@@ -296,7 +377,9 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
     return parameters, _MODES.get(command[1], command[1]) if command else None
 
 
-def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, str | int | float | bool]) -> str | None:
+def _latency_mode(
+    figures: Mapping[str, float], parameters: Mapping[str, str | int | float | bool]
+) -> str | None:
     """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if int(parameters.get("reply_every", 1)) > 1:
         return "under-load"
@@ -317,16 +400,27 @@ def _lost(groups: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, flo
     # with few observations not every percentile is printed
     n, most = int(groups.get("observations", ("100000",))[0]), max(percentiles, default=0)
     missing = [x for x, t in zip(lines[first:last], there[first:last], strict=True) if not t]
-    missing = [x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))]
-    return ", ".join(f"percentile {n:g}" if isinstance(n, float) else str(n) for n in missing) or None
+    missing = [
+        x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))
+    ]
+    return (
+        ", ".join(f"percentile {n:g}" if isinstance(n, float) else str(n) for n in missing) or None
+    )
 
 
-def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], basis: str) -> dict[str, float | None]:
-    counts = {"messages_count": "observations", "lost_count": "dropped", "duplicated_count": "duplicated"}
+def _latency(
+    value: Mapping[str, float], percentiles: Mapping[float, float], basis: str
+) -> dict[str, float | None]:
+    counts = {
+        "messages_count": "observations",
+        "lost_count": "dropped",
+        "duplicated_count": "duplicated",
+    }
     counts["out_of_order_count"] = "disorder"
     return {
         f"{basis}_us": value.get("mean", value.get("summary")),
-        f"{basis}_stdev_us": value.get("deviation") or None,  # 0.000 with one observation, which has no deviation
+        f"{basis}_stdev_us": value.get("deviation")
+        or None,  # 0.000 with one observation, which has no deviation
         f"{basis}_min_us": value.get("min"),
         f"{basis}_max_us": value.get("max"),
         **{f"{basis}_{_NAMES[p]}_us": v for p, v in percentiles.items() if p in _NAMES},
@@ -345,7 +439,9 @@ def _beyond(percentile: float, n: float) -> int:
 
 def _mebibytes(number: str, prefix: str) -> float:
     """Return units of 2^20 per second from a number and the prefix of "Bps" or "bps"; `Damaged` if it is unknown."""
-    nine = len(number.partition(".")[2]) > 3  # --increase_output_precision of 3.7 says G where it means M
+    nine = (
+        len(number.partition(".")[2]) > 3
+    )  # --increase_output_precision of 3.7 says G where it means M
     factor = {"M": 1.0, "G": 1.0 if nine else 1000.0}.get(prefix)
     if factor is None:
         raise Damaged(f"unknown unit {prefix + 'Bps'!r} of a bandwidth: {number} {prefix}Bps")

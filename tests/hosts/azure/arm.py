@@ -47,7 +47,11 @@ class Scope:
         if isinstance(node, str):
             if node.startswith("[["):
                 return node[1:]
-            return self._expression(node[1:-1]) if node.startswith("[") and node.endswith("]") else node
+            return (
+                self._expression(node[1:-1])
+                if node.startswith("[") and node.endswith("]")
+                else node
+            )
         if isinstance(node, list):
             return [self.value(x) for x in node]
         if not isinstance(node, dict):
@@ -56,7 +60,9 @@ class Scope:
         for key, entry in node.items():
             if key == "copy" and isinstance(entry, list):
                 for loop in entry:
-                    out[loop["name"]] = list(self.loop(loop, lambda loop=loop: self.value(loop["input"])))
+                    out[loop["name"]] = list(
+                        self.loop(loop, lambda loop=loop: self.value(loop["input"]))
+                    )
             else:
                 out[key] = self.value(entry)
         return out
@@ -100,7 +106,9 @@ class Scope:
 
     def _f_copyindex(self, *a: Any) -> int:
         if not self.loops:
-            raise TemplateError("The template function 'copyIndex' is not expected at this location.")
+            raise TemplateError(
+                "The template function 'copyIndex' is not expected at this location."
+            )
         name = next((x for x in a if isinstance(x, str)), list(self.loops)[-1])
         return self.loops[name] + next((x for x in a if isinstance(x, int)), 0)
 
@@ -116,17 +124,23 @@ class Scope:
                 f"'{len(types)}' resource name argument(s), got '{len(names)}'."
             )
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
-        return f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers/{namespace}{tail}"
+        return (
+            f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers/{namespace}{tail}"
+        )
 
     def _f_subscriptionresourceid(self, kind: str, *names: str) -> str:
         namespace, *types = kind.split("/")
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
         return f"/subscriptions/{self.subscription}/providers/{namespace}{tail}"
 
-    def _f_pickzones(self, namespace: str, kind: str, location: str, count: int = 1, offset: int = 0) -> list[str]:
+    def _f_pickzones(
+        self, namespace: str, kind: str, location: str, count: int = 1, offset: int = 0
+    ) -> list[str]:
         every = [str(i + 1) for i in range(self.zones.get(location, 0))]
         if every and count + offset > len(every):
-            raise TemplateError(f"'pickZones': {location} has {len(every)} zones, not {count + offset}.")
+            raise TemplateError(
+                f"'pickZones': {location} has {len(every)} zones, not {count + offset}."
+            )
         return every[offset : offset + count]
 
     def _f_reference(self, target: str, version: str = "", full: str = "") -> Any:
@@ -157,7 +171,9 @@ def read(text: str) -> Node:
             raise TemplateError(f"Unable to parse language expression '{text}'")
     value, rest = _parse(words, text)
     if rest:
-        raise TemplateError(f"Unable to parse language expression '{text}': expected end, found '{rest[0]}'")
+        raise TemplateError(
+            f"Unable to parse language expression '{text}': expected end, found '{rest[0]}'"
+        )
     return value
 
 
@@ -210,7 +226,9 @@ def _item(holder: Any, key: Any) -> Any:
 
 
 def _text(x: Any) -> str:
-    return {True: "True", False: "False", None: ""}[x] if x is None or isinstance(x, bool) else str(x)
+    return (
+        {True: "True", False: "False", None: ""}[x] if x is None or isinstance(x, bool) else str(x)
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -290,7 +308,9 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
     def one(source: dict[str, Any], loop: str, loops: dict[str, int]) -> None:
         kind, name = source["type"], scope.value(source["name"])
         if len(kind.split("/")) - 1 != len(name.split("/")):
-            raise TemplateError(f"The template resource '{name}' for type '{kind}' has incorrect segment lengths.")
+            raise TemplateError(
+                f"The template resource '{name}' for type '{kind}' has incorrect segment lengths."
+            )
         for key in ("apiVersion", "type", "name"):
             if not source.get(key):
                 raise TemplateError(f"The template resource '{name}' lacks '{key}'.")
@@ -299,7 +319,11 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
             absent.add(where.lower())
             return
         depends = {d.lower() for d in scope.value(source.get("dependsOn", []))}
-        body = {k: v for k, v in source.items() if k not in ("copy", "condition", "dependsOn", "comments", "resources")}
+        body = {
+            k: v
+            for k, v in source.items()
+            if k not in ("copy", "condition", "dependsOn", "comments", "resources")
+        }
 
         def evaluate() -> dict[str, Any]:
             scope.loops.update(loops)
@@ -316,7 +340,10 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
     for source in list(sources.values()) if isinstance(sources, dict) else sources:
         if "copy" in source:
             loop = source["copy"]["name"]
-            for _ in scope.loop(source["copy"], lambda source=source, loop=loop: one(source, loop, dict(scope.loops))):
+            for _ in scope.loop(
+                source["copy"],
+                lambda source=source, loop=loop: one(source, loop, dict(scope.loops)),
+            ):
                 pass
         else:
             one(source, "", {})

@@ -55,13 +55,19 @@ def translate(packet: bytearray, which: slice, address: bytes) -> None:
     """Put another address into a packet, and set its checksums right (RFC 1624)."""
     old, head, protocol = bytes(packet[which]), 4 * (packet[0] & 15), packet[9]
     packet[which] = address
-    sums = [10] + ([head + CHECKSUM[protocol]] if protocol in CHECKSUM and not packet[7] and not packet[6] & 31 else [])
+    sums = [10] + (
+        [head + CHECKSUM[protocol]]
+        if protocol in CHECKSUM and not packet[7] and not packet[6] & 31
+        else []
+    )
     for at in sums:
         (kept,) = struct.unpack_from("!H", packet, at)
         if at > 10 and protocol == socket.IPPROTO_UDP and not kept:
             continue  # it has none
         total = (
-            (kept ^ 0xFFFF) + sum(w ^ 0xFFFF for w in struct.unpack("!2H", old)) + sum(struct.unpack("!2H", address))
+            (kept ^ 0xFFFF)
+            + sum(w ^ 0xFFFF for w in struct.unpack("!2H", old))
+            + sum(struct.unpack("!2H", address))
         )
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
@@ -106,4 +112,8 @@ def run(outside: int, inside: dict[int, list[str]], fronts: dict[str, dict[str, 
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), {int(k): v for k, v in json.loads(sys.argv[2]).items()}, json.loads(sys.argv[3]))
+    run(
+        int(sys.argv[1]),
+        {int(k): v for k, v in json.loads(sys.argv[2]).items()},
+        json.loads(sys.argv[3]),
+    )

@@ -4,8 +4,6 @@ Work takes time on a clock that may be real or a test's own; what is due happens
 A template's resources are made one after the other, in the order that is worst for a template that forgot a dependency.
 """
 
-# ruff: noqa: E501 - Azure's own sentences are kept whole
-
 from __future__ import annotations
 
 import copy
@@ -153,7 +151,9 @@ class Cloud:
         Time in seconds.
     """
 
-    def __init__(self, *, step_s: float = 0.02, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, step_s: float = 0.02, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.step_s, self.clock = step_s, clock
         self.reset()
 
@@ -184,12 +184,18 @@ class Cloud:
 
     def names(self, kind: str) -> list[str]:
         """Names of all resources of a type, sorted."""
-        return sorted(r["id"].rsplit("/", 1)[1] for r in self.resources.values() if r["type"].lower() == kind.lower())
+        return sorted(
+            r["id"].rsplit("/", 1)[1]
+            for r in self.resources.values()
+            if r["type"].lower() == kind.lower()
+        )
 
     def get(self, kind: str, name: str) -> Resource:
         """Properties of one resource."""
         found = next(
-            r for r in self.resources.values() if r["type"].lower() == kind.lower() and r["id"].endswith(f"/{name}")
+            r
+            for r in self.resources.values()
+            if r["type"].lower() == kind.lower() and r["id"].endswith(f"/{name}")
         )
         return self.show(found)
 
@@ -208,9 +214,13 @@ class Cloud:
     def _advance(self, now: float) -> None:
         while True:
             steps: list[tuple[float, Callable[[], None]]] = [
-                (o.due, lambda o=o: self._finish(o)) for o in self.operations.values() if o.status == "InProgress"
+                (o.due, lambda o=o: self._finish(o))
+                for o in self.operations.values()
+                if o.status == "InProgress"
             ]
-            steps += [(d.due, lambda d=d: self._step(d)) for d in self.deployments.values() if d.left]
+            steps += [
+                (d.due, lambda d=d: self._step(d)) for d in self.deployments.values() if d.left
+            ]
             steps = [s for s in steps if s[0] <= now]
             if not steps:
                 return
@@ -237,7 +247,9 @@ class Cloud:
 
     # requests
 
-    def request(self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None) -> Answer:
+    def request(
+        self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
+    ) -> Answer:
         """Answer a request to the resource manager; paths are taken in any case and with doubled slashes."""
         path = re.sub(r"/{2,}", "/", unquote(path)).rstrip("/")
         self.requests.append(f"{method} {path}")
@@ -263,7 +275,9 @@ class Cloud:
         if identity.lower() == OTHER and tail == "locations":
             return self.locations(shifted=1)
         if identity.lower() != SUBSCRIPTION:
-            raise ArmError(404, "SubscriptionNotFound", f"The subscription '{identity}' could not be found.")
+            raise ArmError(
+                404, "SubscriptionNotFound", f"The subscription '{identity}' could not be found."
+            )
         for verb, pattern, name in ROUTES:
             match = pattern.fullmatch("/" + tail if tail else "")
             if verb == method and match:
@@ -291,7 +305,8 @@ class Cloud:
         out = []
         for shift, (region, zones) in enumerate(REGIONS.items(), shifted):
             mapped = [
-                {"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"} for i in range(zones)
+                {"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"}
+                for i in range(zones)
             ]
             out.append(
                 {
@@ -316,9 +331,10 @@ class Cloud:
                 continue
             for name, (family, cpus, accelerated, only, barred) in SIZES.items():
                 offered = sorted(only or {str(i + 1) for i in range(zones)}) if zones else []
-                info = {"Zone": {"locations": [region], "zones": offered}, "Location": {"locations": [region]}}.get(
-                    barred or ""
-                )
+                info = {
+                    "Zone": {"locations": [region], "zones": offered},
+                    "Location": {"locations": [region]},
+                }.get(barred or "")
                 capabilities = {
                     "vCPUs": cpus,
                     "AcceleratedNetworkingEnabled": accelerated,
@@ -346,7 +362,11 @@ class Cloud:
     @route("GET", "/providers/Microsoft.Network/locations/{region}/usages")
     def network_usages(self, region: str, **_: Any) -> Answer:
         """Quota of addresses."""
-        kinds = (r for r in self.resources.values() if r["type"].lower() == "microsoft.network/publicipaddresses")
+        kinds = (
+            r
+            for r in self.resources.values()
+            if r["type"].lower() == "microsoft.network/publicipaddresses"
+        )
         used = sum(r["location"] == region for r in kinds)
         entries = [
             {"id": f"{BASE}/usages/{name}", "unit": "Count", "currentValue": used,
@@ -361,14 +381,24 @@ class Cloud:
     )
     def agreement(self, publisher: str, offer: str, plan: str, **_: Any) -> Answer:
         """Whether the terms of an image are accepted."""
-        properties = {"publisher": publisher, "product": offer, "plan": plan, "accepted": plan in self.terms}
-        return Answer(200, {"id": f"{BASE}/agreements/{plan}", "name": plan, "properties": properties})
+        properties = {
+            "publisher": publisher,
+            "product": offer,
+            "plan": plan,
+            "accepted": plan in self.terms,
+        }
+        return Answer(
+            200, {"id": f"{BASE}/agreements/{plan}", "name": plan, "properties": properties}
+        )
 
     @route("GET", "/providers/Microsoft.Compute/locations/{region}/usages")
     def usages(self, region: str, **_: Any) -> Answer:
         """Quota."""
         used = self._used(region)
-        entries = {"cores": sum(used.values()), **{f: used.get(f, 0) for f in sorted({s[0] for s in SIZES.values()})}}
+        entries = {
+            "cores": sum(used.values()),
+            **{f: used.get(f, 0) for f in sorted({s[0] for s in SIZES.values()})},
+        }
         return Answer(200, {"value": [
             {"unit": "Count", "currentValue": n, "limit": self.limits.get((region, name), 350), "name": {"value": name, "localizedValue": name}}
             for name, n in entries.items()
@@ -382,26 +412,42 @@ class Cloud:
         """Versions of an image."""
         version = IMAGES.get((publisher.lower(), offer.lower(), sku.lower()))
         if version is None:
-            raise ArmError(404, "NotFound", f"Artifact: VMImage was not found ({publisher}:{offer}:{sku}).")
-        return Answer(200, [{"location": region, "name": version, "id": f"{BASE}/versions/{version}"}])
+            raise ArmError(
+                404, "NotFound", f"Artifact: VMImage was not found ({publisher}:{offer}:{sku})."
+            )
+        return Answer(
+            200, [{"location": region, "name": version, "id": f"{BASE}/versions/{version}"}]
+        )
 
     @route(
         "GET",
         "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions/{version}",
     )
-    def image(self, region: str, publisher: str, offer: str, sku: str, version: str, **_: Any) -> Answer:
+    def image(
+        self, region: str, publisher: str, offer: str, sku: str, version: str, **_: Any
+    ) -> Answer:
         """One version of an image."""
         properties = {
             "hyperVGeneration": "V1" if sku in FIRST_GENERATION else "V2",
             "architecture": "x64",
             "osDiskImage": {"operatingSystem": "Windows" if sku in NOT_LINUX else "Linux"},
-            **({"plan": {"name": sku, "product": offer, "publisher": publisher}} if sku in SOLD else {}),
+            **(
+                {"plan": {"name": sku, "product": offer, "publisher": publisher}}
+                if sku in SOLD
+                else {}
+            ),
             "dataDiskImages": [],
             "automaticOSUpgradeProperties": {"automaticOSUpgradeSupported": False},
             "features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}],
         }
         return Answer(
-            200, {"location": region, "name": version, "id": f"{BASE}/versions/{version}", "properties": properties}
+            200,
+            {
+                "location": region,
+                "name": version,
+                "id": f"{BASE}/versions/{version}",
+                "properties": properties,
+            },
         )
 
     @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/locks")
@@ -412,7 +458,14 @@ class Cloud:
     @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/permissions")
     def permissions(self, **_: Any) -> Answer:
         """What the caller may do."""
-        return Answer(200, {"value": [{"actions": self.actions, "notActions": ["Microsoft.Authorization/*/Write"]}]})
+        return Answer(
+            200,
+            {
+                "value": [
+                    {"actions": self.actions, "notActions": ["Microsoft.Authorization/*/Write"]}
+                ]
+            },
+        )
 
     @route("GET", "/providers")
     def providers(self, **_: Any) -> Answer:
@@ -422,10 +475,14 @@ class Cloud:
     @route("GET", "/providers/{name}")
     def provider(self, name: str, **_: Any) -> Answer:
         """One resource provider."""
-        return Answer(200, self._provider(next((n for n in PROVIDERS if n.lower() == name.lower()), name)))
+        return Answer(
+            200, self._provider(next((n for n in PROVIDERS if n.lower() == name.lower()), name))
+        )
 
     def _provider(self, name: str) -> Resource:
-        zones = [{"location": r, "zones": [str(i + 1) for i in range(z)]} for r, z in REGIONS.items()]
+        zones = [
+            {"location": r, "zones": [str(i + 1) for i in range(z)]} for r, z in REGIONS.items()
+        ]
         kinds = [
             {
                 "resourceType": t,
@@ -484,7 +541,9 @@ class Cloud:
     def _group(self, name: str, *, writing: bool = False) -> Resource:
         found = self.groups.get(name.lower())
         if found is None:
-            raise ArmError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
+            raise ArmError(
+                404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found."
+            )
         if writing and found["properties"]["provisioningState"] == "Deleting":
             raise ArmError(
                 409,
@@ -503,7 +562,8 @@ class Cloud:
             if not wanted
             or (
                 wanted.get("tagName") in g["tags"]
-                and wanted.get("tagValue", g["tags"].get(wanted["tagName"])) == g["tags"].get(wanted["tagName"])
+                and wanted.get("tagValue", g["tags"].get(wanted["tagName"]))
+                == g["tags"].get(wanted["tagName"])
             )
         ]
         return Answer(200, {"value": found})
@@ -546,7 +606,9 @@ class Cloud:
             )
         if not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", name):
             raise ArmError(
-                400, "InvalidResourceGroup", f"The provided resource group name '{name}' has these invalid characters."
+                400,
+                "InvalidResourceGroup",
+                f"The provided resource group name '{name}' has these invalid characters.",
             )
 
     @route("DELETE", "/resourceGroups/{name}")
@@ -574,7 +636,10 @@ class Cloud:
     @route("GET", "/resources")
     def find_resources(self, query: dict[str, str], **_: Any) -> Answer:
         """Resources by filter: how az asks whether something exists."""
-        wanted = {k.lower(): v.lower() for k, v in re.findall(r"(\w+) eq '([^']*)'", query.get("$filter", ""))}
+        wanted = {
+            k.lower(): v.lower()
+            for k, v in re.findall(r"(\w+) eq '([^']*)'", query.get("$filter", ""))
+        }
         tag = wanted.pop("tagname", None)
 
         def fits(r: Resource) -> bool:
@@ -598,7 +663,11 @@ class Cloud:
         """Start a deployment."""
         self._group(group, writing=True)
         if len(name) > 64:
-            raise ArmError(400, "InvalidDeploymentName", f"The deployment name '{name}' has more than 64 characters.")
+            raise ArmError(
+                400,
+                "InvalidDeploymentName",
+                f"The deployment name '{name}' has more than 64 characters.",
+            )
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
         if (running := self.deployments.get(where.lower())) and running.left:
             raise ArmError(
@@ -607,7 +676,11 @@ class Cloud:
                 f"Unable to edit or replace deployment '{name}': previous deployment is still active.",
             )
         scope, template, items = self._read(group, name, body)
-        secure = {k for k, v in template.get("parameters", {}).items() if v["type"].lower().startswith("secure")}
+        secure = {
+            k
+            for k, v in template.get("parameters", {}).items()
+            if v["type"].lower().startswith("secure")
+        }
         document = {
             "id": where, "name": name, "type": "Microsoft.Resources/deployments",
             "properties": {
@@ -628,14 +701,20 @@ class Cloud:
             properties = running.document["properties"]
             if properties["provisioningState"] != "Succeeded":
                 error = ArmError(409, "DeploymentFailed", "")
-                error.error = properties.get("error") or {"code": "DeploymentCanceled", "message": "canceled"}
+                error.error = properties.get("error") or {
+                    "code": "DeploymentCanceled",
+                    "message": "canceled",
+                }
                 raise error
 
         operation.work, operation.steps = work, ["Accepted", "Running"]
         where = f"{running.document['id']}/operationStatuses/{operation.id}?api-version=2024-01-01"
         return {"Azure-AsyncOperation": where, "retry-after-ms": "20"}
 
-    @route("GET", "/resourceGroups/[^/]+/providers/Microsoft.Resources/deployments/[^/]+/operationStatuses/{identity}")
+    @route(
+        "GET",
+        "/resourceGroups/[^/]+/providers/Microsoft.Resources/deployments/[^/]+/operationStatuses/{identity}",
+    )
     def deployment_operation(self, identity: str, **_: Any) -> Answer:
         """State of a deployment."""
         return self.operation(identity)
@@ -647,7 +726,9 @@ class Cloud:
         try:
             items = arm.expand(template, scope)
         except arm.TemplateError as error:
-            raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
+            raise ArmError(
+                400, "InvalidTemplate", f"Deployment template validation failed: '{error}'."
+            ) from None
         problems = self._problems(group, items)
         if problems:
             raise ArmError(
@@ -671,7 +752,9 @@ class Cloud:
                 )
             missing = [k for k, d in declared.items() if k not in given and "defaultValue" not in d]
             if missing:
-                raise arm.TemplateError(f"The value for the template parameter '{missing[0]}' is not provided.")
+                raise arm.TemplateError(
+                    f"The value for the template parameter '{missing[0]}' is not provided."
+                )
             for k, v in given.items():
                 kinds = {
                     "array": list,
@@ -699,9 +782,13 @@ class Cloud:
                 self._reference,
                 zones=REGIONS,
             )
-            scope.parameters = {k: given.get(k, scope.value(d.get("defaultValue"))) for k, d in declared.items()}
+            scope.parameters = {
+                k: given.get(k, scope.value(d.get("defaultValue"))) for k, d in declared.items()
+            }
         except arm.TemplateError as error:
-            raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
+            raise ArmError(
+                400, "InvalidTemplate", f"Deployment template validation failed: '{error}'."
+            ) from None
         return scope, template
 
     def _reference(self, where: str) -> Resource | None:
@@ -716,7 +803,11 @@ class Cloud:
             if item.type.lower() != "microsoft.compute/virtualmachines":
                 continue
             vm = item.evaluate()
-            size, region, zones = vm["properties"]["hardwareProfile"]["vmSize"], vm["location"], vm.get("zones", [])
+            size, region, zones = (
+                vm["properties"]["hardwareProfile"]["vmSize"],
+                vm["location"],
+                vm.get("zones", []),
+            )
             if fault := self._fault("validate", f"{size} {region} {','.join(zones)} {item.name}"):
                 out.append({"code": fault.code, "message": fault.message})
             elif size not in SIZES:
@@ -735,7 +826,9 @@ class Cloud:
                     }
                 )
             elif item.id.lower() not in self.resources:
-                need[region, SIZES[size][0]] = need.get((region, SIZES[size][0]), 0) + SIZES[size][1]
+                need[region, SIZES[size][0]] = (
+                    need.get((region, SIZES[size][0]), 0) + SIZES[size][1]
+                )
         for (region, family), n in need.items():
             used, limit = self._used(region).get(family, 0), self.limits.get((region, family), 350)
             if used + n > limit:
@@ -762,7 +855,12 @@ class Cloud:
                 if str(missing).lower() in waiting:
                     continue
                 self._fail(
-                    running, item, {"code": "ResourceNotFound", "message": f"The Resource '{missing}' was not found."}
+                    running,
+                    item,
+                    {
+                        "code": "ResourceNotFound",
+                        "message": f"The Resource '{missing}' was not found.",
+                    },
                 )
                 return
             except arm.TemplateError as error:
@@ -773,7 +871,9 @@ class Cloud:
                 if fault := self._fault("resource", f"{item.type} {item.name}"):
                     raise fault.error()
                 if unknown := models.wrong(body):
-                    raise ArmError(400, "InvalidRequestContent", f"{item.name}: {'; '.join(unknown)}")
+                    raise ArmError(
+                        400, "InvalidRequestContent", f"{item.name}: {'; '.join(unknown)}"
+                    )
                 self.put(item.id, body)
                 running.operations.append(self._record(item, None))
                 properties["outputResources"].append({"id": item.id})
@@ -785,7 +885,9 @@ class Cloud:
         if not running.left:
             self._close(running)
 
-    def _fail(self, running: Running, item: arm.Item, error: Resource, *, taken: bool = False) -> None:
+    def _fail(
+        self, running: Running, item: arm.Item, error: Resource, *, taken: bool = False
+    ) -> None:
         if not taken:
             running.left.remove(item)
         running.failed.append((item, error))
@@ -805,7 +907,11 @@ class Cloud:
                 "timestamp": stamp(),
                 "duration": "PT1S",
                 "statusCode": "Conflict" if error else "OK",
-                "targetResource": {"id": item.id, "resourceType": item.type, "resourceName": item.name},
+                "targetResource": {
+                    "id": item.id,
+                    "resourceType": item.type,
+                    "resourceName": item.name,
+                },
                 **message,
             },
         }
@@ -837,7 +943,8 @@ class Cloud:
                 if "copy" in output:
                     value: Any = list(
                         running.scope.loop(
-                            output["copy"], lambda output=output: running.scope.value(output["copy"]["input"])
+                            output["copy"],
+                            lambda output=output: running.scope.value(output["copy"]["input"]),
                         )
                     )
                 else:
@@ -868,12 +975,17 @@ class Cloud:
         """One deployment."""
         return Answer(200, self._deployment(group, name).document)
 
-    @route("GET", "/resourceGroups/{group}/(?:providers/Microsoft.Resources/)?deployments/{name}/operations")
+    @route(
+        "GET",
+        "/resourceGroups/{group}/(?:providers/Microsoft.Resources/)?deployments/{name}/operations",
+    )
     def deployment_operations(self, group: str, name: str, **_: Any) -> Answer:
         """What a deployment did so far."""
         return Answer(200, {"value": self._deployment(group, name).operations})
 
-    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate")
+    @route(
+        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate"
+    )
     def validate(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
         """Check a template."""
         self._group(group, writing=True)
@@ -895,7 +1007,9 @@ class Cloud:
             },
         )
 
-    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf")
+    @route(
+        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf"
+    )
     def what_if(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
         """Tell what a template would change in a group."""
         self._group(group, writing=True)
@@ -929,7 +1043,10 @@ class Cloud:
 
     def _what_if(self, ids: list[str]) -> Answer:
         there = {*self.resources, *(g["id"].lower() for g in self.groups.values())}
-        changes = [{"resourceId": i, "changeType": "Modify" if i.lower() in there else "Create"} for i in ids]
+        changes = [
+            {"resourceId": i, "changeType": "Modify" if i.lower() in there else "Create"}
+            for i in ids
+        ]
         properties = {"correlationId": str(uuid.uuid4()), "changes": changes}
         return Answer(200, {"status": "Succeeded", "properties": properties})
 
@@ -938,7 +1055,8 @@ class Cloud:
         scope, template = self._scope("", "", body)
         try:
             group, nested = (
-                scope.value({k: v for k, v in r.items() if k != "properties"}) for r in template["resources"]
+                scope.value({k: v for k, v in r.items() if k != "properties"})
+                for r in template["resources"]
             )
             inner = template["resources"][1]["properties"]
             if (group["type"], nested["type"]) != (
@@ -946,17 +1064,24 @@ class Cloud:
                 "Microsoft.Resources/deployments",
             ):
                 raise arm.TemplateError("only a group and one deployment in it can be read here")
-            if inner["expressionEvaluationOptions"] != {"scope": "inner"} or nested["resourceGroup"] != group["name"]:
-                raise arm.TemplateError("the deployment must stand by itself, in the group of the template")
+            if (
+                inner["expressionEvaluationOptions"] != {"scope": "inner"}
+                or nested["resourceGroup"] != group["name"]
+            ):
+                raise arm.TemplateError(
+                    "the deployment must stand by itself, in the group of the template"
+                )
             given = scope.value(inner["parameters"])
             scope.value(nested["dependsOn"])
         except arm.TemplateError as error:
-            raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
+            raise ArmError(
+                400, "InvalidTemplate", f"Deployment template validation failed: '{error}'."
+            ) from None
         self._check_group(group["name"], group["location"])
         properties = {"template": inner["template"], "parameters": given}
-        return group["name"], self._read(group["name"], nested["name"], {"properties": properties}, group["location"])[
-            2
-        ]
+        return group["name"], self._read(
+            group["name"], nested["name"], {"properties": properties}, group["location"]
+        )[2]
 
     # resources
 
@@ -1012,11 +1137,19 @@ class Cloud:
         if "_later" in resource and self.clock() >= resource["_later"][0]:
             resource["properties"].update(resource.pop("_later")[1])
         out = copy.deepcopy({k: v for k, v in resource.items() if not k.startswith("_")})
-        if ppg := out["properties"].get("proximityPlacementGroup"):  # Azure gives its group in capitals
+        if ppg := out["properties"].get(
+            "proximityPlacementGroup"
+        ):  # Azure gives its group in capitals
             ppg["id"] = re.sub("(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"])
-        for key in EMBEDDED.get(resource["type"].lower().split("/")[1], ()) if resource["type"].count("/") == 1 else ():
+        for key in (
+            EMBEDDED.get(resource["type"].lower().split("/")[1], ())
+            if resource["type"].count("/") == 1
+            else ()
+        ):
             inside = f"{resource['id']}/{key}/".lower()
-            out["properties"][key] = [self.show(r) for w, r in self.resources.items() if w.startswith(inside)]
+            out["properties"][key] = [
+                self.show(r) for w, r in self.resources.items() if w.startswith(inside)
+            ]
         out["properties"].get("osProfile", {}).pop("customData", None)
         return out
 
@@ -1025,35 +1158,68 @@ class Cloud:
         """All resources of a group."""
         self._group(group)
         inside = f"{BASE}/resourceGroups/{group}/".lower()
-        found = (r for w, r in self.resources.items() if w.startswith(inside) and r["type"].count("/") == 1)
+        found = (
+            r
+            for w, r in self.resources.items()
+            if w.startswith(inside) and r["type"].count("/") == 1
+        )
         return Answer(200, {"value": [_listed(r) for r in found]})
 
-    @route("GET", "/resourceGroups/{group}/providers/Microsoft.Compute/virtualMachines/{name}/instanceView")
+    @route(
+        "GET",
+        "/resourceGroups/{group}/providers/Microsoft.Compute/virtualMachines/{name}/instanceView",
+    )
     def instance_view(self, group: str, name: str, **_: Any) -> Answer:
         """State of a VM."""
         self._group(group)
         power = "deallocated" if name in self.stopped else "running"
-        codes = {"ProvisioningState/succeeded": "Provisioning succeeded", f"PowerState/{power}": f"VM {power}"}
+        codes = {
+            "ProvisioningState/succeeded": "Provisioning succeeded",
+            f"PowerState/{power}": f"VM {power}",
+        }
         return Answer(
-            200, {"statuses": [{"code": c, "level": "Info", "displayStatus": text} for c, text in codes.items()]}
+            200,
+            {
+                "statuses": [
+                    {"code": c, "level": "Info", "displayStatus": text} for c, text in codes.items()
+                ]
+            },
         )
 
-    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}/effectiveRouteTable")
+    @route(
+        "POST",
+        "/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}/effectiveRouteTable",
+    )
     def effective_routes(self, group: str, name: str, **_: Any) -> Answer:
         """Routes of an interface: of its network, its peerings and gateways, and those that a user gave it."""
         home = self._group(group)
-        nic = self.resources[f"{home['id']}/providers/Microsoft.Network/networkInterfaces/{name}".lower()]
+        nic = self.resources[
+            f"{home['id']}/providers/Microsoft.Network/networkInterfaces/{name}".lower()
+        ]
         subnet = nic["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"].lower()
         network = subnet.rsplit("/subnets/", 1)[0]
-        found = [(self._prefix(network), "VnetLocal", "Default", []), ("0.0.0.0/0", "Internet", "Default", [])]
+        found = [
+            (self._prefix(network), "VnetLocal", "Default", []),
+            ("0.0.0.0/0", "Internet", "Default", []),
+        ]
         for where, r in self.resources.items():
             kind, p = r["type"].lower().rsplit("/", 1)[-1], r["properties"]
             if kind == "virtualnetworkpeerings" and where.startswith(network + "/"):
                 other = p["remoteVirtualNetwork"]["id"].lower()
                 far = self.resources[network]["location"] != self.resources[other]["location"]
-                found.append((self._prefix(other), "VNetGlobalPeering" if far else "VNetPeering", "Default", []))
+                found.append(
+                    (
+                        self._prefix(other),
+                        "VNetGlobalPeering" if far else "VNetPeering",
+                        "Default",
+                        [],
+                    )
+                )
             if kind == "connections":
-                found += [(x, "VirtualNetworkGateway", "VirtualNetworkGateway", []) for x in self._behind(network, p)]
+                found += [
+                    (x, "VirtualNetworkGateway", "VirtualNetworkGateway", [])
+                    for x in self._behind(network, p)
+                ]
         table = (self.resources[subnet]["properties"].get("routeTable") or {}).get("id", "").lower()
         for entry in self.resources.get(table, {}).get("properties", {}).get("routes", ()):
             p = entry["properties"]
@@ -1077,7 +1243,9 @@ class Cloud:
         """Prefixes that a network reaches through a connection."""
 
         def of(gateway: str) -> str:
-            entry = self.resources[gateway.lower()]["properties"]["ipConfigurations"][0]["properties"]
+            entry = self.resources[gateway.lower()]["properties"]["ipConfigurations"][0][
+                "properties"
+            ]
             return str(entry["subnet"]["id"].lower().rsplit("/subnets/", 1)[0])
 
         if of(connection["virtualNetworkGateway1"]["id"]) != network:
@@ -1087,7 +1255,8 @@ class Cloud:
         others = (
             of(r["properties"]["virtualNetworkGateway1"]["id"])
             for r in self.resources.values()
-            if r["type"].lower().endswith("/connections") and r["properties"].get("peer") == connection.get("peer")
+            if r["type"].lower().endswith("/connections")
+            and r["properties"].get("peer") == connection.get("peer")
         )
         return [self._prefix(o) for o in others if o != network]
 
@@ -1127,7 +1296,9 @@ class Cloud:
         if len(tail.split("/")) % 2 == 0:
             inside = where.lower() + "/"
             found = [
-                self.show(r) for w, r in self.resources.items() if w.startswith(inside) and "/" not in w[len(inside) :]
+                self.show(r)
+                for w, r in self.resources.items()
+                if w.startswith(inside) and "/" not in w[len(inside) :]
             ]
             return Answer(200, {"value": found})
         resource = self.resources.get(where.lower())
@@ -1147,7 +1318,8 @@ class Cloud:
             out["properties"]["virtualMachines"] = [
                 {"id": r["id"]}
                 for r in self.resources.values()
-                if (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower() == where.lower()
+                if (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower()
+                == where.lower()
             ]
             code = "ColocationStatus/NotAligned" if self.scattered else "ColocationStatus/Aligned"
             out["properties"]["colocationStatus"] = {
@@ -1160,7 +1332,11 @@ class Cloud:
     @route("HEAD", "/resourceGroups/{group}/providers/{tail+}")
     def head(self, group: str, tail: str, **_: Any) -> Answer:
         """Whether a resource exists."""
-        return Answer(204 if f"{BASE}/resourceGroups/{group}/providers/{tail}".lower() in self.resources else 404)
+        return Answer(
+            204
+            if f"{BASE}/resourceGroups/{group}/providers/{tail}".lower() in self.resources
+            else 404
+        )
 
     @route("PUT", "/resourceGroups/{group}/providers/{tail+}")
     def write(self, group: str, tail: str, body: Resource, **_: Any) -> Answer:

@@ -41,25 +41,52 @@ Make = Callable[..., Experiment]
 @cache
 def here() -> dict[str, str]:
     """The packages of the tools on this machine, which stands in for the image that is asked for."""
-    asked = ["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", "iperf", "iperf3", "qperf", "sockperf"]
-    return dict(line.split() for line in subprocess.run(asked, capture_output=True, text=True).stdout.splitlines())
+    asked = [
+        "dpkg-query",
+        "-W",
+        "-f",
+        "${Package} ${Version}\\n",
+        "iperf",
+        "iperf3",
+        "qperf",
+        "sockperf",
+    ]
+    return dict(
+        line.split()
+        for line in subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()
+    )
 
 
 def experiment(
-    *pairs: str, name: str = "probe", budget: float | None = None, deployments: int = 1, **options: Any
+    *pairs: str,
+    name: str = "probe",
+    budget: float | None = None,
+    deployments: int = 1,
+    **options: Any,
 ) -> Experiment:
     """An experiment whose pairs are given as "client server placement [off]", with a size that can be without."""
     declared, plain = [], {}
     for text in pairs or ("a b same-zone",):
         client, server, placement, *more = text.split()
-        declared.append({"client": client, "server": server, "placement": placement, "accelerated": more != ["off"]})
+        declared.append(
+            {
+                "client": client,
+                "server": server,
+                "placement": placement,
+                "accelerated": more != ["off"],
+            }
+        )
         plain |= {name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more}
     options = {
         "region": "westeurope",
         "remote_region": "northeurope",
         "vm_size": "Standard_D4s_v5",
         "allow_from": ["192.0.2.7"],
-        "bandwidth_mbps": {"Standard_D4s_v5": 12500, "Standard_D4s_v4": 10000, "Standard_D2s_v5": 12500},
+        "bandwidth_mbps": {
+            "Standard_D4s_v5": 12500,
+            "Standard_D4s_v4": 10000,
+            "Standard_D2s_v5": 12500,
+        },
         "prices": PRICES,
         **options,
         "vms": plain | options.get("vms", {}),
@@ -67,7 +94,10 @@ def experiment(
     return Experiment.model_validate(
         {
             "name": name,
-            "hosts": {"source": "azure", "options": {k: v for k, v in options.items() if v is not None}},
+            "hosts": {
+                "source": "azure",
+                "options": {k: v for k, v in options.items() if v is not None},
+            },
             "pairs": declared,
             "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
             "rounds": 10,
@@ -116,8 +146,12 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
         out = {}
         for host in hosts:
             kind = "Microsoft.Network/networkInterfaces"
-            nic = cloud.get(kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}")))["properties"]
-            out[host.name] = GUEST | {"nic": GUEST["nic"] if accelerated(cloud, nic) else GUEST["nic"][:1]}
+            nic = cloud.get(
+                kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}"))
+            )["properties"]
+            out[host.name] = GUEST | {
+                "nic": GUEST["nic"] if accelerated(cloud, nic) else GUEST["nic"][:1]
+            }
         return out
 
     monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)
@@ -166,7 +200,9 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     if not AZ.exists():
         pytest.skip("az is not in .venv-azure (make .venv-azure/ready)")
     folder = tmp_path_factory.mktemp("azure")
-    version = next(AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")).name.split("-")[1]
+    version = next(
+        AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")
+    ).name.split("-")[1]
     cloud = Cloud(step_s=0.005)
     with private_network(), pytest.MonkeyPatch.context() as patch:
         emulator = Emulator(cloud, folder / "emulator")
@@ -189,7 +225,9 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
         try:
-            with warm(folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True) as server:
+            with warm(
+                folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True
+            ) as server:
                 yield World(cloud, emulator, machines, folder, journal, server)
         finally:
             machines.close()
@@ -244,6 +282,10 @@ def proposal(declared: Experiment) -> Preflight:
 def preflight(declared: Experiment, workload: Workload | None = None) -> Preflight:
     """What the checks find, with what Azure says that it would create."""
     findings = azure._proposal(declared, workload or Workload())
-    rows = list(checks.examine(findings, azure._runner(findings.options.subscription), rehearse=azure._rehearse))
+    rows = list(
+        checks.examine(
+            findings, azure._runner(findings.options.subscription), rehearse=azure._rehearse
+        )
+    )
     assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)
     return findings

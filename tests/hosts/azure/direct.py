@@ -70,7 +70,9 @@ class DirectAz:
         method = getattr(self, "_" + "_".join(verb).replace("-", "_"))
         return method({k.lstrip("-").replace("-", "_"): v for k, v in given.items()})
 
-    def _ask(self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None) -> Any:
+    def _ask(
+        self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
+    ) -> Any:
         answer = self.cloud.request(method, f"{BASE}/{path}", query, body)
         if answer.status >= 400:
             error = (answer.body or {}).get("error", {"code": "NotFound", "message": path})
@@ -105,9 +107,7 @@ class DirectAz:
 
     def _vm_image_show(self, o: dict[str, list[str]]) -> Any:
         publisher, offer, sku, version = o["urn"][0].split(":")
-        where = (
-            f"{COMPUTE}/locations/{o['location'][0]}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus"
-        )
+        where = f"{COMPUTE}/locations/{o['location'][0]}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus"
         if version == "latest":
             version = self._ask("GET", f"{where}/{sku}/versions")[0]["name"]
         return _flat(self._ask("GET", f"{where}/{sku}/versions/{version}"))
@@ -119,7 +119,10 @@ class DirectAz:
 
     def _lock_list(self, o: dict[str, list[str]]) -> Any:
         within = f"resourceGroups/{o['resource_group'][0]}/" if "resource_group" in o else ""
-        return [_flat(r) for r in self._ask("GET", f"{within}providers/Microsoft.Authorization/locks")["value"]]
+        return [
+            _flat(r)
+            for r in self._ask("GET", f"{within}providers/Microsoft.Authorization/locks")["value"]
+        ]
 
     def _provider_show(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", f"providers/{o['namespace'][0]}")
@@ -128,14 +131,21 @@ class DirectAz:
         return self._ask("GET", f"{NETWORK}/locations/{o['location'][0]}/usages")["value"]
 
     def _network_nsg_rule_update(self, o: dict[str, list[str]]) -> Any:
-        group = self._of({"resource_group": o["resource_group"]}, f"{NETWORK}/networkSecurityGroups")
+        group = self._of(
+            {"resource_group": o["resource_group"]}, f"{NETWORK}/networkSecurityGroups"
+        )
         path = f"{group}/{o['nsg_name'][0]}/securityRules/{o['name'][0]}"
         rule = self._ask("GET", path)
-        rule["properties"] |= {"sourceAddressPrefix": None, "sourceAddressPrefixes": o["source_address_prefixes"]}
+        rule["properties"] |= {
+            "sourceAddressPrefix": None,
+            "sourceAddressPrefixes": o["source_address_prefixes"],
+        }
         self._ask("PUT", path, body=rule)
 
     def _network_nic_show_effective_route_table(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("POST", self._of(o, f"{NETWORK}/networkInterfaces") + "/effectiveRouteTable")
+        return self._ask(
+            "POST", self._of(o, f"{NETWORK}/networkInterfaces") + "/effectiveRouteTable"
+        )
 
     def _network_vnet_show(self, o: dict[str, list[str]]) -> Any:
         return _flat(self._ask("GET", o["ids"][0].removeprefix(BASE + "/")))
@@ -161,7 +171,9 @@ class DirectAz:
 
     def _resource_list(self, o: dict[str, list[str]]) -> Any:
         if "tag" in o:
-            return self._ask("GET", "resources", {"$filter": f"tagName eq '{o['tag'][0]}'"})["value"]
+            return self._ask("GET", "resources", {"$filter": f"tagName eq '{o['tag'][0]}'"})[
+                "value"
+            ]
         return self._ask("GET", f"resourceGroups/{o['resource_group'][0]}/resources")["value"]
 
     def _resource_delete(self, o: dict[str, list[str]]) -> Any:
@@ -177,7 +189,9 @@ class DirectAz:
         return self._ask("POST", self._deployment(o, "/whatIf"), body=self._body(o))["properties"]
 
     def _vm_list_skus(self, o: dict[str, list[str]]) -> Any:
-        found = self._ask("GET", f"{COMPUTE}/skus", {"$filter": f"location eq '{o['location'][0]}'"})["value"]
+        found = self._ask(
+            "GET", f"{COMPUTE}/skus", {"$filter": f"location eq '{o['location'][0]}'"}
+        )["value"]
         return [s for s in found if o["size"][0].lower() in s["name"].lower()]
 
     def _vm_list_usage(self, o: dict[str, list[str]]) -> Any:
@@ -185,7 +199,11 @@ class DirectAz:
 
     def _group_create(self, o: dict[str, list[str]]) -> Any:
         tags = dict(t.split("=", 1) for t in o.get("tags", []))
-        return self._ask("PUT", f"resourceGroups/{o['name'][0]}", body={"location": o["location"][0], "tags": tags})
+        return self._ask(
+            "PUT",
+            f"resourceGroups/{o['name'][0]}",
+            body={"location": o["location"][0], "tags": tags},
+        )
 
     def _group_show(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", f"resourceGroups/{o['name'][0]}")
@@ -204,10 +222,20 @@ class DirectAz:
     def _body(self, o: dict[str, list[str]]) -> Any:
         template = json.loads(Path(o["template_file"][0]).read_text("utf-8"))
         given = json.loads(Path(o["parameters"][0].removeprefix("@")).read_text("utf-8"))
-        return {"properties": {"mode": "Incremental", "template": template, "parameters": given["parameters"]}}
+        return {
+            "properties": {
+                "mode": "Incremental",
+                "template": template,
+                "parameters": given["parameters"],
+            }
+        }
 
     def _deployment_sub_validate(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("POST", self._rehearsal(o, "/validate"), body=self._body(o) | {"location": o["location"][0]})
+        return self._ask(
+            "POST",
+            self._rehearsal(o, "/validate"),
+            body=self._body(o) | {"location": o["location"][0]},
+        )
 
     def _deployment_sub_what_if(self, o: dict[str, list[str]]) -> Any:
         body = self._body(o) | {"location": o["location"][0]}
@@ -226,14 +254,18 @@ class DirectAz:
         return self._ask("GET", self._deployment(o, "/operations"))["value"]
 
     def _of(self, o: dict[str, list[str]], kind: str) -> str:
-        return f"resourceGroups/{o['resource_group'][0]}/{kind}" + (f"/{o['name'][0]}" if "name" in o else "")
+        return f"resourceGroups/{o['resource_group'][0]}/{kind}" + (
+            f"/{o['name'][0]}" if "name" in o else ""
+        )
 
     def _vm_list(self, o: dict[str, list[str]]) -> Any:
         found = self._list(self._of(o, f"{COMPUTE}/virtualMachines"))
         if "show_details" in o:
             for vm in found:
                 view = self._ask("GET", f"{vm['id'].removeprefix(BASE + '/')}/instanceView")
-                vm["powerState"] = next(s["displayStatus"] for s in view["statuses"] if "PowerState" in s["code"])
+                vm["powerState"] = next(
+                    s["displayStatus"] for s in view["statuses"] if "PowerState" in s["code"]
+                )
         return found
 
     def _network_nic_list(self, o: dict[str, list[str]]) -> Any:

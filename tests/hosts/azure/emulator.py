@@ -1,7 +1,5 @@
 """The emulated cloud behind HTTPS on loopback, so that the real az can talk to it; and what az needs to find it."""
 
-# ruff: noqa: E501 - documents as Azure sends them
-
 from __future__ import annotations
 
 import base64
@@ -62,10 +60,14 @@ class Emulator:
         self._server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "server.pem", folder / "server.key")
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that was killed
         self.base = f"https://localhost:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -90,7 +92,9 @@ class Emulator:
 
     # beside the resource manager
 
-    def answer(self, method: str, path: str, query: dict[str, str], body: Any, authorized: bool) -> Answer:
+    def answer(
+        self, method: str, path: str, query: dict[str, str], body: Any, authorized: bool
+    ) -> Answer:
         """Answer any request."""
         low = path.lower()
         if low.endswith(("/.well-known/openid-configuration", "/discovery/instance")):
@@ -100,7 +104,13 @@ class Emulator:
                 if fault := self.cloud._fault("token", path):
                     return Answer(fault.status, fault.body)
             return Answer(
-                200, {"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": token()}
+                200,
+                {
+                    "token_type": "Bearer",
+                    "expires_in": 3599,
+                    "ext_expires_in": 3599,
+                    "access_token": token(),
+                },
             )
         if low == "/metadata/endpoints":
             return Answer(200, self._metadata())
@@ -136,7 +146,9 @@ class Emulator:
         first = int(query.get("$skiptoken", -PAGE))
         page = {"value": entries[max(first, 0) : first + PAGE] if first >= 0 else []}
         more = urlencode({**query, "$skiptoken": first + PAGE})
-        return page | ({"nextLink": f"{self.base}{path}?{more}"} if first + PAGE < len(entries) else {})
+        return page | (
+            {"nextLink": f"{self.base}{path}?{more}"} if first + PAGE < len(entries) else {}
+        )
 
     def _openid(self) -> dict[str, Any]:
         here = f"{self.base}/{TENANT}"
@@ -169,17 +181,35 @@ class Emulator:
         """
         given = dict(re.findall(r"(\w+) eq '([^']*)'", wanted))
         region = given.get("armRegionName")
-        fits = [i for i in self.listed if all(i[k] == v for k, v in given.items() if k in i and k != "armRegionName")]
+        fits = [
+            i
+            for i in self.listed
+            if all(i[k] == v for k, v in given.items() if k in i and k != "armRegionName")
+        ]
         rows = [i for i in fits if i["armRegionName"] == region] if region else fits
         if region and not rows and not region.startswith("Zone"):
             dearest = sorted(fits, key=lambda i: -float(i["retailPrice"]))
             rows = list(
-                {(i["productName"], i["meterName"]): i | {"armRegionName": region} for i in dearest[::-1]}.values()
+                {
+                    (i["productName"], i["meterName"]): i | {"armRegionName": region}
+                    for i in dearest[::-1]
+                }.values()
             )
         end = skip + self.page
-        link = f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}" if rows[end:] else None
-        common = {"BillingCurrency": "USD", "CustomerEntityId": "Default", "CustomerEntityType": "Retail"}
-        return Answer(200, common | {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])})
+        link = (
+            f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}"
+            if rows[end:]
+            else None
+        )
+        common = {
+            "BillingCurrency": "USD",
+            "CustomerEntityId": "Default",
+            "CustomerEntityType": "Retail",
+        }
+        return Answer(
+            200,
+            common | {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])},
+        )
 
 
 def recorded_prices() -> list[dict[str, Any]]:
@@ -207,14 +237,19 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         body = _body(raw) if raw and "json" in (self.headers.get("Content-Type") or "") else None
         authorized = (self.headers.get("Authorization") or "").startswith("Bearer ")
-        answer = self.owner.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body, authorized)
+        answer = self.owner.answer(
+            self.command, parts.path, dict(parse_qsl(parts.query)), body, authorized
+        )
         data = (
             b""
             if answer.body is None
             else (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
         )
         self.send_response(answer.status)
-        for name, value in {"Content-Type": "application/json; charset=utf-8", **answer.headers}.items():
+        for name, value in {
+            "Content-Type": "application/json; charset=utf-8",
+            **answer.headers,
+        }.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -261,7 +296,9 @@ def certificate(folder: Path) -> None:
     def name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
-    def sign(subject: str, key: Any, by: Any, extensions: list[tuple[Any, bool]]) -> x509.Certificate:
+    def sign(
+        subject: str, key: Any, by: Any, extensions: list[tuple[Any, bool]]
+    ) -> x509.Certificate:
         builder = (
             x509.CertificateBuilder()
             .subject_name(name(subject))
@@ -279,16 +316,28 @@ def certificate(folder: Path) -> None:
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     identifier = x509.SubjectKeyIdentifier.from_public_key(ca.public_key())
     authority = sign(
-        "emulated cloud", ca, ca, [(x509.BasicConstraints(True, None), True), (usage, True), (identifier, False)]
+        "emulated cloud",
+        ca,
+        ca,
+        [(x509.BasicConstraints(True, None), True), (usage, True), (identifier, False)],
     )
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    names = x509.SubjectAlternativeName(
+        [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    )
     by = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())
-    leaf = sign("localhost", server, ca, [(names, False), (by, False), (x509.BasicConstraints(False, None), True)])
+    leaf = sign(
+        "localhost",
+        server,
+        ca,
+        [(names, False), (by, False), (x509.BasicConstraints(False, None), True)],
+    )
     pem = serialization.Encoding.PEM
     (folder / "ca.pem").write_bytes(authority.public_bytes(pem))
     (folder / "server.pem").write_bytes(leaf.public_bytes(pem))
     form = serialization.PrivateFormat.PKCS8
-    (folder / "server.key").write_bytes(server.private_bytes(pem, form, serialization.NoEncryption()))
+    (folder / "server.key").write_bytes(
+        server.private_bytes(pem, form, serialization.NoEncryption())
+    )
     (folder / "server.key").chmod(0o600)
 
 

@@ -87,7 +87,9 @@ class Machines:
 
     def follow(self) -> None:
         """Start what was made, end what is gone."""
-        vms = {w: r for w, r in self.cloud.resources.items() if r["type"].endswith("/virtualMachines")}
+        vms = {
+            w: r for w, r in self.cloud.resources.items() if r["type"].endswith("/virtualMachines")
+        }
         for where in [w for w in self.running if w not in vms]:
             self._end(where)
         for where, vm in vms.items():
@@ -110,9 +112,14 @@ class Machines:
                 front = p["frontendIPConfigurations"][0]["properties"]["privateIPAddress"]
                 rule = p["loadBalancingRules"][0]["properties"]
                 pool = p["backendAddressPools"][0]["id"].lower()
-                machines = [a[0] for where, (_, a) in self.behind.items() if pool in self._pools(where)]
+                machines = [
+                    a[0] for where, (_, a) in self.behind.items() if pool in self._pools(where)
+                ]
                 if machines:
-                    fronts[front] = {"machines": machines, "flow": rule.get("loadDistribution") != "SourceIP"}
+                    fronts[front] = {
+                        "machines": machines,
+                        "flow": rule.get("loadDistribution") != "SourceIP",
+                    }
         inside = dict(self.behind.values())
         if self.balanced == (fronts, inside):
             return
@@ -131,12 +138,16 @@ class Machines:
             subprocess.run(["ip", *route.split()], check=True)
         words = map(str, (self.outside, json.dumps(inside), json.dumps(fronts)))
         self.balancer = subprocess.Popen(
-            [sys.executable, balancer.__file__, *words], pass_fds=[self.outside, *inside], start_new_session=True
+            [sys.executable, balancer.__file__, *words],
+            pass_fds=[self.outside, *inside],
+            start_new_session=True,
         )
 
     def _pools(self, where: str) -> set[str]:
         vm = self.cloud.resources.get(where)
-        nic = vm and self.cloud.resources.get(vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower())
+        nic = vm and self.cloud.resources.get(
+            vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()
+        )
         entry = nic["properties"]["ipConfigurations"][0]["properties"] if nic else {}
         return {pool["id"].lower() for pool in entry.get("loadBalancerBackendAddressPools") or ()}
 
@@ -148,11 +159,13 @@ class Machines:
         process.wait()
 
     def _start(self, where: str, vm: dict[str, Any]) -> None:
-        nic = self.cloud.resources[vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()][
-            "properties"
-        ]
+        nic = self.cloud.resources[
+            vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()
+        ]["properties"]
         entry = nic["ipConfigurations"][0]["properties"]
-        public = self.cloud.resources.get((entry.get("publicIPAddress") or {}).get("id", "").lower())
+        public = self.cloud.resources.get(
+            (entry.get("publicIPAddress") or {}).get("id", "").lower()
+        )
         address = public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
         balanced = bool(self._pools(where))
         profile = vm["properties"]["osProfile"]
@@ -167,7 +180,9 @@ class Machines:
         user = profile["adminUsername"]
         passwd = Path("/etc/passwd").read_text("utf-8") + f"{user}:x:0:0::/tmp:/bin/sh\n"
         (home / "passwd").write_text(passwd, "utf-8")
-        (home / "shadow").write_text(Path("/etc/shadow").read_text("utf-8") + f"{user}:*:19000:0:99999:7:::\n", "utf-8")
+        (home / "shadow").write_text(
+            Path("/etc/shadow").read_text("utf-8") + f"{user}:*:19000:0:99999:7:::\n", "utf-8"
+        )
         config = [
             "UsePAM no",
             "StrictModes no",
@@ -192,13 +207,18 @@ class Machines:
         counter = count if len(drivers) > 1 else "true"
         (home / "ethtool").write_text(f'#!/bin/sh\n[ "$1" != -S ] || {counter}\n', "utf-8")
         (home / "ethtool").chmod(0o755)
-        pool = {"HostName": "AMS", "PhysicalHostName": f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}"}
+        pool = {
+            "HostName": "AMS",
+            "PhysicalHostName": f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}",
+        }
         (home / "upper" / "hyperv").mkdir(parents=True)
         (home / "work").mkdir()
         # where the user may read it: the folders above `home` may be closed to others
         trusted = profile["linuxConfiguration"]["ssh"]["publicKeys"][0]["keyData"]
         (home / "upper" / "hyperv" / "authorized").write_text(trusted + "\n", "utf-8")
-        records = b"".join(k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pool.items())
+        records = b"".join(
+            k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pool.items()
+        )
         (home / "upper" / "hyperv" / ".kvp_pool_3").write_bytes(records)
         here = {
             k: shlex.quote(str(home / k))
@@ -236,7 +256,9 @@ class Machines:
                 "-c",
                 script,
             ]
-            self.running[where] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self.running[where] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
         if balanced:
             pid, mine = self.running[where].pid, Path("/proc/thread-self/ns/net").readlink()
             while Path(f"/proc/{pid}/ns/net").readlink() == mine:
@@ -244,6 +266,9 @@ class Machines:
             addresses = list(dict.fromkeys((entry["privateIPAddress"], address)))
             self.behind[where] = balancer.device("eth0", addresses, pid), addresses
         for _ in range(100):
-            if b"Server listening" in (home / "log").read_bytes() or self.running[where].poll() is not None:
+            if (
+                b"Server listening" in (home / "log").read_bytes()
+                or self.running[where].poll() is not None
+            ):
                 break
             time.sleep(0.02)

@@ -30,7 +30,10 @@ NETWORK = {
     "connections": "VirtualNetworkGatewayConnection",
     "virtualNetworkGateways": "VirtualNetworkGateway",
 }
-COMPUTE = {"proximityPlacementGroups": "ProximityPlacementGroup", "virtualMachines": "VirtualMachine"}
+COMPUTE = {
+    "proximityPlacementGroups": "ProximityPlacementGroup",
+    "virtualMachines": "VirtualMachine",
+}
 LABS = {"schedules": "Schedule"}
 
 
@@ -38,7 +41,10 @@ def read(network: str, folder: str) -> dict[str, Any]:
     """Type of resource and API version to its class; class to the JSON keys that may be written."""
     sys.path.insert(0, folder)
     template = Path(__file__).parents[3] / "netperf_lib" / "hosts" / "azure" / "template.json"
-    used = {f"{r['type']}@{r['apiVersion']}" for r in json.loads(template.read_text("utf-8"))["resources"]}
+    used = {
+        f"{r['type']}@{r['apiVersion']}"
+        for r in json.loads(template.read_text("utf-8"))["resources"]
+    }
     out: dict[str, Any] = {}
     for module, version, namespace, roots in (
         ("network.models", network, "Network", NETWORK),
@@ -66,8 +72,14 @@ def read(network: str, folder: str) -> dict[str, Any]:
                 if rules.get("readonly"):
                     continue
                 text = re.findall(rf":ivar {attribute}:(.*?):vartype", said, re.S)
-                values = re.findall(r'"([^"]+)"', " ".join(text[-1:]).partition("Known values are:")[2])
-                out[key][how["key"]] = [how["type"], *(["required"] if rules.get("required") else []), *values]
+                values = re.findall(
+                    r'"([^"]+)"', " ".join(text[-1:]).partition("Known values are:")[2]
+                )
+                out[key][how["key"]] = [
+                    how["type"],
+                    *(["required"] if rules.get("required") else []),
+                    *values,
+                ]
                 left += [w for w in re.findall(r"\w+", how["type"]) if w[:1].isupper()]
     return out
 
@@ -76,6 +88,8 @@ if __name__ == "__main__":
     version, given, place = sys.argv[1].partition("=")
     document: dict[str, Any] = {} if len(sys.argv) > 2 else read(version, place)
     for more in sys.argv[2:] and sys.argv[1:]:
-        done = subprocess.run([sys.executable, __file__, more], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, more], check=True, capture_output=True, text=True
+        )
         document |= json.loads(done.stdout)
     print(json.dumps(document, separators=(",", ":"), sort_keys=True).replace('},"', '},\n"'))

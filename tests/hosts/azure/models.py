@@ -18,7 +18,11 @@ def wrong(resource: dict[str, Any]) -> list[str]:
     root = CLASSES.get(f"{resource['type']}@{resource['apiVersion']}")
     if root is None:
         return [f"{resource['type']} has no class of version {resource['apiVersion']}"]
-    return list(_object({k: v for k, v in resource.items() if k not in ("type", "apiVersion", "name")}, root, ""))
+    return list(
+        _object(
+            {k: v for k, v in resource.items() if k not in ("type", "apiVersion", "name")}, root, ""
+        )
+    )
 
 
 def _object(node: Any, name: str, where: str) -> Iterator[str]:
@@ -56,7 +60,9 @@ def _value(value: Any, kind: str, rules: list[str], owner: str, where: str) -> I
         yield from _object(value, f"{owner.rsplit(' ', 1)[0]} {kind}", where)
     else:
         values = [v for v in rules if v != "required"]
-        if not isinstance(value, KINDS.get(kind, str)) or (kind == "int" and isinstance(value, bool)):
+        if not isinstance(value, KINDS.get(kind, str)) or (
+            kind == "int" and isinstance(value, bool)
+        ):
             yield f"{where}: {value!r} is no {kind}"
         elif values and where != STALE and str(value).lower() not in [v.lower() for v in values]:
             yield f"{where}: {value!r} is none of {', '.join(values)}"

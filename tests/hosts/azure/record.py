@@ -16,7 +16,12 @@ PRIVATE = (
     (re.compile(r"ssh-(ed25519|rsa) [\w+/=]+"), r"ssh-\1 …"),
     (re.compile(r"\b[\w-]+(?=\.onmicrosoft\.com)"), "someone"),
     # in a document that is quoted in another
-    (re.compile(r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": \\*")[^"\\]*'), r"\1…"),
+    (
+        re.compile(
+            r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": \\*")[^"\\]*'
+        ),
+        r"\1…",
+    ),
 )
 """Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's business."""
 
@@ -32,7 +37,9 @@ def program(folder: Path, real: str, into: Path) -> None:
     """Write a program `az` that records."""
     folder.mkdir()
     place = folder / "az"
-    place.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{real}" "{into}" "$@"\n', "utf-8")
+    place.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{real}" "{into}" "$@"\n', "utf-8"
+    )
     place.chmod(0o755)
 
 

@@ -45,14 +45,20 @@ class Recording:
 
     def answer(self) -> Answer:
         """The same answer, to be given by the emulator; az does not wait before it tries again."""
-        sent = {k.title(): v for k, v in self.headers.items() if k in ("content-type", "www-authenticate")}
+        sent = {
+            k.title(): v
+            for k, v in self.headers.items()
+            if k in ("content-type", "www-authenticate")
+        }
         sent |= {"Retry-After": "0.01"} if self.status == 429 or self.status >= 500 else {}
         return Answer(self.status, self.body, sent)
 
     def fault(self, at: str, match: str, times: int, status: int | None = None) -> Fault:
         """The same failure, to happen in the emulated cloud."""
         error = self.error
-        while at != "request" and error.get("details"):  # a request is answered whole, a resource fails by itself
+        while at != "request" and error.get(
+            "details"
+        ):  # a request is answered whole, a resource fails by itself
             error = error["details"][-1]
         given = self.answer()
         body = given.body if at in ("request", "token") else None
@@ -63,7 +69,11 @@ class Recording:
 @cache
 def recordings() -> dict[str, Recording]:
     """Every recording, by name."""
-    lines = FILE.read_text("utf-8").replace("/subscriptions/00000000-0000-0000-0000-000000000000", BASE).splitlines()
+    lines = (
+        FILE.read_text("utf-8")
+        .replace("/subscriptions/00000000-0000-0000-0000-000000000000", BASE)
+        .splitlines()
+    )
     return {r.name: r for r in (Recording(**json.loads(line)) for line in lines)}
 
 
@@ -75,7 +85,9 @@ def cited() -> dict[str, tuple[int, str]]:
     """
     lines = FILE.with_name("cited.tsv").read_text("utf-8").splitlines()[1:]
     rows = (line.split("\t") for line in lines)
-    return {name: (int(status), sentence.replace("\\n", "\n")) for name, status, sentence, _ in rows}
+    return {
+        name: (int(status), sentence.replace("\\n", "\n")) for name, status, sentence, _ in rows
+    }
 
 
 EXPIRED = {
@@ -112,7 +124,9 @@ class Replay:
     base: str = ""
     """Where it is served."""
 
-    def request(self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None) -> Answer:
+    def request(
+        self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
+    ) -> Answer:
         """Answer one request."""
         self.requests.append(f"{method} {path}")
         for verb, pattern, answer in self.rules:

@@ -1,7 +1,5 @@
 """What the resource manager checks and fills in, by type of resource."""
 
-# ruff: noqa: E501 - Azure's own sentences are kept whole
-
 from __future__ import annotations
 
 import ipaddress
@@ -70,7 +68,11 @@ class ArmError(Exception):
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.status, self.headers = status, headers or {}
-        self.error: Resource = {"code": code, "message": message, **({"details": details} if details else {})}
+        self.error: Resource = {
+            "code": code,
+            "message": message,
+            **({"details": details} if details else {}),
+        }
 
 
 def kind_of(where: str) -> str:
@@ -93,7 +95,9 @@ def apply(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     """
     rule = RULES.get(new["type"].lower())
     if rule is None:
-        raise ArmError(400, "InvalidResourceType", f"The resource type '{new['type']}' could not be found.")
+        raise ArmError(
+            400, "InvalidResourceType", f"The resource type '{new['type']}' could not be found."
+        )
     rule(cloud, new, old)
     if not new["type"].lower().endswith("proximityplacementgroups"):
         new["properties"]["provisioningState"] = "Succeeded"
@@ -133,7 +137,9 @@ def _plain(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 def accelerated(cloud: Cloud, nic: Resource) -> bool:
     """Whether the guest of an interface gets a virtual function: newer sizes do whatever the interface asks for."""
-    size = cloud.resources[nic["virtualMachine"]["id"].lower()]["properties"]["hardwareProfile"]["vmSize"]
+    size = cloud.resources[nic["virtualMachine"]["id"].lower()]["properties"]["hardwareProfile"][
+        "vmSize"
+    ]
     return bool(nic["enableAcceleratedNetworking"] or re.search(r"_v[5-9]$", size))
 
 
@@ -148,7 +154,9 @@ def _ppg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
                     f"The intent of {new['name']} cannot be met in zone {zone}: {size}",
                 )
     if new.get("zones") and not sizes:
-        raise ArmError(400, "BadRequest", "A zone of a proximity placement group needs intent.vmSizes.")
+        raise ArmError(
+            400, "BadRequest", "A zone of a proximity placement group needs intent.vmSizes."
+        )
 
 
 def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -167,15 +175,22 @@ def _rule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     for prefix in new["properties"].get("sourceAddressPrefixes") or ():
         if not re.match(r"[0-9a-f.:]+(/\d+)?$", prefix, re.I):
             raise ArmError(
-                400, "SecurityRuleInvalidAddressPrefix", f"{prefix}: a service tag cannot stand in a list of prefixes."
+                400,
+                "SecurityRuleInvalidAddressPrefix",
+                f"{prefix}: a service tag cannot stand in a list of prefixes.",
             )
-    parent = new["id"].rpartition("/securityRules/")[0].lower() or new["id"].lower().rpartition("/securityrules/")[0]
+    parent = (
+        new["id"].rpartition("/securityRules/")[0].lower()
+        or new["id"].lower().rpartition("/securityrules/")[0]
+    )
     for where, other in cloud.resources.items():
         if where.startswith(f"{parent}/securityrules/") and where != new["id"].lower():
             a, b = other["properties"], new["properties"]
             if (a["priority"], a["direction"]) == (b["priority"], b["direction"]):
                 raise ArmError(
-                    400, "SecurityRuleConflict", f"Security rule {new['name']} conflicts with rule {other['name']}."
+                    400,
+                    "SecurityRuleConflict",
+                    f"Security rule {new['name']} conflicts with rule {other['name']}.",
                 )
 
 
@@ -194,7 +209,9 @@ def _vnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
                 f"Subnet '{subnet['name']}' is not valid in virtual network '{new['name']}'.",
             )
         if any(prefix.overlaps(t) for t in taken):
-            raise ArmError(400, "NetcfgSubnetRangesOverlap", f"Subnet '{subnet['name']}' overlaps another.")
+            raise ArmError(
+                400, "NetcfgSubnetRangesOverlap", f"Subnet '{subnet['name']}' overlaps another."
+            )
         taken.append(prefix)
         cloud.put(f"{new['id']}/subnets/{subnet['name']}", {"properties": p})
 
@@ -204,10 +221,15 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     mine = new["id"].rsplit("/", 2)[0]
     other = _there(cloud, p["remoteVirtualNetwork"]["id"], new)
     spaces = [
-        cloud.resources[x.lower()]["properties"]["addressSpace"]["addressPrefixes"][0] for x in (mine, other["id"])
+        cloud.resources[x.lower()]["properties"]["addressSpace"]["addressPrefixes"][0]
+        for x in (mine, other["id"])
     ]
     if ipaddress.ip_network(spaces[0]).overlaps(ipaddress.ip_network(spaces[1])):
-        raise ArmError(400, "VnetAddressSpacesOverlap", f"Cannot create peering {new['id']}: address spaces overlap.")
+        raise ArmError(
+            400,
+            "VnetAddressSpacesOverlap",
+            f"Cannot create peering {new['id']}: address spaces overlap.",
+        )
     back = next(
         (
             r
@@ -240,7 +262,9 @@ def _private(cloud: Cloud, subnet: Resource) -> str:
     used = set()
     for r in cloud.resources.values():
         for key in ("ipConfigurations", "frontendIPConfigurations"):
-            used |= {c["properties"].get("privateIPAddress") for c in r["properties"].get(key) or ()}
+            used |= {
+                c["properties"].get("privateIPAddress") for c in r["properties"].get(key) or ()
+            }
     p = subnet["properties"]
     hosts = list(ipaddress.ip_network(p.get("addressPrefix") or p["addressPrefixes"][0]).hosts())
     return next(str(h) for h in hosts[3:] if str(h) not in used)  # Azure keeps the first ones
@@ -248,7 +272,9 @@ def _private(cloud: Cloud, subnet: Resource) -> str:
 
 def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     if new.get("sku", {}).get("name", "Basic") == "Basic":
-        raise ArmError(400, "BasicSkuLoadBalancerRetired", "Basic SKU load balancers can no longer be created.")
+        raise ArmError(
+            400, "BasicSkuLoadBalancerRetired", "Basic SKU load balancers can no longer be created."
+        )
     p = new["properties"]
     lists = (
         "frontendIPConfigurations",
@@ -263,7 +289,9 @@ def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         for entry in p.setdefault(key, []):
             entry["id"] = f"{new['id']}/{key}/{entry['name']}"
             entry.setdefault("properties", {})
-    before = {c["name"]: c for c in (old or {}).get("properties", {}).get("frontendIPConfigurations", [])}
+    before = {
+        c["name"]: c for c in (old or {}).get("properties", {}).get("frontendIPConfigurations", [])
+    }
     for front in p["frontendIPConfigurations"]:
         subnet = _there(cloud, front["properties"]["subnet"]["id"], new)
         kept = before.get(front["name"], {}).get("properties", {}).get("privateIPAddress")
@@ -282,7 +310,10 @@ def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     p = new["properties"]
     p.setdefault("enableAcceleratedNetworking", False)
-    before = {c["name"]: c["properties"] for c in (old or {}).get("properties", {}).get("ipConfigurations", [])}
+    before = {
+        c["name"]: c["properties"]
+        for c in (old or {}).get("properties", {}).get("ipConfigurations", [])
+    }
     if old and "virtualMachine" in old["properties"]:
         p["virtualMachine"] = old["properties"]["virtualMachine"]
     if group := (p.get("networkSecurityGroup") or {}).get("id"):
@@ -298,7 +329,9 @@ def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             address["properties"]["ipConfiguration"] = {"id": entry["id"]}
         for pool in c.get("loadBalancerBackendAddressPools") or ():
             _there(cloud, pool["id"], new)
-        c["privateIPAddress"] = before.get(entry["name"], {}).get("privateIPAddress") or _private(cloud, subnet)
+        c["privateIPAddress"] = before.get(entry["name"], {}).get("privateIPAddress") or _private(
+            cloud, subnet
+        )
         c.setdefault("privateIPAllocationMethod", "Dynamic")
         c["primary"] = True
     p["macAddress"] = (old or {}).get("properties", {}).get(
@@ -320,7 +353,9 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             f"The value '{security}' of parameter 'securityProfile.securityType' is not allowed. Allowed values are: TrustedLaunch, ConfidentialVM. Register the feature Microsoft.Compute/UseStandardSecurityType to use Standard.",
         )
     if security and (image.get("sku") in FIRST_GENERATION or size in GENERATIONS):
-        raise ArmError(400, "BadRequest", "Use of TrustedLaunch setting is not supported for Generation 1 VMs.")
+        raise ArmError(
+            400, "BadRequest", "Use of TrustedLaunch setting is not supported for Generation 1 VMs."
+        )
     if (image.get("sku") in SOLD) != bool(new.get("plan")):
         raise ArmError(
             400,
@@ -330,9 +365,15 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     if old:
         before = old["properties"].get("osProfile", {}).get("customData")
         if p.get("osProfile", {}).get("customData") != before:
-            raise ArmError(409, "PropertyChangeNotAllowed", "Changing property 'osProfile.customData' is not allowed.")
+            raise ArmError(
+                409,
+                "PropertyChangeNotAllowed",
+                "Changing property 'osProfile.customData' is not allowed.",
+            )
         if (old.get("zones") or []) != zones:
-            raise ArmError(409, "PropertyChangeNotAllowed", "Changing property 'zones' is not allowed.")
+            raise ArmError(
+                409, "PropertyChangeNotAllowed", "Changing property 'zones' is not allowed."
+            )
     elif family in cloud.full:
         raise ArmError(
             409,
@@ -341,17 +382,24 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         )
     version = IMAGES.get(tuple(str(image.get(k)).lower() for k in ("publisher", "offer", "sku")))  # type: ignore[arg-type]
     if version is None:
-        raise ArmError(404, "PlatformImageNotFound", f"The platform image '{image}' is not available.")
+        raise ArmError(
+            404, "PlatformImageNotFound", f"The platform image '{image}' is not available."
+        )
     image["exactVersion"] = version if image["version"] == "latest" else image["version"]
     disk = p["storageProfile"]["osDisk"]
     disk.setdefault("name", f"{new['name']}_OsDisk_1_{uuid.uuid4().hex}")
     os_profile = p["osProfile"]
-    if os_profile.get("adminPassword") or not os_profile["linuxConfiguration"]["disablePasswordAuthentication"]:
+    if (
+        os_profile.get("adminPassword")
+        or not os_profile["linuxConfiguration"]["disablePasswordAuthentication"]
+    ):
         raise ArmError(400, "InvalidParameter", "passwords are not used here")
     for key in os_profile["linuxConfiguration"]["ssh"]["publicKeys"]:
         if not key["keyData"].startswith(("ssh-ed25519 ", "ssh-rsa ")):
             raise ArmError(
-                400, "InvalidParameter", "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid."
+                400,
+                "InvalidParameter",
+                "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid.",
             )
     if group := (p.get("proximityPlacementGroup") or {}).get("id"):
         ppg = _there(cloud, group, new)
@@ -359,7 +407,8 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             r
             for r in cloud.resources.values()
             if r["type"].lower() == "microsoft.compute/virtualmachines"
-            and (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower() == group.lower()
+            and (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower()
+            == group.lower()
         ]
         for other in members:
             if other["id"].lower() != new["id"].lower() and (other.get("zones") or []) != zones:
@@ -374,7 +423,11 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         _same_region(new, nic)
         owner = nic["properties"].get("virtualMachine", {}).get("id", new["id"])
         if owner.lower() != new["id"].lower():
-            raise ArmError(409, "NicInUse", f"Network Interface {nic['id']} is used by existing resource {owner}.")
+            raise ArmError(
+                409,
+                "NicInUse",
+                f"Network Interface {nic['id']} is used by existing resource {owner}.",
+            )
         if nic["properties"]["enableAcceleratedNetworking"] and not accelerated:
             raise ArmError(
                 409,
@@ -403,7 +456,9 @@ def _schedule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     vm = _there(cloud, p["targetResourceId"], new)
     _same_region(new, vm)
     if new["name"] != f"shutdown-computevm-{vm['name']}":
-        raise ArmError(400, "InvalidScheduleName", "A schedule for a VM is called shutdown-computevm-VM.")
+        raise ArmError(
+            400, "InvalidScheduleName", "A schedule for a VM is called shutdown-computevm-VM."
+        )
 
 
 def _nat_gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -429,25 +484,36 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         c = entry["properties"]
         subnet = _there(cloud, c["subnet"]["id"], new)
         if subnet["name"] != "GatewaySubnet":
-            raise ArmError(400, "InvalidParameter", f"The subnet of {new['name']} must be called GatewaySubnet.")
+            raise ArmError(
+                400,
+                "InvalidParameter",
+                f"The subnet of {new['name']} must be called GatewaySubnet.",
+            )
         for other in cloud.resources.values():
             if (
                 other["type"].lower() == new["type"].lower()
                 and other["id"] != new["id"]
                 and other["properties"]["gatewayType"] == p["gatewayType"]
-                and other["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"] == c["subnet"]["id"]
+                and other["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"]
+                == c["subnet"]["id"]
             ):
                 raise ArmError(
-                    409, "GatewayTypeExists", f"{subnet['id']} has a gateway of type {p['gatewayType']} already."
+                    409,
+                    "GatewayTypeExists",
+                    f"{subnet['id']} has a gateway of type {p['gatewayType']} already.",
                 )
         if p["gatewayType"] == "ExpressRoute":
             if c.get("publicIPAddress"):
                 raise ArmError(
-                    400, "InvalidParameter", f"{new['name']}: Azure gives ExpressRoute gateways their address."
+                    400,
+                    "InvalidParameter",
+                    f"{new['name']}: Azure gives ExpressRoute gateways their address.",
                 )
             continue
         if not c.get("publicIPAddress"):
-            raise ArmError(400, "PublicIpForGatewayIsRequired", f"{new['name']} needs a public IP address.")
+            raise ArmError(
+                400, "PublicIpForGatewayIsRequired", f"{new['name']} needs a public IP address."
+            )
         address = _there(cloud, c["publicIPAddress"]["id"], new)
         if not address.get("zones") and REGIONS[new["location"]]:
             raise ArmError(
@@ -480,7 +546,10 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             and q["virtualNetworkGateway1"]["id"] == second["id"]
         ):
             status = "Connected" if other.get("_key") == key else "NotConnected"
-            new["_later"] = other["_later"] = (cloud.clock() + cloud.step_s, {"connectionStatus": status})
+            new["_later"] = other["_later"] = (
+                cloud.clock() + cloud.step_s,
+                {"connectionStatus": status},
+            )
 
 
 RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {

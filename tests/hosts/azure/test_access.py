@@ -66,7 +66,9 @@ def test_through_a_jump_host(vm: Sshd, tmp_path: Path, monkeypatch: pytest.Monke
     shutil.copy(jump.identity, home / "id_ed25519")
     key = jump.known_hosts.read_text("utf-8").partition(" ")[2]
     (home / "known_hosts").write_text(f"[localhost]:{jump.port} {key}", "utf-8")
-    config = ssh_config(options(jump_host=f"localhost:{jump.port}"), State(tmp_path), "d1", {"127.0.0.1": "/vm/a"})
+    config = ssh_config(
+        options(jump_host=f"localhost:{jump.port}"), State(tmp_path), "d1", {"127.0.0.1": "/vm/a"}
+    )
     host = vm.host(ssh_config=config, owned=True)
     seen: list[int] = []
 
@@ -83,7 +85,9 @@ def test_through_a_jump_host(vm: Sshd, tmp_path: Path, monkeypatch: pytest.Monke
         asyncio.run(answer(Remote(host, "test")))
 
 
-def test_through_the_tunnel_of_a_bastion(vm: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_the_tunnel_of_a_bastion(
+    vm: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "bin" / "az"
     program.parent.mkdir()
     program.write_text(TUNNEL.format(python=shutil.which("python3"), port=vm.port), "utf-8")

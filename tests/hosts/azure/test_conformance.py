@@ -1,7 +1,5 @@
 """Every recorded answer of Azure, served to the real az and read by the product: its meaning, its kind, its deed."""
 
-# ruff: noqa: E501 - an answer a line
-
 from __future__ import annotations
 
 import json
@@ -58,11 +56,16 @@ def ask(*command: str) -> Any:
 def files(folder: Path) -> tuple[str, ...]:
     """An empty template, for a command that needs one."""
     schema = "https://schema.management.azure.com/schemas/{}#"
-    levels = ("2019-04-01/deploymentTemplate.json", "2018-05-01/subscriptionDeploymentTemplate.json")
+    levels = (
+        "2019-04-01/deploymentTemplate.json",
+        "2018-05-01/subscriptionDeploymentTemplate.json",
+    )
     for name, level in zip(("group", "sub"), levels, strict=True):
         document = {"$schema": schema.format(level), "contentVersion": "1.0.0.0", "resources": []}
         (folder / f"{name}.json").write_text(json.dumps(document), "utf-8")
-    (folder / "parameters.json").write_text('{"contentVersion": "1.0.0.0", "parameters": {}}', "utf-8")
+    (folder / "parameters.json").write_text(
+        '{"contentVersion": "1.0.0.0", "parameters": {}}', "utf-8"
+    )
     return ("--parameters", f"@{folder / 'parameters.json'}", "--template-file")
 
 
@@ -92,12 +95,21 @@ WHERE = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_recorded_failure_has_its_kind_and_its_deed(name: str, replay: Replay, tmp_path: Path) -> None:
+def test_a_recorded_failure_has_its_kind_and_its_deed(
+    name: str, replay: Replay, tmp_path: Path
+) -> None:
     recorded = FAILURES[name]
     if recorded.status < 400:  # a long operation that failed: a deployment tells it among its own
-        failed = {"provisioningState": "Failed", "statusMessage": {"status": "Failed", "error": recorded.error}}
-        replay.rules = [("GET", "/operations$", Answer(200, {"value": [{"id": "/o", "properties": failed}]}))]
-        operations = ask("deployment", "operation", "group", "list", "--resource-group", "g1", "--name", "npl")
+        failed = {
+            "provisioningState": "Failed",
+            "statusMessage": {"status": "Failed", "error": recorded.error},
+        }
+        replay.rules = [
+            ("GET", "/operations$", Answer(200, {"value": [{"id": "/o", "properties": failed}]}))
+        ]
+        operations = ask(
+            "deployment", "operation", "group", "list", "--resource-group", "g1", "--name", "npl"
+        )
         failure = groups._why(groups.Target(name="g1"), {}, [o["properties"] for o in operations])
     else:
         able = COMMANDS[recorded.method]
@@ -134,11 +146,15 @@ def vm(name: str) -> Callable[[Replay], Any]:
 
     def read(replay: Replay) -> dict[str, Any]:
         machine = body(name)
-        machine["resources"] = [{"id": r["id"]} for r in machine.get("resources", [])]  # so it is listed
+        machine["resources"] = [
+            {"id": r["id"]} for r in machine.get("resources", [])
+        ]  # so it is listed
         nics = []
         for i, reference in enumerate(machine["properties"]["networkProfile"]["networkInterfaces"]):
             nic = body("network/nic-accelerated", id=reference["id"].upper())
-            nic["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"] = f"10.0.{i}.4"
+            nic["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"] = (
+                f"10.0.{i}.4"
+            )
             nic["properties"]["enableAcceleratedNetworking"] = bool(i)
             nics.append(nic)
         replay.rules = [
@@ -150,7 +166,16 @@ def vm(name: str) -> Callable[[Replay], Any]:
         (placed,) = proof.observe(ask, "g1", {"westus": {"1": "westus-az2"}}).values()
         return {
             key: getattr(placed, key)
-            for key in ("name", "region", "size", "image", "ppg", "colocation", "accelerated", "private")
+            for key in (
+                "name",
+                "region",
+                "size",
+                "image",
+                "ppg",
+                "colocation",
+                "accelerated",
+                "private",
+            )
         }
 
     return read
@@ -163,14 +188,18 @@ def nic(name: str) -> Callable[[Replay], Any]:
         machines = []
         for n, one in enumerate(each):
             machine = body("compute/vm-list")["value"][0] | {"name": f"vm{n}"}
-            machine["properties"]["networkProfile"]["networkInterfaces"] = [{"id": one["id"].upper()}]
+            machine["properties"]["networkProfile"]["networkInterfaces"] = [
+                {"id": one["id"].upper()}
+            ]
             machines.append(machine)
         replay.rules = [
             ("GET", "/virtualMachines$", some(*machines)),
             ("GET", "/networkInterfaces$", some(*each)),
             ("GET", "/publicIPAddresses$", some(body("network/pip-standard-zones"))),
         ]
-        return [(p.accelerated, p.private, p.balancer) for p in proof.observe(ask, "g1", {}).values()]
+        return [
+            (p.accelerated, p.private, p.balancer) for p in proof.observe(ask, "g1", {}).values()
+        ]
 
     return read
 
@@ -186,7 +215,9 @@ def power(name: str) -> Callable[[Replay], Any]:
             ("GET", "/networkInterfaces$", some()),
             ("GET", "/publicIPAddresses$", some()),
         ]
-        return [v["powerState"] for v in ask("vm", "list", "--resource-group", "g1", "--show-details")]
+        return [
+            v["powerState"] for v in ask("vm", "list", "--resource-group", "g1", "--show-details")
+        ]
 
     return read
 
@@ -197,7 +228,13 @@ def usages(*command: str) -> Callable[[str], Callable[[Replay], Any]]:
             replay.rules = [("GET", "/usages$", Answer(200, body(name)))]
             listed = ask(*command, "--location", "westus")
             found: Any = SimpleNamespace(problems=[])
-            checks._free(listed, Counter({u["name"]["value"].lower(): 10**12 for u in listed}), "westus", "x", found)
+            checks._free(
+                listed,
+                Counter({u["name"]["value"].lower(): 10**12 for u in listed}),
+                "westus",
+                "x",
+                found,
+            )
             return len(listed), len(found.problems)
 
         return read
@@ -216,7 +253,10 @@ def peering(name: str) -> Callable[[Replay], Any]:
         network["properties"]["virtualNetworkPeerings"] = [one]
         replay.rules = [("GET", "/virtualNetworks$", some(network))]
         joined: Any = SimpleNamespace(peerings=[("a", "b")], connections=[], gateways=[])
-        return [(p.holds, p.evidence) for p in proof.joined(ask, "g1", joined, clock=az_module.Clock(), wait_s=0)]
+        return [
+            (p.holds, p.evidence)
+            for p in proof.joined(ask, "g1", joined, clock=az_module.Clock(), wait_s=0)
+        ]
 
     return read
 
@@ -226,7 +266,9 @@ def connection(name: str) -> Callable[[Replay], Any]:
         replay.rules = [("GET", "/connections/", Answer(200, body(name)))]
         joined: Any = SimpleNamespace(peerings=[], connections=[("a", "b")], gateways=[])
         clock = az_module.Clock(now=iter(range(9)).__next__)
-        return [(p.holds, p.evidence) for p in proof.joined(ask, "g1", joined, clock=clock, wait_s=0)]
+        return [
+            (p.holds, p.evidence) for p in proof.joined(ask, "g1", joined, clock=clock, wait_s=0)
+        ]
 
     return read
 
@@ -251,7 +293,11 @@ def image(name: str) -> Callable[[Replay], Any]:
             ("GET", "/versions/", Answer(200, body(name))),
         ]
         answer = ask("vm", "image", "show", "--location", "westus", "--urn", "a:b:c:latest")
-        return answer["hyperVGeneration"], answer["osDiskImage"]["operatingSystem"], answer.get("plan")
+        return (
+            answer["hyperVGeneration"],
+            answer["osDiskImage"]["operatingSystem"],
+            answer.get("plan"),
+        )
 
     return read
 
@@ -294,7 +340,10 @@ def routes(replay: Replay) -> Any:
         vm=lambda name: SimpleNamespace(network="n"),
         network=lambda name: SimpleNamespace(subnet_id=""),
     )
-    hosts = (Host(name="a", address="a", data_address="10.0.0.4"), Host(name="b", address="b", data_address="10.0.0.5"))
+    hosts = (
+        Host(name="a", address="a", data_address="10.0.0.4"),
+        Host(name="b", address="b", data_address="10.0.0.5"),
+    )
     return [(p.holds, p.evidence) for p in proof.routes(ask, "g1", network, hosts)]
 
 
@@ -308,22 +357,34 @@ def what_if(name: str, level: str) -> Callable[[Replay], Any]:
         ]
         files(folder)
         target = groups.Target(name="g1", shared="g1" if level == "group" else "")
-        changes, _ = groups.rehearse(ask, target, "westeurope", folder / f"{level}.json", folder / "parameters.json")
+        changes, _ = groups.rehearse(
+            ask, target, "westeurope", folder / f"{level}.json", folder / "parameters.json"
+        )
         return [(c.change, c.type) for c in changes]
 
     return read  # type: ignore[return-value]
 
 
 def deployment(replay: Replay) -> Any:
-    replay.rules = [("GET", "/deployments/npl$", Answer(200, body("resource/deployment-succeeded")))]
-    answer = ask("deployment", "group", "show", "--resource-group", "g1", "--name", "npl")["properties"]
-    return answer["provisioningState"], sorted(answer["outputs"]), [e["type"] for e in answer["outputs"].values()]
+    replay.rules = [
+        ("GET", "/deployments/npl$", Answer(200, body("resource/deployment-succeeded")))
+    ]
+    answer = ask("deployment", "group", "show", "--resource-group", "g1", "--name", "npl")[
+        "properties"
+    ]
+    return (
+        answer["provisioningState"],
+        sorted(answer["outputs"]),
+        [e["type"] for e in answer["outputs"].values()],
+    )
 
 
 def operations(name: str) -> Callable[[Replay], Any]:
     def read(replay: Replay) -> Any:
         replay.rules = [("GET", "/operations$", Answer(200, body(name)))]
-        listed = ask("deployment", "operation", "group", "list", "--resource-group", "g1", "--name", "npl")
+        listed = ask(
+            "deployment", "operation", "group", "list", "--resource-group", "g1", "--name", "npl"
+        )
         kinds = [(o["properties"].get("targetResource") or {}).get("resourceType") for o in listed]
         return [k and k.rpartition("/")[2] for k in kinds]
 
@@ -352,7 +413,9 @@ def terms(name: str) -> Callable[[Replay], Any]:
 
 
 def provider(name: str) -> Callable[[Replay], Any]:
-    return shown("/providers/X$", name, "provider", "show", "--namespace", "X", field="registrationState")
+    return shown(
+        "/providers/X$", name, "provider", "show", "--namespace", "X", field="registrationState"
+    )
 
 
 def addresses_of(name: str) -> Callable[[Replay], Any]:
@@ -379,7 +442,9 @@ def account(name: str) -> Callable[[Replay], Any]:
 def locks(name: str) -> Callable[[Replay], Any]:
     def read(replay: Replay) -> Any:
         listed = body(name)
-        replay.rules = [("GET", "/Microsoft.Authorization/locks$", some(*listed.get("value", [listed])))]
+        replay.rules = [
+            ("GET", "/Microsoft.Authorization/locks$", some(*listed.get("value", [listed])))
+        ]
         findings = proposal(experiment())
         checks._locks(ask, findings)
         return [p.partition(":")[0] for p in findings.problems]
@@ -465,7 +530,9 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_recorded_answer_is_read_as_what_it_says(name: str, replay: Replay, world: World, tmp_path: Path) -> None:
+def test_a_recorded_answer_is_read_as_what_it_says(
+    name: str, replay: Replay, world: World, tmp_path: Path
+) -> None:
     read, meaning = ANSWERS[name]
     replay.base = world.emulator.base
     assert (read(replay, tmp_path) if "what-if" in name else read(replay)) == meaning
@@ -480,20 +547,36 @@ def test_an_edge_site_is_no_region_and_a_vm_there_is_not_in_one(replay: Replay) 
     checks._zones(ask, findings)
     assert "region 'losangeles' is not open to this subscription" in findings.problems[0]
     machine = body("compute/vm-ppg-2024")
-    machine["resources"], machine["extendedLocation"] = [], {"name": "losangeles", "type": "EdgeZone"}
+    machine["resources"], machine["extendedLocation"] = (
+        [],
+        {"name": "losangeles", "type": "EdgeZone"},
+    )
     replay.rules = [
         ("GET", "/virtualMachines$", some(machine)),
         ("GET", "/proximityPlacementGroups/", Answer(200, body("compute/ppg-colocation"))),
     ]
     assert [p.region for p in proof.observe(ask, "g1", known).values()] == ["losangeles"]
     sizes = body("compute/skus-2017")
-    size = next(s for s in sizes["value"] if s["name"] == "Standard_D4s_v3" and "westus" in s["locations"])
+    size = next(
+        s for s in sizes["value"] if s["name"] == "Standard_D4s_v3" and "westus" in s["locations"]
+    )
     size |= {"locationInfo": [{"location": "westus", "zones": ["1"]}], "restrictions": []}
     edge = deepcopy(size) | {
-        "locationInfo": [{"location": "westus", "zones": [], "type": "EdgeZone", "extendedLocations": ["losangeles"]}]
+        "locationInfo": [
+            {
+                "location": "westus",
+                "zones": [],
+                "type": "EdgeZone",
+                "extendedLocations": ["losangeles"],
+            }
+        ]
     }
     replay.rules = [("GET", "/skus$", some(edge, size))]
-    findings = proposal(experiment(region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard"))
+    findings = proposal(
+        experiment(
+            region="westus", zones=["1"], vm_size="Standard_D4s_v3", security_type="Standard"
+        )
+    )
     checks._sizes(ask, findings)
     assert not [p for p in findings.elsewhere if "zone" in p], "the region's own entry counts"
 
@@ -532,24 +615,40 @@ def emulated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> Cloud:
 
 NEWER = {
     # asked for or answered by versions of the API after the recordings, or by resources of another configuration
-    "microsoft.network/loadbalancers": {".properties.frontendipconfigurations.properties.privateipaddress"},
-    "microsoft.network/publicipaddresses": {".properties.ipconfiguration", ".properties.ipconfiguration.id"},
+    "microsoft.network/loadbalancers": {
+        ".properties.frontendipconfigurations.properties.privateipaddress"
+    },
+    "microsoft.network/publicipaddresses": {
+        ".properties.ipconfiguration",
+        ".properties.ipconfiguration.id",
+    },
 }
 
 
 def test_the_emulator_shows_resources_as_azure_does(emulated: Cloud) -> None:
     """Each has what every recorded one has, and nothing that is neither recorded nor asked for by the template."""
-    own = {*map(str.lower, ASKED_FOR), "virtualnetworkpeerings"}  # peerings are compared as a type of their own
+    own = {
+        *map(str.lower, ASKED_FOR),
+        "virtualnetworkpeerings",
+    }  # peerings are compared as a type of their own
     asked = {word.lower() for word in re.findall(r"\w+", template.template_text())}
     for kind, names in RECORDED.items():
         bodies = [ALL[name].body for name in names]
-        known = {f for b in bodies for r in b.get("value", [b]) for f in fields(r)} | NEWER.get(kind, set())
-        shown = [set(fields(emulated.show(r))) for r in emulated.resources.values() if r["type"].lower() == kind]
+        known = {f for b in bodies for r in b.get("value", [b]) for f in fields(r)} | NEWER.get(
+            kind, set()
+        )
+        shown = [
+            set(fields(emulated.show(r)))
+            for r in emulated.resources.values()
+            if r["type"].lower() == kind
+        ]
         assert shown, kind
         lacking = set(fields(shape(kind))) - set.intersection(*shown)
         assert {f for f in lacking if not own & set(f.split("."))} == set(), kind
         invented = set.union(*shown) - known
-        assert {f for f in invented if f.rpartition(".")[2] not in asked and not own & set(f.split("."))} == set(), kind
+        assert {
+            f for f in invented if f.rpartition(".")[2] not in asked and not own & set(f.split("."))
+        } == set(), kind
 
 
 LISTS = {
@@ -588,15 +687,23 @@ def test_the_emulator_invents_no_field_of_an_answer(path: str, emulated: Cloud) 
 
     known = set.union(*(shown(ALL[name].body) for name in names))
     allowed = OURS | newer
-    invented = {f for f in shown(answer) - known if not any(f == a or f.startswith(f"{a}.") for a in allowed)}
+    invented = {
+        f
+        for f in shown(answer) - known
+        if not any(f == a or f.startswith(f"{a}.") for a in allowed)
+    }
     assert not invented
 
 
-def test_the_emulator_answers_long_operations_as_azure_does(emulated: Cloud, az: DirectAz, tmp_path: Path) -> None:
+def test_the_emulator_answers_long_operations_as_azure_does(
+    emulated: Cloud, az: DirectAz, tmp_path: Path
+) -> None:
     group = next(iter(emulated.groups.values()))["name"]
     where = f"{BASE}/resourceGroups/{group}/providers"
     body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
-    emulated.put(f"{where}/Microsoft.Network/networkSecurityGroups/nsg-x", {"location": "westeurope"})
+    emulated.put(
+        f"{where}/Microsoft.Network/networkSecurityGroups/nsg-x", {"location": "westeurope"}
+    )
     answers = {
         "resource/deployment-put-201": emulated.request(
             "PUT", f"{where}/Microsoft.Resources/deployments/other", body=body
@@ -604,16 +711,21 @@ def test_the_emulator_answers_long_operations_as_azure_does(emulated: Cloud, az:
         "network/effective-routes-202": emulated.request(
             "POST", f"{where}/Microsoft.Network/networkInterfaces/nic-c/effectiveRouteTable"
         ),
-        "network/vnet-delete-202": emulated.request("DELETE", f"{where}/Microsoft.Network/networkSecurityGroups/nsg-x"),
+        "network/vnet-delete-202": emulated.request(
+            "DELETE", f"{where}/Microsoft.Network/networkSecurityGroups/nsg-x"
+        ),
         "resource/group-head-204": emulated.request("HEAD", f"{BASE}/resourceGroups/{group}"),
         "resource/group-head-404": emulated.request("HEAD", f"{BASE}/resourceGroups/none"),
     }
     polled = emulated.request(
-        "GET", answers["resource/deployment-put-201"].headers["Azure-AsyncOperation"].partition("?")[0]
+        "GET",
+        answers["resource/deployment-put-201"].headers["Azure-AsyncOperation"].partition("?")[0],
     )
     assert ALL["resource/deployment-status-running"].body == {"status": "Running"}
     assert polled.body["status"] in ("Accepted", "Running", "Succeeded")
-    answers["resource/group-delete-poll"] = emulated.request("DELETE", f"{BASE}/resourceGroups/{group}")
+    answers["resource/group-delete-poll"] = emulated.request(
+        "DELETE", f"{BASE}/resourceGroups/{group}"
+    )
     for name, answer in answers.items():
         recorded = ALL[name]
         signs = {"location", "azure-asyncoperation"}
@@ -622,7 +734,9 @@ def test_the_emulator_answers_long_operations_as_azure_does(emulated: Cloud, az:
             signs & set(recorded.headers),
         ), name
         if isinstance(recorded.body, dict):
-            assert set(fields(answer.body)) >= {f for f in fields(recorded.body) if f.count(".") == 1}
+            assert set(fields(answer.body)) >= {
+                f for f in fields(recorded.body) if f.count(".") == 1
+            }
 
 
 def test_every_recording_is_used() -> None:
@@ -642,4 +756,7 @@ def test_what_fails_in_the_emulated_cloud_is_recorded_or_cited() -> None:
     for file in Path(__file__).parent.glob("test_*.py"):
         made_up = re.findall(r"Fault\((?!\"token\")\s*\"[^)]*", file.read_text("utf-8"))
         assert not made_up, f"{file.name}: {made_up}"
-    assert all(kind_of(name.partition(",")[0], sentence) != "other" for name, (_, sentence) in cited().items())
+    assert all(
+        kind_of(name.partition(",")[0], sentence) != "other"
+        for name, (_, sentence) in cited().items()
+    )

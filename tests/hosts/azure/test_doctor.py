@@ -42,31 +42,46 @@ def test_a_line_for_each_subject_and_nothing_is_created(az: DirectAz, cloud: Clo
     assert lines["quota"][0].startswith(
         "4 vCPUs in westeurope, 1 public addresses in westeurope, 4 vCPUs in northeurope"
     )
-    assert lines["policy"][0].startswith("Azure finds it valid, and would create 2 networkInterfaces, ")
+    assert lines["policy"][0].startswith(
+        "Azure finds it valid, and would create 2 networkInterfaces, "
+    )
     assert "within the budget of 5" in lines["price"][0]
     assert not cloud.groups
     assert not cloud.resources
     assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
 
 
-PRICED = {"Standard_D4s_v5": 0.2, "disk StandardSSD_LRS": 0.0, "public address": 0.0, "transfer cross-region": 0.07}
+PRICED = {
+    "Standard_D4s_v5": 0.2,
+    "disk StandardSSD_LRS": 0.0,
+    "public address": 0.0,
+    "transfer cross-region": 0.07,
+}
 
 
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
         ("rights", "no right to Microsoft.Compute/virtualMachines/write"),
-        ("providers", "provider Microsoft.Compute is NotRegistered: run `az provider register --wait"),
+        (
+            "providers",
+            "provider Microsoft.Compute is NotRegistered: run `az provider register --wait",
+        ),
         ("quota", "quota of standardDSv5Family in westeurope: 8 vCPUs needed, 1 free of 1"),
         ("policy", "RequestDisallowedByPolicy: Resource 'x' was disallowed by policy"),
         ("built upon", "run `az extension add --name bastion`"),
-        ("locks", "lock keep (CanNotDelete): nothing could be removed again in the scope of /subscriptions/"),
+        (
+            "locks",
+            "lock keep (CanNotDelete): nothing could be removed again in the scope of /subscriptions/",
+        ),
         ("price", "is above the budget of 0.1"),
         ("time", "longer than hosts.options.expires_h 0.1: raise it, or measure less"),
         ("sizes", "size Standard_D4s_v5 is not available in zone 3"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subject: str, words: str) -> None:
+def test_what_is_wrong_is_told_with_its_remedy(
+    az: DirectAz, cloud: Cloud, subject: str, words: str
+) -> None:
     more: dict[str, Any] = {}
     match subject:
         case "rights":
@@ -76,7 +91,9 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
         case "quota":
             cloud.limits["westeurope", "standardDSv5Family"] = 1
         case "policy":
-            cloud.faults.append(fault("RequestDisallowedByPolicy", match="POST .*/validate", times=9))
+            cloud.faults.append(
+                fault("RequestDisallowedByPolicy", match="POST .*/validate", times=9)
+            )
         case "built upon":
             where = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"
             more = {"bastion": where, "management": "private"}
@@ -99,20 +116,38 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"region": "West Europe"}, "hosts.options.region: 'West Europe' does not look like westeurope"),
-        ({"vm_size": "D4s_v5"}, "hosts.options.vm_size: 'D4s_v5' does not look like Standard_D8s_v5"),
-        ({"vms": {"a": {"vm_size": "D4"}}}, "hosts.options.vms.a.vm_size: 'D4' does not look like Standard_D8s_v5"),
+        (
+            {"region": "West Europe"},
+            "hosts.options.region: 'West Europe' does not look like westeurope",
+        ),
+        (
+            {"vm_size": "D4s_v5"},
+            "hosts.options.vm_size: 'D4s_v5' does not look like Standard_D8s_v5",
+        ),
+        (
+            {"vms": {"a": {"vm_size": "D4"}}},
+            "hosts.options.vms.a.vm_size: 'D4' does not look like Standard_D8s_v5",
+        ),
         ({"bandwidth_mbps": {"D4": 1}}, "'D4' does not look like Standard_D8s_v5"),
         ({"zones": ["4"]}, "hosts.options.zones.0: '4' does not look like 1 or 2 or 3"),
         ({"vpn_sku": "Basic"}, "hosts.options.vpn_sku: 'Basic' does not look like VpnGw1AZ"),
-        ({"image": "Ubuntu2404"}, "'Ubuntu2404' does not look like Canonical:ubuntu-24_04-lts:server:latest"),
+        (
+            {"image": "Ubuntu2404"},
+            "'Ubuntu2404' does not look like Canonical:ubuntu-24_04-lts:server:latest",
+        ),
         (
             {"subnet": "default"},
             "'default' does not look like /subscriptions/ID/resourceGroups/GROUP/providers/TYPE/NAME",
         ),
-        ({"vmsize": "x"}, "hosts.options.vmsize: unknown key; did you mean vm_size? known here are region, "),
+        (
+            {"vmsize": "x"},
+            "hosts.options.vmsize: unknown key; did you mean vm_size? known here are region, ",
+        ),
         ({"vms": {"a": {"colour": "x"}}}, "unknown key; known here are region, zone, vm_size, "),
-        ({"disk": "Premium"}, "'Premium' is not known; legal are 'Standard_LRS', 'StandardSSD_LRS', 'Premium_LRS'"),
+        (
+            {"disk": "Premium"},
+            "'Premium' is not known; legal are 'Standard_LRS', 'StandardSSD_LRS', 'Premium_LRS'",
+        ),
         ({"prices": {"disk Premium_LRS": -1}}, "-1 must be greater than or equal to 0"),
     ],
 )
@@ -166,7 +201,11 @@ def test_a_mistake_in_the_options_is_told_in_words(options: dict[str, Any], word
 def test_one_mistake_is_one_sentence(
     az: DirectAz, pairs: list[str], options: dict[str, Any], subject: str, words: str
 ) -> None:
-    problems = {name: said for name, (said, fine) in found(experiment(*pairs, **options)).items() if not fine}
+    problems = {
+        name: said
+        for name, (said, fine) in found(experiment(*pairs, **options)).items()
+        if not fine
+    }
     assert list(problems) == [subject]
     assert words in problems[subject]
     assert problems[subject].count(words[-30:]) == 1
@@ -187,7 +226,9 @@ def test_a_login_without_a_second_factor_is_a_warning(az: DirectAz, cloud: Cloud
 
 def test_an_old_az_is_refused_before_anything_else(az: DirectAz, tmp_path: Path) -> None:
     az.version = "2.45.0"
-    with pytest.raises(AzureError, match=r"az 2\.45\.0 is too old .*run `az upgrade` .2\.76 or later"):
+    with pytest.raises(
+        AzureError, match=r"az 2\.45\.0 is too old .*run `az upgrade` .2\.76 or later"
+    ):
         azure.up(experiment(), number=1, state=tmp_path)
     assert [c[0] for c in az.commands] == ["version"]
 
@@ -203,8 +244,17 @@ def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
 
 def test_what_az_answers_is_recorded_without_ids(tmp_path: Path) -> None:
     real = tmp_path / "real"
-    answer = {"id": f"/subscriptions/{SUBSCRIPTION}", "user": "me@example.com", "ip": "203.0.113.9", "net": "10.0.0.4"}
-    answer |= {"name": "Contoso", "tenantDisplayName": "Contoso", "tenantDefaultDomain": "contoso.onmicrosoft.com"}
+    answer = {
+        "id": f"/subscriptions/{SUBSCRIPTION}",
+        "user": "me@example.com",
+        "ip": "203.0.113.9",
+        "net": "10.0.0.4",
+    }
+    answer |= {
+        "name": "Contoso",
+        "tenantDisplayName": "Contoso",
+        "tenantDefaultDomain": "contoso.onmicrosoft.com",
+    }
     printed = json.dumps(answer, indent=2)
     error = f"ERROR: {SUBSCRIPTION} of contoso.onmicrosoft.com"
     real.write_text(f"#!/bin/sh\necho '{printed}'; echo '{error}' >&2; exit 3\n", "utf-8")
@@ -213,7 +263,9 @@ def test_what_az_answers_is_recorded_without_ids(tmp_path: Path) -> None:
     for words in (["account", "show"], ["account", "get-access-token"]):
         done = subprocess.run([tmp_path / "bin" / "az", *words], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (3, printed + "\n")
-    first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
+    first, second = (
+        json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
+    )
     assert first["command"] == ["account", "show"]
     assert json.loads(first["stdout"]) == {
         "id": "/subscriptions/00000000-…", "user": "someone@…", "ip": "192.0.2.…", "net": "10.0.0.4",

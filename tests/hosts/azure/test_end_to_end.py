@@ -3,8 +3,6 @@
 Nothing here was ever run against Azure itself; `make test-azure` does that, with the experiment of `test_real.py`.
 """
 
-# ruff: noqa: E501 - a failure a line
-
 from __future__ import annotations
 
 import json
@@ -53,17 +51,23 @@ PAIRS = (
 
 def write(declared: Experiment, folder: Path) -> Path:
     place = folder / f"{declared.name}.yaml"
-    place.write_text(yaml.safe_dump(declared.model_dump(mode="json", exclude_defaults=True)), "utf-8")
+    place.write_text(
+        yaml.safe_dump(declared.model_dump(mode="json", exclude_defaults=True)), "utf-8"
+    )
     return place
 
 
-def test_every_placement_is_placed_proven_measured_once_and_removed(world: World, tmp_path: Path) -> None:
+def test_every_placement_is_placed_proven_measured_once_and_removed(
+    world: World, tmp_path: Path
+) -> None:
     assert {p.split()[2] for p in PAIRS} == set(PLACED)
     existing = {"expressroute_circuit": CIRCUIT, "hub": hub(world.cloud), "next_hop": "10.2.0.4"}
     before = json.dumps(world.cloud.resources, sort_keys=True)
     declared = experiment(*PAIRS, **world.options(**existing, prices={"ErGw1AZ": 0.4}))
     said: list[str] = []
-    pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, say=said.append)
+    pipeline.collect(
+        write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, say=said.append
+    )
 
     assert set(world.cloud.groups) == {"net"}
     assert json.dumps(world.cloud.resources, sort_keys=True) == before
@@ -77,7 +81,9 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     assert by.loc["x", "server_zone_physical"] == "westeurope-az2"
     assert by.loc["r", "server_region"] == "northeurope"
     assert not by.loc["y", "accelerated"]
-    record = json.loads(next((tmp_path / "data" / "probe" / "raw").glob("*/run.json")).read_text("utf-8"))
+    record = json.loads(
+        next((tmp_path / "data" / "probe" / "raw").glob("*/run.json")).read_text("utf-8")
+    )
     ends = record["trial"]["client"], record["trial"]["server"]
     ways = {p["claim"]: p["evidence"] for p in record["path"]}
     assert "hops, MTU " in ways["path from {} to {}".format(*ends)]
@@ -90,7 +96,9 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
 def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path) -> None:
     """Its ladder, with its experiment, before somebody pays for it."""
     declared = test_real.declared()
-    declared.hosts.options.update({k: v for k, v in world.options(prices=PRICES).items() if v is not None})
+    declared.hosts.options.update(
+        {k: v for k, v in world.options(prices=PRICES).items() if v is not None}
+    )
     pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2)"
     shown, codes = whole_way(declared, tmp_path, pace)
     assert not any(codes), shown
@@ -107,7 +115,9 @@ def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_
     world: World, tmp_path: Path
 ) -> None:
     """Every tool, through a load balancer that really chooses: control and data connections meet the same server."""
-    declared = experiment("c l standard-lb", "c s standard-lb", **world.options(vms={"l": {"backends": 3}}))
+    declared = experiment(
+        "c l standard-lb", "c s standard-lb", **world.options(vms={"l": {"backends": 3}})
+    )
     # at full speed over loopback they would keep two processors busy
     slow = {"options": {"bitrate": "20M"}}
     busy = {"tool": "iperf2", "test": "tcp"} | slow
@@ -118,7 +128,9 @@ def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_
         {"tool": "sockperf", "test": "ping-pong", "options": {"protocol": "tcp"}, "during": busy},
     ]  # fmt: skip
     file = write(declared, tmp_path)
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
+    file.write_text(
+        yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8"
+    )
     store = pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
     (made,) = store.deployments().values()
     hosts = {h["name"]: h for h in made["hosts"]}
@@ -145,7 +157,9 @@ def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_
             continue
         received = record["backends"]
         assert set(received) == {asked, f"{asked}-2", f"{asked}-3"}
-        assert max(received, key=received.__getitem__) == server["name"] == server["labels"]["backend"]
+        assert (
+            max(received, key=received.__getitem__) == server["name"] == server["labels"]["backend"]
+        )
         assert not any("several servers" in w for w in record["warnings"]), record["warnings"]
         assert {f"server@{n}.out" for n in received if n != server["name"]} <= set(record["files"])
 
@@ -157,16 +171,22 @@ def test_connections_that_a_load_balancer_parts_are_told(
     """With Azure's own default; iperf3, which has a connection for control, gets no answer then."""
     text = template.template_text().replace('"SourceIP"', '"Default"')
     monkeypatch.setattr(template, "template_text", lambda: text)
-    file = write(experiment("c l standard-lb", **world.options(vms={"l": {"backends": 3}})), tmp_path)
+    file = write(
+        experiment("c l standard-lb", **world.options(vms={"l": {"backends": 3}})), tmp_path
+    )
     tests = [{"tool": "iperf2", "test": "tcp", "streams": [16]}]
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
+    file.write_text(
+        yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8"
+    )
     pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
     runs = load(tmp_path / "data" / "probe")  # on a busy machine the first attempt may stall
     (warnings,) = runs.loc[runs["status"] == "ok", "warnings"]
     assert any("several servers behind" in w for w in warnings)
 
 
-def test_rights_on_one_resource_group_suffice_to_place_measure_and_remove(world: World, tmp_path: Path) -> None:
+def test_rights_on_one_resource_group_suffice_to_place_measure_and_remove(
+    world: World, tmp_path: Path
+) -> None:
     outside(world.cloud)
     before = json.dumps(world.cloud.resources, sort_keys=True)
     theirs = f"[A-Z]+ {BASE}/(locations|providers/(?![^/]+/operation)|deployments)"  # who began one may ask for its end
@@ -194,7 +214,9 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
         ),
     )
     world.machines.without_vf.add("z3")
-    store = pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, anyway=True)
+    store = pipeline.collect(
+        write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, anyway=True
+    )
     assert json.dumps(world.cloud.resources, sort_keys=True) == before
     assert set(world.cloud.groups) == {"net"}
     runs = load(tmp_path / "data" / "probe")
@@ -216,11 +238,15 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     assert ways["traffic from z3 to z1 takes the virtual function"] is None
     assert ways["path from z1 to z2"]
     said = page.replace("\u00ad", "").replace("-", "").replace(" ", "")
-    for claim in {p["claim"] for p in claims}:  # in the table of the quality page, and again in the provenance
+    for claim in {
+        p["claim"] for p in claims
+    }:  # in the table of the quality page, and again in the provenance
         assert said.count(claim.replace("-", "").replace(" ", "")) >= 2, claim
 
 
-def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp_path: Path) -> None:
+def test_held_up_it_can_be_looked_at_used_again_and_taken_down(
+    world: World, tmp_path: Path
+) -> None:
     """The slow parts once: what `up` left is proven, read as an inventory, compared with the other az, and removed."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
     world.machines.without_vf.add("b")
@@ -249,7 +275,9 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     options = {"resource_group": group, "user": "azureuser", "identity": made.hosts[0].identity}
     options["hosts"] = {h.name: {"known_hosts": h.known_hosts} for h in made.hosts}
     there = declared.model_copy(
-        update={"hosts": declared.hosts.model_copy(update={"source": "inventory", "options": options})}
+        update={
+            "hosts": declared.hosts.model_copy(update={"source": "inventory", "options": options})
+        }
     )
     state = dict(world.cloud.resources)
     found = inventory.up(there, number=1, state=tmp_path / "inventory")
@@ -313,7 +341,10 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
     """Where `got` lacks what `wanted` says; more is fine."""
     if isinstance(wanted, dict):
         return [
-            m for k, v in wanted.items() if k not in IGNORED for m in missing(v, (got or {}).get(k), f"{where}.{k}")
+            m
+            for k, v in wanted.items()
+            if k not in IGNORED
+            for m in missing(v, (got or {}).get(k), f"{where}.{k}")
         ]
     if isinstance(wanted, list):
         if len(wanted) != len(got or ()):
@@ -326,7 +357,9 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
     )
 
 
-def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_one(world: World) -> None:
+def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_one(
+    world: World,
+) -> None:
     login(world.folder / "emulator" / "az", selected=OTHER)
     az = az_module.Az("emulated")
     selected, asked = az("account", "show"), az("account", "show", "--subscription", "emulated")
@@ -340,7 +373,8 @@ def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_o
 def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        AzureError, match=f"not installed here: run `{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli`"
+        AzureError,
+        match=f"not installed here: run `{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli`",
     ):
         preflight(experiment())
 

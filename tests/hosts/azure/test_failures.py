@@ -3,8 +3,6 @@
 What Azure's own answers are read as stands in `test_conformance`; here are the failures of az itself, and of deployments.
 """
 
-# ruff: noqa: E501 - a failure a line
-
 from __future__ import annotations
 
 import csv
@@ -37,7 +35,8 @@ pytestmark = pytest.mark.slow
 
 # What az printed for answers that Azure has given (recordings in Azure/azure-cli, MIT), with the true kind of each.
 SEEN = [
-    json.loads(line) for line in (Path(__file__).parent / "recorded_failures.jsonl").read_text("utf-8").splitlines()
+    json.loads(line)
+    for line in (Path(__file__).parent / "recorded_failures.jsonl").read_text("utf-8").splitlines()
 ]
 # What others were refused: code (or `az`: a text without one), deed, sentence, and the public page that shows it.
 with (Path(__file__).parent / "refusals.tsv").open(encoding="utf-8", newline="") as _file:
@@ -77,10 +76,22 @@ def test_what_azure_has_answered_is_read_as_what_it_means(seen: dict[str, str]) 
             "The client 'x' does not have permission to perform action 'y'.",
             "authorization",
         ),
-        ("InvalidTemplateDeployment", "The template deployment failed because of policy violation.", "policy"),
+        (
+            "InvalidTemplateDeployment",
+            "The template deployment failed because of policy violation.",
+            "policy",
+        ),
         ("ReferencedResourceNotProvisioned", "Resource is in Updating state", "conflict"),
-        ("ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint", "a zone constraint", "usage"),
-        ("StandardSkuPublicIPAddressesMustBeStatic", "must have AllocationMethod set to Static", "usage"),
+        (
+            "ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint",
+            "a zone constraint",
+            "usage",
+        ),
+        (
+            "StandardSkuPublicIPAddressesMustBeStatic",
+            "must have AllocationMethod set to Static",
+            "usage",
+        ),
         (" UnauthorizedForMicrosoftPeering", "not authorized", "authorization"),
         ("429", "slow down", "throttled"),
         ("ThisIsNotAllowed", "It is not allowed. Please retry later.", "unavailable"),
@@ -95,33 +106,56 @@ def printed(code: str, sentence: str) -> dict[str, AzError]:
     if code == "az":
         return {"as it is": read_failure("az", 1, f"ERROR: {sentence}\n")}
     if code.startswith("AADSTS"):
-        return {"login": read_failure("az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n")}
+        return {
+            "login": read_failure(
+                "az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n"
+            )
+        }
     error = {"code": code, "message": sentence}
     invalid = '{"code": "InvalidTemplateDeployment", "message": "is not valid. See inner errors for details."}'
-    wrapped = {"code": "ResourceDeploymentFailure", "message": "terminal provisioning state", "details": [error]}
-    failed = {"provisioningState": "Failed", "statusCode": "Conflict", "statusMessage": {"error": wrapped}}
+    wrapped = {
+        "code": "ResourceDeploymentFailure",
+        "message": "terminal provisioning state",
+        "details": [error],
+    }
+    failed = {
+        "provisioningState": "Failed",
+        "statusCode": "Conflict",
+        "statusMessage": {"error": wrapped},
+    }
     return {
-        "resource": read_failure("az", 1, f"ERROR: ({code}) {sentence}\nCode: {code}\nMessage: {sentence}\n"),
+        "resource": read_failure(
+            "az", 1, f"ERROR: ({code}) {sentence}\nCode: {code}\nMessage: {sentence}\n"
+        ),
         "rest": read_failure("az", 1, f"ERROR: Conflict({json.dumps({'error': error})})\n"),
-        "validate": read_failure("az", 1, f"ERROR: {invalid}\n\nInner Errors: \n{json.dumps(error)}\n"),
+        "validate": read_failure(
+            "az", 1, f"ERROR: {invalid}\n\nInner Errors: \n{json.dumps(error)}\n"
+        ),
         "deployment": groups._why(groups.Target(name="d1"), {}, [failed]),
     }
 
 
-@pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: f"{refused['code']}-{refused['deed']}")
+@pytest.mark.parametrize(
+    "refused", REFUSED, ids=lambda refused: f"{refused['code']}-{refused['deed']}"
+)
 def test_what_azure_refused_others_has_the_deed_of_an_operator(refused: dict[str, str]) -> None:
     for command, failure in printed(refused["code"], refused["sentence"]).items():
         assert failure.deed == refused["deed"], f"{command}: {failure.kind}: {failure}"
 
 
 @pytest.mark.parametrize(
-    ("status", "deed"), [("BadRequest", "stop"), ("Conflict", "keep"), ("ServiceUnavailable", "retry")]
+    ("status", "deed"),
+    [("BadRequest", "stop"), ("Conflict", "keep"), ("ServiceUnavailable", "retry")],
 )
 def test_of_a_code_that_is_not_known_the_status_decides(status: str, deed: str) -> None:
     """A mistake is not kept running, and what may be anything is not thrown away."""
     error = {"code": "Unheard", "message": "of"}
     reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", status)
-    failed = {"provisioningState": "Failed", "statusCode": status, "statusMessage": {"error": error}}
+    failed = {
+        "provisioningState": "Failed",
+        "statusCode": status,
+        "statusMessage": {"error": error},
+    }
     quoted = {"code": status, "message": json.dumps({"error": error})}
     for failure in (
         read_failure("az", 1, f"ERROR: {reason}({json.dumps({'error': error})})\n"),
@@ -139,7 +173,9 @@ def test_the_login_that_az_asks_for_is_told_word_for_word() -> None:
     assert asked in str(failure)
 
 
-def test_az_is_not_kept_from_telling_the_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_az_is_not_kept_from_telling_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As az 2.91 answers a challenge (`aad_error_handler`): a warning, which --only-show-errors would drop."""
     login = 'az login --tenant "t1" --scope "https://management.core.windows.net//.default" --claims-challenge "e30="'
     told = f"WARNING: Run the command below to authenticate interactively:\naz logout\n{login}\n"
@@ -160,7 +196,10 @@ def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_sa
 ) -> None:
     monkeypatch.setitem(az_module.Az.__init__.__kwdefaults__, "patience_s", 0.0)
     monkeypatch.setattr(azure, "AGAIN_S", (0.0, 0.0))
-    file, root = str(write(experiment(**world.options()), tmp_path)), ("--root", str(tmp_path / "data"))
+    file, root = (
+        str(write(experiment(**world.options()), tmp_path)),
+        ("--root", str(tmp_path / "data")),
+    )
     world.cloud.faults.append(fault("401-expired-token", match="PUT .*deployments/npl$", times=9))
     assert npl(monkeypatch, "up", file, *root) == 1
     begun = set(world.cloud.groups)
@@ -172,13 +211,21 @@ def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_sa
     assert not world.cloud.groups
 
 
-def test_a_conflict_in_a_shared_group_is_waited_for_and_the_reason_of_a_refusal_is_told(world: World) -> None:
+def test_a_conflict_in_a_shared_group_is_waited_for_and_the_reason_of_a_refusal_is_told(
+    world: World,
+) -> None:
     outside(world.cloud)
     where = f"{BASE}/resourceGroups/net/providers/{NSG}/nsg-d1"
     world.cloud.put(where, {"location": "westeurope", "tags": {groups.TAG: "d1"}, "properties": {}})
-    az, target, clock = az_module.Az(), groups.Target(name="d1", shared="net"), azure.Clock(poll_s=0.1)
+    az, target, clock = (
+        az_module.Az(),
+        groups.Target(name="d1", shared="net"),
+        azure.Clock(poll_s=0.1),
+    )
     world.cloud.faults.append(fault("ScopeLocked", match="DELETE .*nsg-d1$"))
-    with pytest.raises(AzureError, match="ScopeLocked: the scope is locked; a policy or lock forbids it"):
+    with pytest.raises(
+        AzureError, match="ScopeLocked: the scope is locked; a policy or lock forbids it"
+    ):
         groups.remove(az, [target], clock=clock, say=str)
     world.cloud.faults.append(fault("subnet-in-use", match="DELETE .*nsg-d1$", times=2))
     groups.remove(az, [target], clock=clock, say=str)
@@ -246,7 +293,9 @@ def test_nobody_logged_in(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_passes_is_waited_for(world: World, status: int) -> None:
-    world.cloud.faults.append(fault({429: "429-resource", 503: "503-html"}[status], match=GROUPS, times=2))
+    world.cloud.faults.append(
+        fault({429: "429-resource", 503: "503-html"}[status], match=GROUPS, times=2)
+    )
     assert az_module.Az()("group", "list") == []
 
 
@@ -337,7 +386,9 @@ def test_passing_trouble_is_got_over(world: World, tmp_path: Path, canned_prefli
     assert not world.cloud.groups
 
 
-def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_az_that_hangs_or_dies_or_talks_nonsense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def az(script: str, timeout_s: float = 300) -> az_module.Az:
         program = tmp_path / "az"
         program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
@@ -354,7 +405,10 @@ def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: py
         az("echo 'Name  Location'")("group", "list")
     with pytest.raises(AzError, match="exit code 3 without a message"):
         az("exit 3")("group", "list")
-    assert az("printf 'A new version is available: az upgrade\\n[1, 2]\\n'")("group", "list") == [1, 2]
+    assert az("printf 'A new version is available: az upgrade\\n[1, 2]\\n'")("group", "list") == [
+        1,
+        2,
+    ]
     assert az("true")("group", "delete") is None
     said = "ERROR: The command failed with an unexpected error.\\nThe content for this response was already consumed"
     with pytest.raises(AzError, match="az lost the error that Azure gave"):

@@ -16,35 +16,58 @@ from .conftest import GUEST, experiment
 
 def declared(*pairs: str, **options: Any) -> Experiment:
     base = experiment(*pairs)
-    return base.model_copy(update={"hosts": base.hosts.model_copy(update={"source": "inventory", "options": options})})
+    return base.model_copy(
+        update={"hosts": base.hosts.model_copy(update={"source": "inventory", "options": options})}
+    )
 
 
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        inventory, "guests", lambda hosts, **_: {h.name: GUEST if h.name != "mute" else "no answer" for h in hosts}
+        inventory,
+        "guests",
+        lambda hosts, **_: {h.name: GUEST if h.name != "mute" else "no answer" for h in hosts},
     )
 
 
 def test_a_list_of_hosts(tmp_path: Path) -> None:
     hosts = {
-        "a": {"address": "192.0.2.1", "data_address": "10.0.0.1", "region": "here", "accelerated": True},
+        "a": {
+            "address": "192.0.2.1",
+            "data_address": "10.0.0.1",
+            "region": "here",
+            "accelerated": True,
+        },
         "b": {},
         "spare": {},
     }
-    made = inventory.up(declared("a b same-zone", hosts=hosts, user="me", identity="~/k"), number=1, state=tmp_path)
+    made = inventory.up(
+        declared("a b same-zone", hosts=hosts, user="me", identity="~/k"), number=1, state=tmp_path
+    )
     a, b = made.hosts
-    assert (a.address, a.data_address, a.region, a.user, a.owned) == ("192.0.2.1", "10.0.0.1", "here", "me", False)
+    assert (a.address, a.data_address, a.region, a.user, a.owned) == (
+        "192.0.2.1",
+        "10.0.0.1",
+        "here",
+        "me",
+        False,
+    )
     assert (b.address, b.data_address, b.port, b.known_hosts) == ("b", "b", 22, None)
     assert a.identity == str(Path("~/k").expanduser())
-    assert {p.claim: p.holds for p in a.proofs}["virtual function present and up in the guest"] is True
+    assert {p.claim: p.holds for p in a.proofs}[
+        "virtual function present and up in the guest"
+    ] is True
     assert not any("virtual function" in p.claim for p in b.proofs)
     inventory.down(declared("a b same-zone", hosts=hosts), state=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_silent_host_is_listed_and_flagged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = inventory.up(declared("a mute same-zone", hosts={"a": {}, "mute": {}}), number=1, state=tmp_path)
+def test_a_silent_host_is_listed_and_flagged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = inventory.up(
+        declared("a mute same-zone", hosts={"a": {}, "mute": {}}), number=1, state=tmp_path
+    )
     assert [(p.claim, p.holds, p.evidence) for p in made.host("mute").proofs] == [
         ("facts of the guest", None, "no answer")
     ]

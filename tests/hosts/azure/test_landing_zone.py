@@ -49,7 +49,9 @@ def links(made: Any) -> dict[str, bool | None]:
 # money
 
 
-def test_a_locked_group_does_not_keep_the_others(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_locked_group_does_not_keep_the_others(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     for number in (1, 2, 3):
         azure.up(experiment(), number=number, state=tmp_path)
     locked = next(g for g in cloud.groups if g.endswith("d1"))
@@ -65,7 +67,9 @@ def test_a_locked_group_does_not_keep_the_others(az: DirectAz, cloud: Cloud, tmp
     assert not cloud.groups
 
 
-def test_taking_one_deployment_down_leaves_the_others(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_taking_one_deployment_down_leaves_the_others(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     declared = experiment(deployments=2)
     first, second = (azure.up(declared, number=n, state=tmp_path) for n in (1, 2))
     with hosts.deployed(declared, number=1, state=tmp_path) as made:
@@ -81,7 +85,9 @@ TRAFFIC = {("a", "b"): estimate.Sent(1100e9, 880.0, 1100e9)}
 
 
 def test_the_budget_counts_transfer(az: DirectAz, tmp_path: Path) -> None:
-    declared = experiment("a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.07})
+    declared = experiment(
+        "a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.07}
+    )
     cheap, dear = Workload(measuring_s=60), Workload(measuring_s=60, traffic=TRAFFIC)
     assert not preflight(declared, workload=cheap).problems
     found = preflight(declared, workload=dear)
@@ -103,7 +109,9 @@ def test_an_unknown_price_is_allowed_by_name_only(az: DirectAz, tmp_path: Path) 
     refused = preflight(experiment("a b cross-region", budget=60, **offline), workload=workload)
     assert refused.cost.unknown == ("transfer cross-region",)
     assert any("transfer cross-region" in p for p in refused.problems)
-    allowed = experiment("a b cross-region", budget=60, unpriced=["transfer cross-region"], **offline)
+    allowed = experiment(
+        "a b cross-region", budget=60, unpriced=["transfer cross-region"], **offline
+    )
     found = preflight(allowed, workload=workload)
     assert not found.problems
     assert "without transfer cross-region" in str(found.cost)
@@ -115,7 +123,9 @@ def listed_costs(price_list: Emulator, pair: str, **more: Any) -> dict[str, floa
     options = hosts.options(declared)
     client, server, *_ = pair.split()
     sent = {(client, server): estimate.Sent(1e12, 1e9, 1e12)}
-    found = prices.cost(topology(declared, options), options, measuring_s=60, deployments=1, traffic=sent)
+    found = prices.cost(
+        topology(declared, options), options, measuring_s=60, deployments=1, traffic=sent
+    )
     return {item.name: item.price for item in found.items}
 
 
@@ -145,17 +155,28 @@ def test_an_hour_has_the_price_of_the_recorded_list(
 
 
 @pytest.mark.parametrize(
-    ("sku", "price"), [("ErGw1AZ", 0.42), ("Standard", 0.19), ("HighPerformance", 0.49), ("UltraPerformance", 1.87)]
+    ("sku", "price"),
+    [("ErGw1AZ", 0.42), ("Standard", 0.19), ("HighPerformance", 0.49), ("UltraPerformance", 1.87)],
 )
-def test_every_expressroute_gateway_has_the_price_of_its_meter(price_list: Emulator, sku: str, price: float) -> None:
+def test_every_expressroute_gateway_has_the_price_of_its_meter(
+    price_list: Emulator, sku: str, price: float
+) -> None:
     # no response with these meters was found: names and prices of https://azure.microsoft.com/pricing/details/expressroute
-    meters = {"ErGw1AZ": 0.42, "Standard": 0.19, "High Performance": 0.49, "Ultra High Performance": 1.87}
+    meters = {
+        "ErGw1AZ": 0.42,
+        "Standard": 0.19,
+        "High Performance": 0.49,
+        "Ultra High Performance": 1.87,
+    }
     (row,) = [r for r in price_list.listed if r["meterName"] == "Standard Gateway"]
     of = {"serviceName": "ExpressRoute", "armRegionName": "westeurope"}
     price_list.listed = [
-        row | of | {"meterName": f"{meter} Gateway", "retailPrice": each} for meter, each in meters.items()
+        row | of | {"meterName": f"{meter} Gateway", "retailPrice": each}
+        for meter, each in meters.items()
     ]
-    found = listed_costs(price_list, "a b expressroute", expressroute_circuit=CIRCUIT, expressroute_sku=sku)
+    found = listed_costs(
+        price_list, "a b expressroute", expressroute_circuit=CIRCUIT, expressroute_sku=sku
+    )
     assert found[f"{sku} in westeurope"] == price
 
 
@@ -188,7 +209,9 @@ def test_every_page_of_the_list_is_read_and_half_a_list_is_none(
     monkeypatch.setattr(
         price_list,
         "answer",
-        lambda *given: Answer(503) if broken and given[2].get("$skip") == broken else answer(*given),
+        lambda *given: (
+            Answer(503) if broken and given[2].get("$skip") == broken else answer(*given)
+        ),
     )
     assert listed_costs(price_list, "a b standard-lb")["load balancer in westeurope"] == price
 
@@ -225,29 +248,45 @@ def test_every_shipped_experiment_is_planned_within_its_own_budget(
     sums = [re.search(r": ([\d.]+)(?: to at most ([\d.]+))? USD$", part) for part in preview.parts]
     assert sum(float(m[1]) for m in sums if m) == pytest.approx(likely, abs=0.06)
     assert sum(float(m[2] or m[1]) for m in sums if m) == pytest.approx(most, abs=0.06)
-    saved = [float(m[1]) for m in re.finditer(r"saves up to ([\d.]+) USD", "\n".join(preview.savings))]
+    saved = [
+        float(m[1]) for m in re.finditer(r"saves up to ([\d.]+) USD", "\n".join(preview.savings))
+    ]
     assert saved == sorted(saved, reverse=True)
     shown = azure.dry_run(preview.plan.experiment)
     assert "az deployment group create" in shown["commands"]
 
 
 def test_what_is_sent_between_regions_is_cut_first(tmp_path: Path, price_list: Emulator) -> None:
-    (first, *_) = pipeline.plan(priced("study-placement", tmp_path, price_list.base), cheapest=True).savings
+    (first, *_) = pipeline.plan(
+        priced("study-placement", tmp_path, price_list.base), cheapest=True
+    ).savings
     assert first.startswith("2 s instead of 5 s of iperf2 tcp on cross-region (saves up to ")
-    cheap = dict(estimate.cheaper(load_experiment(priced("azure-placement", tmp_path, price_list.base))))
-    rounds = next(changed for words, changed in cheap.items() if "the fewest that can decide" in words)
+    cheap = dict(
+        estimate.cheaper(load_experiment(priced("azure-placement", tmp_path, price_list.base)))
+    )
+    rounds = next(
+        changed for words, changed in cheap.items() if "the fewest that can decide" in words
+    )
     assert rounds.rounds == estimate.fewest_rounds(rounds)
     without = cheap["no single stream of iperf3 tcp on cross-region"]
-    streams = {(t.pair.placement, t.streams) for t in schedule(without).trials if t.test.tool == "iperf3"}
+    streams = {
+        (t.pair.placement, t.streams) for t in schedule(without).trials if t.test.tool == "iperf3"
+    }
     assert ("cross-region", 1) not in streams
     assert {("cross-region", 16), ("same-zone", 1), ("same-zone", 16)} <= streams
 
 
-def test_what_is_sent_to_another_region_is_little_of_what_is_paid(tmp_path: Path, price_list: Emulator) -> None:
+def test_what_is_sent_to_another_region_is_little_of_what_is_paid(
+    tmp_path: Path, price_list: Emulator
+) -> None:
     """No test sends more than 5 seconds there."""
     for name in SHIPPED:
         plan = pipeline.plan(priced(name, tmp_path, price_list.base)).plan
-        far = [t.test for t in plan.trials if estimate.is_far(t.pair.placement) and estimate.sending_bps(t)]
+        far = [
+            t.test
+            for t in plan.trials
+            if estimate.is_far(t.pair.placement) and estimate.sending_bps(t)
+        ]
         assert all(test.duration_s + test.omit_s <= 7 for test in far), name
 
 
@@ -269,20 +308,26 @@ def test_transfer_is_priced_by_the_billing_zone_of_the_region(region: str, zone:
 def test_what_is_spent_ends_the_collection_when_it_reaches_the_budget(
     az: DirectAz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = experiment("a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.05})
+    declared = experiment(
+        "a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.05}
+    )
     workload = Workload(measuring_s=60, traffic=TRAFFIC)
     azure.up(declared, number=1, state=tmp_path, workload=workload)
     assert hosts.budget_reached(declared, state=tmp_path, done=0.5) is None
     assert "55" in str(hosts.source("azure").spent(state=tmp_path, done=1.0))
     later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=20)
     assert State(tmp_path).spent(later, done=0.0) == pytest.approx(20 * 0.4, rel=0.01)
-    assert hosts.budget_reached(declared.model_copy(update={"budget": 20}), state=tmp_path, done=0.5)
+    assert hosts.budget_reached(
+        declared.model_copy(update={"budget": 20}), state=tmp_path, done=0.5
+    )
     azure.down(declared, state=tmp_path)
     lived = json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["hours"]
     assert 0 <= lived < 0.1
 
 
-def test_azure_itself_stops_vms_whose_time_is_over(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_azure_itself_stops_vms_whose_time_is_over(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     azure.up(experiment(expires_h=3), number=1, state=tmp_path)
     schedules = "Microsoft.DevTestLab/schedules"
     assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
@@ -299,16 +344,22 @@ def test_azure_itself_stops_vms_whose_time_is_over(az: DirectAz, cloud: Cloud, t
     assert "Microsoft.DevTestLab" in problem
 
 
-def test_the_zones_are_those_of_the_subscription_that_is_asked_for(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_the_zones_are_those_of_the_subscription_that_is_asked_for(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     here, other = (az_module.locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
     assert here != other
     made = azure.up(experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path)
     assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in ("1", "2")]
 
 
-def test_the_sku_of_a_gateway_is_a_property_of_the_hosts_behind_it(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_the_sku_of_a_gateway_is_a_property_of_the_hosts_behind_it(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     vms = {name: {"gateway_sku": "VpnGw2AZ"} for name in ("e", "f")}
-    declared = experiment("a b vpn", "e f vpn", "a c same-zone", vms=vms, prices={**PRICES, "VpnGw2AZ": 0.4})
+    declared = experiment(
+        "a b vpn", "e f vpn", "a c same-zone", vms=vms, prices={**PRICES, "VpnGw2AZ": 0.4}
+    )
     made = azure.up(declared, number=1, state=tmp_path)
     skus = {h.name: h.labels.get("gateway_sku") for h in made.hosts}
     assert skus == {"a": "VpnGw1AZ", "b": "VpnGw1AZ", "e": "VpnGw2AZ", "f": "VpnGw2AZ", "c": None}
@@ -317,7 +368,9 @@ def test_the_sku_of_a_gateway_is_a_property_of_the_hosts_behind_it(az: DirectAz,
 # what is up
 
 
-def test_a_pair_that_is_added_is_placed_beside_what_is_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_pair_that_is_added_is_placed_beside_what_is_up(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     first = azure.up(experiment("a b same-zone"), number=1, state=tmp_path)
     more = experiment("a b same-zone", "a c cross-zone")
     made = azure.up(more, number=1, state=tmp_path)
@@ -347,7 +400,12 @@ def test_stopped_vms_are_not_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> N
 
 def test_port_22_follows_the_caller(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     made = azure.up(experiment("a b cross-region"), number=1, state=tmp_path)
-    assert azure.up(experiment("a b cross-region", allow_from=["198.51.100.9"]), number=1, state=tmp_path) == made
+    assert (
+        azure.up(
+            experiment("a b cross-region", allow_from=["198.51.100.9"]), number=1, state=tmp_path
+        )
+        == made
+    )
     for name in ("nsg-home", "nsg-remote"):
         (rule,) = cloud.get(NSG, name)["properties"]["securityRules"]
         assert rule["properties"]["sourceAddressPrefixes"] == ["198.51.100.9/32"]
@@ -365,7 +423,9 @@ def test_rights_on_one_resource_group_suffice(az: DirectAz, cloud: Cloud, tmp_pa
     assert not found.problems
     assert any("az vm list-skus" in w and "Reader" in w for w in found.warnings), found.warnings
     made = azure.up(declared, number=1, state=tmp_path)
-    assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == ["physical zone"] * 2
+    assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == [
+        "physical zone"
+    ] * 2
     azure.down(declared, state=tmp_path)
     assert not cloud.names(VM)
     # a group of its own cannot be made with these rights
@@ -377,7 +437,9 @@ def test_an_existing_group_is_shared_and_only_what_is_ours_is_deleted(
 ) -> None:
     outside(cloud)
     before = json.dumps(cloud.resources, sort_keys=True)
-    declared = experiment("a b ppg", "a l standard-lb", "a r cross-region", "a w vpn", resource_group="net")
+    declared = experiment(
+        "a b ppg", "a l standard-lb", "a r cross-region", "a w vpn", resource_group="net"
+    )
     made = azure.up(declared, number=1, state=tmp_path)
     assert [h.name for h in made.hosts] == ["a", "b", "l", "r", "w"]
     assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == []
@@ -420,7 +482,9 @@ def test_networks_are_peered_with_the_hub_and_no_public_address_is_needed(
         management="private", allow_from=None,
     )  # fmt: skip
     made = azure.up(declared, number=1, state=tmp_path)
-    peerings = [r["properties"] for w, r in cloud.resources.items() if "/virtualnetworkpeerings/" in w]
+    peerings = [
+        r["properties"] for w, r in cloud.resources.items() if "/virtualnetworkpeerings/" in w
+    ]
     assert {p["peeringState"] for p in peerings} == {"Connected"}
     assert sum(bool(p.get("useRemoteGateways")) for p in peerings) == 2
     assert sum(bool(p.get("allowGatewayTransit")) for p in peerings) == 2
@@ -437,7 +501,9 @@ def test_the_way_to_private_vms_is_written_for_ssh(
 ) -> None:
     monkeypatch.setattr(access, "find_az", lambda: "az")
     private = {"management": "private", "allow_from": None}
-    made = azure.up(experiment(jump_host="me@jump.example:2222", **private), number=1, state=tmp_path / "j")
+    made = azure.up(
+        experiment(jump_host="me@jump.example:2222", **private), number=1, state=tmp_path / "j"
+    )
     lines = Path(made.hosts[0].ssh_config or "").read_text("utf-8").splitlines()
     assert set(lines[0].split()) == {"Host", *(h.address for h in made.hosts)}
     assert lines[1].split() == ["ProxyJump", "me@jump.example:2222"]
@@ -482,7 +548,10 @@ def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     assert not preflight(experiment()).problems
     cloud.limits["westeurope", "IPv4StandardSkuPublicIpAddresses"] = 1
     (problem,) = preflight(experiment()).problems
-    assert "quota of IPv4StandardSkuPublicIpAddresses in westeurope: 2 public addresses needed, 1 free" in problem
+    assert (
+        "quota of IPv4StandardSkuPublicIpAddresses in westeurope: 2 public addresses needed, 1 free"
+        in problem
+    )
 
 
 def test_a_login_that_may_end_on_the_way_is_told_before(
@@ -501,17 +570,25 @@ def test_a_login_that_may_end_on_the_way_is_told_before(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"vm_size": "Standard_D16_v3", "security_type": "Standard"}, "does not start images of generation 2"),
+        (
+            {"vm_size": "Standard_D16_v3", "security_type": "Standard"},
+            "does not start images of generation 2",
+        ),
         ({"vm_size": "Standard_D4ps_v5"}, "does not run x64 images"),
         ({"vm_size": "Standard_D2s_v3i", "encryption_at_host": True}, "cannot encrypt at the host"),
-        ({"image": "Canonical:0001-com-ubuntu-server-jammy:22_04-lts:latest"}, "is of generation 1"),
+        (
+            {"image": "Canonical:0001-com-ubuntu-server-jammy:22_04-lts:latest"},
+            "is of generation 1",
+        ),
         ({"image": "contoso:appliance:plain:latest"}, "is a Windows image"),
         ({"image": "resf:rockylinux-x86_64:9-base:latest"}, "terms of image"),
         ({"image": "nobody:nothing:none:latest"}, "is not available in westeurope"),
         ({"resource_group": "none"}, "resource group none"),
     ],
 )
-def test_image_size_and_security_fit_each_other(az: DirectAz, cloud: Cloud, options: dict[str, Any], said: str) -> None:
+def test_image_size_and_security_fit_each_other(
+    az: DirectAz, cloud: Cloud, options: dict[str, Any], said: str
+) -> None:
     found = preflight(experiment(prices_url="https://localhost:1/", **options))
     assert any(said in p for p in (*found.problems, *found.elsewhere)), found
 
@@ -526,7 +603,11 @@ def test_the_standard_security_type_is_left_out_and_a_plan_is_put_in(
     cloud.terms.add("9-base")
     rocky = experiment(image="resf:rockylinux-x86_64:9-base:latest", encryption_at_host=False)
     azure.up(rocky, number=1, state=tmp_path)
-    assert cloud.get(VM, "a")["plan"] == {"name": "9-base", "product": "rockylinux-x86_64", "publisher": "resf"}
+    assert cloud.get(VM, "a")["plan"] == {
+        "name": "9-base",
+        "product": "rockylinux-x86_64",
+        "publisher": "resf",
+    }
 
 
 def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
@@ -541,11 +622,15 @@ def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud, tmp_p
     azure.up(declared, number=1, state=tmp_path)
     vm = cloud.get(VM, "a")
     assert vm["properties"]["securityProfile"]["encryptionAtHost"]
-    assert vm["properties"]["storageProfile"]["osDisk"]["managedDisk"]["diskEncryptionSet"] == {"id": where}
+    assert vm["properties"]["storageProfile"]["osDisk"]["managedDisk"]["diskEncryptionSet"] == {
+        "id": where
+    }
     assert list(vm["identity"]["userAssignedIdentities"]) == [who]
 
 
-def test_a_far_region_without_zones_is_used_without(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_far_region_without_zones_is_used_without(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     declared = experiment("a b cross-region", "a c cross-region", remote_region="westus",
                           vms={"c": {"region": "northeurope"}})  # fmt: skip
     made = azure.up(declared, number=1, state=tmp_path)
@@ -563,12 +648,19 @@ def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: 
     azure.up(experiment(name="y" * 63), number=99, state=tmp_path / "own")
     host = "h" * 40
     many = experiment(
-        f"a {host} standard-lb", vms={host: {"backends": 11}}, resource_group="net", alternative_zones=True
+        f"a {host} standard-lb",
+        vms={host: {"backends": 11}},
+        resource_group="net",
+        alternative_zones=True,
     )
     cloud.faults.append(fault("ZonalAllocationFailed", "resource", f"{VM} "))
     azure.up(many, number=100, state=tmp_path / "hosts")
     ends = {"gateway_sku": "UltraPerformance"}
-    vms = {"a": ends, "b": ends | {"region": "australiasoutheast"}, "c": ends | {"region": "australiaeast"}}
+    vms = {
+        "a": ends,
+        "b": ends | {"region": "australiasoutheast"},
+        "c": ends | {"region": "australiaeast"},
+    }
     prefix = "npl-abcdef-d100-2-"
     far = experiment("a b expressroute", "a c expressroute", vms=vms, expressroute_circuit=CIRCUIT)
     names = [n.name for n in topology(far, hosts.options(far)).networks]
@@ -578,8 +670,12 @@ def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: 
     assert all(len(r["name"]) <= 64 for r in cloud.resources.values() if r["type"] == VM)
 
 
-def test_one_client_may_reach_several_public_servers(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    made = azure.up(experiment("c i public-ip", "c j public-ip", "d j public-ip"), number=1, state=tmp_path)
+def test_one_client_may_reach_several_public_servers(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    made = azure.up(
+        experiment("c i public-ip", "c j public-ip", "d j public-ip"), number=1, state=tmp_path
+    )
     rules = cloud.get(NSG, "nsg-public")["properties"]["securityRules"]
     names = [r["name"] for r in rules]
     assert sorted(names) == ["ssh-from-caller", "tests-from-c", "tests-from-d"]
@@ -590,7 +686,9 @@ def test_one_client_may_reach_several_public_servers(az: DirectAz, cloud: Cloud,
 # what the studies need
 
 
-def test_expressroute_inside_a_region_by_the_sku_of_its_gateways(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_expressroute_inside_a_region_by_the_sku_of_its_gateways(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     outside(cloud)
     skus = {"one": "ErGw1AZ", "ultra": "UltraPerformance"}
     declared = experiment(
@@ -609,7 +707,11 @@ def test_expressroute_inside_a_region_by_the_sku_of_its_gateways(az: DirectAz, c
 
 
 def test_two_subnets_and_a_nat_gateway(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    made = azure.up(experiment("a b other-subnet", "n p nat-gateway", remote_region=None), number=1, state=tmp_path)
+    made = azure.up(
+        experiment("a b other-subnet", "n p nat-gateway", remote_region=None),
+        number=1,
+        state=tmp_path,
+    )
     parts = [h.data_address.split(".")[2] for h in made.hosts[:2]]
     assert parts[0] != parts[1]
     assert links(made)["a reaches b by VnetLocal"]
@@ -622,7 +724,11 @@ def test_two_subnets_and_a_nat_gateway(az: DirectAz, cloud: Cloud, tmp_path: Pat
 def test_several_servers_behind_one_frontend(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     outside(cloud)
     declared = experiment(
-        "a l standard-lb", "a m standard-lb", resource_group="net", vms={"l": {"backends": 3}}, prices=PRICES
+        "a l standard-lb",
+        "a m standard-lb",
+        resource_group="net",
+        vms={"l": {"backends": 3}},
+        prices=PRICES,
     )
     cloud.limits["westeurope", "standardDSv5Family"] = 16
     assert any("20 vCPUs needed" in p for p in preflight(declared).problems)
@@ -645,7 +751,9 @@ def test_several_servers_behind_one_frontend(az: DirectAz, cloud: Cloud, tmp_pat
     assert len(cloud.names(balancers)) == 2
     for name in cloud.names(balancers):
         (rule,) = cloud.get(balancers, name)["properties"]["loadBalancingRules"]
-        assert rule["properties"]["loadDistribution"] == "SourceIP"  # qperf and iperf3 have several connections
+        assert (
+            rule["properties"]["loadDistribution"] == "SourceIP"
+        )  # qperf and iperf3 have several connections
     assert azure.up(declared, number=1, state=tmp_path) == made
     azure.down(declared, state=tmp_path)
     assert not cloud.names(balancers)
@@ -656,7 +764,9 @@ def test_several_servers_behind_one_frontend(az: DirectAz, cloud: Cloud, tmp_pat
 
 def test_the_dry_run_is_what_up_runs(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     for options in ({}, {"resource_group": "net", "hub": hub(cloud), "hub_gateway": True}):
-        declared: Experiment = experiment("c p ppg", "c r cross-region", "c l standard-lb", **options)
+        declared: Experiment = experiment(
+            "c p ppg", "c r cross-region", "c l standard-lb", **options
+        )
         shown = azure.dry_run(declared)
         az.commands.clear()
         azure.up(declared, number=1, state=tmp_path / str(len(options)))
@@ -674,7 +784,8 @@ def shape(command: tuple[str, ...]) -> list[str]:
     return [
         w
         for w in command
-        if w.startswith("--") or ("/" not in w and "npl-" not in w and ".json" not in w and "=" not in w)
+        if w.startswith("--")
+        or ("/" not in w and "npl-" not in w and ".json" not in w and "=" not in w)
     ]
 
 
@@ -709,7 +820,10 @@ def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None
         store.gone(record)
         store.clear()
     html = provenance(runs).html
-    found = re.search(r"about ([\d.]+) USD, by the price list; ([\d.]+) for each of (\d+) answered questions", html)
+    found = re.search(
+        r"about ([\d.]+) USD, by the price list; ([\d.]+) for each of (\d+) answered questions",
+        html,
+    )
     assert found, html
     share = len(runs) / len(json.loads((folder / "plan.json").read_text("utf-8"))["trials"])
     assert float(found[1]) == pytest.approx(2 * 2 * 0.5 + 40 * 0.1 * min(1, share), abs=0.02)

@@ -46,7 +46,10 @@ def outside(cloud: Cloud) -> None:
         "addressSpace": {"addressPrefixes": ["10.1.0.0/16"]},
         "subnets": [{"name": "x", "properties": {"addressPrefix": "10.1.0.0/24"}}],
     }
-    cloud.put(f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v", {"properties": network})
+    cloud.put(
+        f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v",
+        {"properties": network},
+    )
 
 
 def claims(host: Host) -> dict[str, bool | None]:
@@ -73,7 +76,9 @@ def test_every_placement_up_proven_and_down(az: DirectAz, cloud: Cloud, tmp_path
     assert sum(c.startswith("gateway of ") for c in claims_of_links) == 4
     assert "traffic from c to p takes the virtual function" in claims_of_links
     assert not any("from d to y takes" in c for c in claims_of_links)
-    front = cloud.get("Microsoft.Network/loadBalancers", "lb-l")["properties"]["frontendIPConfigurations"][0]
+    front = cloud.get("Microsoft.Network/loadBalancers", "lb-l")["properties"][
+        "frontendIPConfigurations"
+    ][0]
     assert made.host("l").data_address == front["properties"]["privateIPAddress"]
     assert made.host("i").data_address == made.host("i").address
     assert made.host("x").data_address.startswith("10.77.")
@@ -98,7 +103,10 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     rules = [r for n in cloud.names(NSG) for r in cloud.get(NSG, n)["properties"]["securityRules"]]
     ssh = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") == "22"]
     assert [r["sourceAddressPrefix"] for r in ssh] == ["192.0.2.7/32"] * 2
-    subnets = [cloud.get("Microsoft.Network/virtualNetworks/subnets", n)["properties"] for n in ("hosts", "hosts2")]
+    subnets = [
+        cloud.get("Microsoft.Network/virtualNetworks/subnets", n)["properties"]
+        for n in ("hosts", "hosts2")
+    ]
     assert all(s["networkSecurityGroup"] for s in subnets)  # landing zones deny subnets without
     tests = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") != "22"]
     assert [r["sourceAddressPrefix"] for r in tests] == [made.host("c").address]
@@ -118,20 +126,29 @@ def test_without_public_addresses_vms_still_reach_the_package_archives(
     az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:
     declared = experiment(
-        "c p ppg", "c l standard-lb", "c r cross-region", management="private", jump_host="me@jump", allow_from=None
+        "c p ppg",
+        "c l standard-lb",
+        "c r cross-region",
+        management="private",
+        jump_host="me@jump",
+        allow_from=None,
     )
     azure.up(declared, number=1, state=tmp_path)
     assert cloud.names("Microsoft.Network/publicIPAddresses") == ["ip-nat-home", "ip-nat-remote"]
     for name in ("vnet-home", "vnet-remote"):
         subnets = cloud.get("Microsoft.Network/virtualNetworks", name)["properties"]["subnets"]
         hosts = next(s["properties"] for s in subnets if s["name"] == "hosts")
-        assert hosts["defaultOutboundAccess"] is False  # no hidden way out that could be mistaken for this one
+        assert (
+            hosts["defaultOutboundAccess"] is False
+        )  # no hidden way out that could be mistaken for this one
         assert hosts["natGateway"]["id"].endswith(name.replace("vnet-", "/nat-"))
     (rule,) = cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
     assert rule["properties"]["sourceAddressPrefix"] == "VirtualNetwork"
 
 
-def test_gateways_are_zone_redundant_where_the_region_has_zones(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_gateways_are_zone_redundant_where_the_region_has_zones(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     declared = experiment("c w vpn", "c p ppg", region="westus", zones=[])
     azure.up(declared, number=1, state=tmp_path)
     zones = {
@@ -143,11 +160,15 @@ def test_gateways_are_zone_redundant_where_the_region_has_zones(az: DirectAz, cl
 
 def test_everything_is_tagged_and_found_by_tag(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     azure.up(experiment(tags={"team": "net"}), number=1, state=tmp_path)
-    tagged = [r for r in cloud.resources.values() if r["type"].count("/") == 1 and not r["type"].endswith("disks")]
+    tagged = [
+        r
+        for r in cloud.resources.values()
+        if r["type"].count("/") == 1 and not r["type"].endswith("disks")
+    ]
     for resource in [*tagged, *cloud.groups.values()]:
-        assert {"netperf-experiment", "netperf-created", "netperf-expires", "team"} <= set(resource["tags"]), resource[
-            "id"
-        ]
+        assert {"netperf-experiment", "netperf-created", "netperf-expires", "team"} <= set(
+            resource["tags"]
+        ), resource["id"]
     outside(cloud)
     (found,) = azure.leftovers()
     assert found.experiment == "probe"
@@ -185,7 +206,9 @@ def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> Non
     assert not cloud.groups
 
 
-def test_up_after_someone_deleted_the_group_places_anew(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_up_after_someone_deleted_the_group_places_anew(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     made = azure.up(experiment(), number=1, state=tmp_path)
     cloud.request("DELETE", f"{BASE}/resourceGroups/{made.deployment_id}")
     cloud.settle()
@@ -193,7 +216,9 @@ def test_up_after_someone_deleted_the_group_places_anew(az: DirectAz, cloud: Clo
     assert len(cloud.groups) == 1
 
 
-def test_existing_subnets_are_used_and_left_alone(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_existing_subnets_are_used_and_left_alone(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     outside(cloud)
     before = json.dumps(cloud.resources, sort_keys=True)
     subnet = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
@@ -214,11 +239,17 @@ def test_a_claim_that_does_not_hold_is_flagged(
     monkeypatch.setattr(
         azure,
         "guests",
-        lambda hosts, **k: {**answers(hosts, **k), "b": answers(hosts, **k)["b"] | bare, "c": "no answer"},
+        lambda hosts, **k: {
+            **answers(hosts, **k),
+            "b": answers(hosts, **k)["b"] | bare,
+            "c": "no answer",
+        },
     )
     cloud.scattered = True
     said: list[str] = []
-    made = azure.up(experiment("a b ppg", "a c same-zone"), number=1, state=tmp_path, say=said.append)
+    made = azure.up(
+        experiment("a b ppg", "a c same-zone"), number=1, state=tmp_path, say=said.append
+    )
     b, c = claims(made.host("b")), claims(made.host("c"))
     assert b["virtual function present and up in the guest"] is False
     assert b["ppg-westeurope-1 keeps its members together"] is False
@@ -232,12 +263,18 @@ def test_what_the_guest_contradicts_is_not_measured(
 ) -> None:
     """A size that nobody knew to be always accelerated: the interface says off, the guest has a virtual function."""
     monkeypatch.setattr(
-        importlib.import_module("netperf_lib.hosts.azure.topology"), "ALWAYS_ACCELERATED", re.compile("none")
+        importlib.import_module("netperf_lib.hosts.azure.topology"),
+        "ALWAYS_ACCELERATED",
+        re.compile("none"),
     )
-    declared = experiment("a b same-zone off", vms={name: {"vm_size": "Standard_D4s_v5"} for name in "ab"})
+    declared = experiment(
+        "a b same-zone off", vms={name: {"vm_size": "Standard_D4s_v5"} for name in "ab"}
+    )
     made = azure.up(declared, number=1, state=tmp_path / "state")
     assert [h.accelerated for h in made.hosts] == [True, True]
-    (record,) = ({"trial": {"accelerated": False}, "hosts": {s: asdict(made.hosts[0])}} for s in ["client"])
+    (record,) = (
+        {"trial": {"accelerated": False}, "hosts": {s: asdict(made.hosts[0])}} for s in ["client"]
+    )
     assert factors_of(record)["accelerated"] is False
     record["hosts"]["server"] = asdict(made.hosts[1])
     assert factors_of(record)["accelerated"] is True
@@ -245,7 +282,9 @@ def test_what_the_guest_contradicts_is_not_measured(
     said: list[str] = []
     file = tmp_path / "probe.yaml"
     file.write_text(json.dumps(declared.model_dump(mode="json", exclude_defaults=True)), "utf-8")
-    with pytest.raises(HostError, match=r"nothing was measured, .* a: no virtual function .* measure --anyway"):
+    with pytest.raises(
+        HostError, match=r"nothing was measured, .* a: no virtual function .* measure --anyway"
+    ):
         pipeline.collect(file, root=tmp_path / "data", say=said.append)
     assert "b: no virtual function in the guest (eth0 hv_netvsc up, enP1s1 mlx5_core up)" in said[0]
     assert not cloud.groups
@@ -255,15 +294,23 @@ def test_a_vm_that_others_made_is_described_by_its_primary_interface(
     az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:
     """Two interfaces, two pools of one balancer, an image of a gallery, and an empty group that Azure calls aligned."""
-    group = azure.up(experiment("a b ppg", "a l standard-lb"), number=1, state=tmp_path).deployment_id
-    vm, nic = (cloud.resources[cloud.get(kind, name)["id"].lower()] for kind, name in ((VM, "l"), (NIC, "nic-l")))
+    group = azure.up(
+        experiment("a b ppg", "a l standard-lb"), number=1, state=tmp_path
+    ).deployment_id
+    vm, nic = (
+        cloud.resources[cloud.get(kind, name)["id"].lower()]
+        for kind, name in ((VM, "l"), (NIC, "nic-l"))
+    )
     first = {"id": cloud.get(NIC, "nic-b")["id"], "properties": {"primary": False}}
     vm["properties"]["networkProfile"]["networkInterfaces"] = [
         first,
         {"id": nic["id"], "properties": {"primary": True}},
     ]
     gallery = "/SharedGalleries/g/Images/i"
-    vm["properties"]["storageProfile"]["imageReference"] = {"sharedGalleryImageId": gallery, "exactVersion": "1.1.2"}
+    vm["properties"]["storageProfile"]["imageReference"] = {
+        "sharedGalleryImageId": gallery,
+        "exactVersion": "1.1.2",
+    }
     address = nic["properties"]["ipConfigurations"][0]["properties"]
     address["loadBalancerBackendAddressPools"] *= 2
 
@@ -278,7 +325,9 @@ def test_a_vm_that_others_made_is_described_by_its_primary_interface(
     assert observe(az, group, {})["a"].colocation == "ColocationStatus/Aligned"
 
 
-def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_rarest_size_of_a_placement_group_goes_first(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     order: list[str] = []
     put = cloud.put
     cloud.put = lambda where, body: (order.append(where), put(where, body))[1]  # type: ignore[method-assign,func-returns-value]
@@ -291,14 +340,22 @@ def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud,
     made = [w.rsplit("/", 1)[1] for w in order if VM in w]
     assert made == ["b", "c", "a"]
     ppg = cloud.get("Microsoft.Compute/proximityPlacementGroups", "ppg-westeurope-1")
-    assert ppg["properties"]["intent"]["vmSizes"] == ["Standard_D16s_v5", "Standard_D4s_v5", "Standard_F72s_v2"]
+    assert ppg["properties"]["intent"]["vmSizes"] == [
+        "Standard_D16s_v5",
+        "Standard_D4s_v5",
+        "Standard_F72s_v2",
+    ]
 
 
 # before any money is spent
 
 
-def test_what_azure_would_make_is_told_before_and_is_what_is_made(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    declared = experiment("c p ppg", "c r cross-region", "c i public-ip", "c l standard-lb", "c w vpn")
+def test_what_azure_would_make_is_told_before_and_is_what_is_made(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    declared = experiment(
+        "c p ppg", "c r cross-region", "c i public-ip", "c l standard-lb", "c w vpn"
+    )
     found = preflight(declared)
     assert not cloud.groups
     assert not cloud.resources
@@ -331,7 +388,11 @@ def test_what_azure_would_make_is_told_before_and_is_what_is_made(az: DirectAz, 
     ("name", "words", "remedy"),
     [
         ("quota-total-regional-cores", "QuotaExceeded: ", "ask for more at https://aka.ms/quota"),
-        ("RequestDisallowedByPolicy", "RequestDisallowedByPolicy: Resource 'x' was disallowed", "for an exemption"),
+        (
+            "RequestDisallowedByPolicy",
+            "RequestDisallowedByPolicy: Resource 'x' was disallowed",
+            "for an exemption",
+        ),
     ],
 )
 def test_what_azure_refuses_beforehand_leaves_no_trace(
@@ -354,10 +415,14 @@ def test_what_azure_refuses_beforehand_leaves_no_trace(
     assert not list(tmp_path.rglob("id_*"))
 
 
-def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     cloud.limits["westeurope", "standardDSv5Family"] = 8
     azure.up(experiment(), number=1, state=tmp_path / "whole")
-    create = next(i for i, c in enumerate(az.commands) if c[:3] == ("deployment", "group", "create"))
+    create = next(
+        i for i, c in enumerate(az.commands) if c[:3] == ("deployment", "group", "create")
+    )
     azure.down(experiment(), state=tmp_path / "whole")
     az.commands.clear()
     az.interrupt_at, az.interrupt_after = create, True
@@ -379,13 +444,25 @@ def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz,
             "a, b: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
         ),
         ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
-        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not available in zone 2 of westeurope, only in zone 1"),
+        (
+            {"vm_size": "Standard_F72s_v2", "zones": ["2"]},
+            "not available in zone 2 of westeurope, only in zone 1",
+        ),
         ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
-        ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking; choose another, or accelerated: false"),
-        ({"vm_size": "Standard_D2s_v3i"}, "cannot have trusted launch; choose another, or security_type: Standard"),
+        (
+            {"vm_size": "Standard_B2s"},
+            "cannot have accelerated networking; choose another, or accelerated: false",
+        ),
+        (
+            {"vm_size": "Standard_D2s_v3i"},
+            "cannot have trusted launch; choose another, or security_type: Standard",
+        ),
         ({"region": "westus"}, "region westus has no zone 1"),
         ({"region": "atlantis"}, "region 'atlantis' is not open"),
-        ({"allow_from": None, "address_url": "https://localhost:1/"}, "give hosts.options.allow_from"),
+        (
+            {"allow_from": None, "address_url": "https://localhost:1/"},
+            "give hosts.options.allow_from",
+        ),
         ({"expires_h": 0.1}, "longer than hosts.options.expires_h"),
     ],
 )
@@ -410,7 +487,9 @@ def test_cost_and_budget(az: DirectAz, tmp_path: Path) -> None:
         azure.up(experiment(budget=0.05), number=1, state=tmp_path)
 
 
-def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, tmp_path: Path) -> None:
+def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(
+    az: DirectAz, tmp_path: Path
+) -> None:
     offline = experiment(prices=None, prices_url="https://localhost:1/", budget=100)
     found = preflight(offline)
     assert found.cost.amount is None
@@ -419,13 +498,17 @@ def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, 
         azure.up(offline, number=1, state=tmp_path)
 
 
-def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     outside(cloud)
     over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
     assert not preflight(over).problems
     gone = CIRCUIT.replace("c1", "c2")
     with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct it in"):
-        azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
+        azure.up(
+            experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path
+        )
     cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
     (problem,) = preflight(over).problems
     assert "Circuits/c1 is NotProvisioned" in problem
@@ -438,22 +521,39 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
 def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz, cloud: Cloud) -> None:
     prices = {name: price for name, price in PRICES.items() if name != "ErGw1AZ"}
     outside(cloud)
-    offline = {"prices": prices, "prices_url": "https://localhost:1/", "expressroute_circuit": CIRCUIT}
+    offline = {
+        "prices": prices,
+        "prices_url": "https://localhost:1/",
+        "expressroute_circuit": CIRCUIT,
+    }
     found = preflight(experiment("c w vpn", "c e expressroute", **offline))
     assert found.cost.amount is None
     assert found.cost.unknown == ("ErGw1AZ in northeurope", "ErGw1AZ in westeurope")
-    assert "no price for ErGw1AZ in northeurope, ErGw1AZ in westeurope; give hosts.options.prices" in str(found.cost)
+    assert (
+        "no price for ErGw1AZ in northeurope, ErGw1AZ in westeurope; give hosts.options.prices"
+        in str(found.cost)
+    )
 
 
 # capacity
 
 
 @pytest.mark.parametrize(
-    "code", ["ZonalAllocationFailed", "AllocationFailed", "OverconstrainedZonalAllocationRequest", "SkuNotAvailable"]
+    "code",
+    [
+        "ZonalAllocationFailed",
+        "AllocationFailed",
+        "OverconstrainedZonalAllocationRequest",
+        "SkuNotAvailable",
+    ],
 )
-def test_capacity_is_tried_elsewhere_only_if_allowed(az: DirectAz, cloud: Cloud, tmp_path: Path, code: str) -> None:
+def test_capacity_is_tried_elsewhere_only_if_allowed(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, code: str
+) -> None:
     cloud.faults.append(fault(code, "resource", f"{VM} b", 2))
-    with pytest.raises(AzError, match=rf"{code}: [^{{}}\n]*; Azure has no capacity .*alternative_zones") as caught:
+    with pytest.raises(
+        AzError, match=rf"{code}: [^{{}}\n]*; Azure has no capacity .*alternative_zones"
+    ) as caught:
         azure.up(experiment(), number=1, state=tmp_path)
     assert caught.value.kind == "capacity"
     azure.down(experiment(), state=tmp_path)
@@ -516,9 +616,13 @@ def test_what_cannot_be_helped_stops_at_once_and_leaves_nothing(
     assert not cloud.resources
 
 
-def test_a_deployment_that_never_ends_meets_its_deadline(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_deployment_that_never_ends_meets_its_deadline(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     cloud.step_s = 1000
-    with pytest.raises(AzError, match=r"not complete after 30 min .* raise hosts.options.deadline_min"):
+    with pytest.raises(
+        AzError, match=r"not complete after 30 min .* raise hosts.options.deadline_min"
+    ):
         azure.up(experiment(), number=1, state=tmp_path)
     azure.down(experiment(), state=tmp_path)
     assert not cloud.groups
@@ -532,7 +636,9 @@ def test_a_deletion_that_fails_is_repeated(az: DirectAz, cloud: Cloud, tmp_path:
     assert len([c for c in az.commands if c[:2] == ("group", "delete")]) == 3
 
 
-def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     azure.up(experiment(), number=1, state=tmp_path)
     cloud.faults.append(fault("ScopeLocked", match="DELETE"))
     with pytest.raises(AzureError, match="locked; a policy or lock forbids it"):
@@ -542,7 +648,9 @@ def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(az: DirectAz, clou
     assert not cloud.groups
 
 
-def test_a_record_without_tags_whose_group_exists_is_deleted(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_record_without_tags_whose_group_exists_is_deleted(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
     """As a person may have edited it: nothing that costs money is dropped without being deleted."""
     azure.up(experiment(), number=1, state=tmp_path)
     stored = json.loads((tmp_path / "azure.json").read_text("utf-8"))
@@ -607,7 +715,10 @@ def test_interrupted_down_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path
 def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
     from netperf_lib.hosts.azure.state import State
 
-    with State.locked(tmp_path), pytest.raises(AzureError, match=r"another process is placing or removing"):
+    with (
+        State.locked(tmp_path),
+        pytest.raises(AzureError, match=r"another process is placing or removing"),
+    ):
         azure.up(experiment(), number=1, state=tmp_path)
 
 
@@ -617,7 +728,9 @@ def test_a_damaged_state_says_how_to_find_what_was_placed(az: DirectAz, tmp_path
         azure.down(experiment(), state=tmp_path)
 
 
-def test_an_interruption_leaves_the_account_of_costs_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_the_account_of_costs_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A half of it would end every later `npl up`, `collect` and `down`."""
     store = State(tmp_path)
     store.priced(Cost(hours=3, currency="USD"))

@@ -21,7 +21,10 @@ from . import record
 from .transcript import whole_way
 
 pytestmark = [
-    pytest.mark.skipif(os.environ.get("NETPERF_AZURE") != "yes", reason="places VMs and costs money: make test-azure"),
+    pytest.mark.skipif(
+        os.environ.get("NETPERF_AZURE") != "yes",
+        reason="places VMs and costs money: make test-azure",
+    ),
     pytest.mark.timeout(3 * 3600),
 ]
 
@@ -40,7 +43,10 @@ def declared() -> Experiment:
         {
             "name": "real",
             "hosts": {"source": "azure", "options": options},
-            "pairs": [{"client": "client", "server": p, "placement": p, "accelerated": True} for p in placements],
+            "pairs": [
+                {"client": "client", "server": p, "placement": p, "accelerated": True}
+                for p in placements
+            ],
             "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 2}],
             "rounds": 1,
             "budget": float(os.environ.get("NETPERF_AZURE_BUDGET", "2")),
@@ -48,7 +54,9 @@ def declared() -> Experiment:
     )
 
 
-def test_placed_proven_measured_once_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placed_proven_measured_once_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record.program(tmp_path / "bin", find_az(), Path("azure-transcript.jsonl").absolute())
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     before = {g.group for g in azure.leftovers()}

@@ -47,7 +47,9 @@ def forked(work: Callable[[], Any]) -> int:
         os._exit(code)
 
 
-def killed(cloud: Cloud, clock: Clock, az: DirectAz, work: Callable[[], Any], *, at: int, after: bool) -> bool:
+def killed(
+    cloud: Cloud, clock: Clock, az: DirectAz, work: Callable[[], Any], *, at: int, after: bool
+) -> bool:
     """Run `work` in a process that is killed at a command of az; True when it came so far.
 
     The cloud stays here: the other process asks it over a pipe, and tells it the time.
@@ -104,13 +106,20 @@ def nothing_is_left(cloud: Cloud, state: Path) -> None:
 
 
 @BEFORE_AND_AFTER
-def test_killed_at_every_step_of_up(az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool) -> None:
+def test_killed_at_every_step_of_up(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool
+) -> None:
     cloud.step_s = 0.8  # asked some times only while it is made: each is killed twice
     at = 0
     while True:
         state = tmp_path / f"{at}"
         if not killed(
-            cloud, clock, az, lambda state=state: azure.up(DECLARED, number=1, state=state), at=at, after=after
+            cloud,
+            clock,
+            az,
+            lambda state=state: azure.up(DECLARED, number=1, state=state),
+            at=at,
+            after=after,
         ):
             break
         if at % 2:  # every second time: first go on, then take it down
@@ -125,11 +134,15 @@ def test_killed_at_every_step_of_up(az: DirectAz, cloud: Cloud, clock: Clock, tm
 
 
 @BEFORE_AND_AFTER
-def test_killed_at_every_step_of_down(az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool) -> None:
+def test_killed_at_every_step_of_down(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, after: bool
+) -> None:
     at = 0
     while True:
         azure.up(DECLARED, number=1, state=tmp_path)
-        cut = killed(cloud, clock, az, lambda: azure.down(DECLARED, state=tmp_path), at=at, after=after)
+        cut = killed(
+            cloud, clock, az, lambda: azure.down(DECLARED, state=tmp_path), at=at, after=after
+        )
         azure.down(DECLARED, state=tmp_path)
         nothing_is_left(cloud, tmp_path)
         if not cut:
@@ -149,7 +162,10 @@ STEPS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "by"),
-    [*((step, signal.SIGKILL) for step in STEPS), *(("the deployment is started", by) for by in SIGNALS[:2])],
+    [
+        *((step, signal.SIGKILL) for step in STEPS),
+        *(("the deployment is started", by) for by in SIGNALS[:2]),
+    ],
 )
 def test_killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
@@ -187,7 +203,9 @@ def running(world: World) -> list[str]:
             mine = is_az and configuration in (process / "environ").read_bytes()
         except OSError:
             continue
-        if parent == world.warm.pid or (mine and process.name not in (str(os.getpid()), str(world.warm.pid))):
+        if parent == world.warm.pid or (
+            mine and process.name not in (str(os.getpid()), str(world.warm.pid))
+        ):
             left.append(process.name)
     return left
 
@@ -209,7 +227,10 @@ os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGTERM))
 Az()("group", "list")
 """
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    assert subprocess.run([sys.executable, "-c", driver], env=environment, timeout=300).returncode == 143
+    assert (
+        subprocess.run([sys.executable, "-c", driver], env=environment, timeout=300).returncode
+        == 143
+    )
 
 
 def test_az_that_is_a_shell_script_dies_with_its_caller(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def check(made: Deployment, experiment: Experiment) -> None:
     for pair in experiment.pairs:
         client, server = made.host(pair.client), made.host(pair.server)
         far = pair.placement in ("cross-region", "public-ip", "vpn")
-        assert (client.region, server.region) == (options["region"], options["remote_region" if far else "region"])
+        assert (client.region, server.region) == (
+            options["region"],
+            options["remote_region" if far else "region"],
+        )
         assert client.accelerated == server.accelerated == pair.accelerated
         assert {client.vm_size, server.vm_size} == {options["vm_size"]}
         assert (client.ppg is not None and client.ppg == server.ppg) == (pair.placement == "ppg")
@@ -78,7 +81,9 @@ def test_a_study_is_shown_placed_as_shown_and_proven(
     check(made, study)
     assert [v["host"] for v in parameters["vms"]["value"]] == [h.name for h in made.hosts]
     done = [c for c in az.commands if {"create", "validate", "what-if"} & set(c[:4])]
-    assert [shape(tuple(shlex.split(line)[1:])) for line in shown.splitlines()] == [shape(c) for c in done]
+    assert [shape(tuple(shlex.split(line)[1:])) for line in shown.splitlines()] == [
+        shape(c) for c in done
+    ]
 
     azure.down(study, state=tmp_path)
     cloud.settle()

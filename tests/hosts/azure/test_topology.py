@@ -32,7 +32,9 @@ from .conftest import GUEST, experiment
 from .models import wrong
 
 CIRCUIT = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
-SUBNET = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
+SUBNET = (
+    "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
+)
 
 
 def place(declared: Experiment, attempt: int = 0) -> Topology:
@@ -60,7 +62,12 @@ def test_each_placement_puts_its_server_where_it_says() -> None:
         "w": ("vpn", far, "1", False, ""),
         "e": ("expressroute", far, "1", False, ""),
     }
-    assert set(made.peerings) == {("home", "peered"), ("peered", "home"), ("home", "remote"), ("remote", "home")}
+    assert set(made.peerings) == {
+        ("home", "peered"),
+        ("peered", "home"),
+        ("home", "remote"),
+        ("remote", "home"),
+    }
     assert [(g.name, g.kind) for g in made.gateways] == [
         ("vpn-home", "Vpn"),
         ("vpn-vpn", "Vpn"),
@@ -84,8 +91,15 @@ def test_both_directions_between_regions() -> None:
 
 def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
     made = place(experiment("a b same-zone", "c d same-zone off"))
-    assert {v.name: v.accelerated for v in made.vms} == {"a": True, "b": True, "c": False, "d": False}
-    with pytest.raises(ExperimentError, match=r"'a' should have accelerated on .* and off .*; name another host"):
+    assert {v.name: v.accelerated for v in made.vms} == {
+        "a": True,
+        "b": True,
+        "c": False,
+        "d": False,
+    }
+    with pytest.raises(
+        ExperimentError, match=r"'a' should have accelerated on .* and off .*; name another host"
+    ):
         place(experiment("a b same-zone", "a c same-zone off"))
 
 
@@ -97,11 +111,15 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         ("Standard_D8s_v4", None), ("Standard_F8s_v2", None), ("Standard_DC4as_v5", None), ("Standard_B2s", None),
     ],
 )  # fmt: skip
-def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(size: str, instead: str | None) -> None:
+def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(
+    size: str, instead: str | None
+) -> None:
     place(experiment("a b same-zone", vm_size=size))
     for declared in (
         experiment("a b same-zone off", vms={"a": {"vm_size": size}}),
-        experiment("a b same-zone off", vm_size="Standard_D8s_v3", vms={"a": {}}, alternative_sizes=[size]),
+        experiment(
+            "a b same-zone off", vm_size="Standard_D8s_v3", vms={"a": {}}, alternative_sizes=[size]
+        ),
     ):
         if instead is None:
             place(declared)
@@ -120,11 +138,19 @@ def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(siz
         (["a b cross-zone"], {"zones": ["2"]}, "zones must name two zones"),
         (["a b expressroute"], {}, "expressroute_circuit .*az network express-route list"),
         (["a b vpn"], {"subnet": SUBNET}, "existing network"),
-        (["a b vpn"], {"vpn_sku": "VpnGw2"}, "no new gateways of SKU VpnGw2 since November 2025; use VpnGw2AZ"),
+        (
+            ["a b vpn"],
+            {"vpn_sku": "VpnGw2"},
+            "no new gateways of SKU VpnGw2 since November 2025; use VpnGw2AZ",
+        ),
         (["a b cross-region"], {"subnet": SUBNET}, "remote_subnet"),
         (["a b public-ip"], {"management": "private", "jump_host": "jump"}, "no public addresses"),
         (["a b same-zone"], {"management": "private"}, "cannot be reached"),
-        (["a b same-zone"], {"image": "MicrosoftWindowsServer:WindowsServer:2022-datacenter-g2:latest"}, "Linux"),
+        (
+            ["a b same-zone"],
+            {"image": "MicrosoftWindowsServer:WindowsServer:2022-datacenter-g2:latest"},
+            "Linux",
+        ),
         (["a b same-zone"], {"allow_from": ["192.0.2.7", "2001:db8::7"]}, "IPv4"),
         (["a b same-zone"], {"allow_from": []}, "allow_from"),
         (["a b same-zone"], {"expires_h": 48}, "24 hours"),
@@ -154,7 +180,9 @@ def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(siz
         (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(pairs: list[str], options: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused_with_the_remedy(
+    pairs: list[str], options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ExperimentError, match=said) as caught:
         place(experiment(*pairs, **options))
     assert "\n" not in str(caught.value)
@@ -168,14 +196,24 @@ def test_a_load_balancer_would_end_the_connection_for_control_of_a_long_test() -
         place(declared.model_copy(update={"tests": (long,)}))
     elsewhere = long.model_copy(update={"placements": ("same-zone",)})
     assert place(declared.model_copy(update={"tests": (test, elsewhere)}))
-    (balancer,) = (r for r in json.loads(template_text())["resources"] if r["type"].endswith("/loadBalancers"))
-    assert balancer["properties"]["loadBalancingRules"][0]["properties"]["idleTimeoutInMinutes"] == 30
+    (balancer,) = (
+        r for r in json.loads(template_text())["resources"] if r["type"].endswith("/loadBalancers")
+    )
+    assert (
+        balancer["properties"]["loadBalancingRules"][0]["properties"]["idleTimeoutInMinutes"] == 30
+    )
 
 
 def test_alternatives_are_only_those_allowed() -> None:
     assert len(alternatives(checked(experiment()))) == 1
-    many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
-    assert [tuple(v.zone for v in place(many, i).vms) for i in range(3)] == [("1", "2"), ("2", "1"), ("1", "2")]
+    many = experiment(
+        "a b cross-zone", alternative_zones=True, alternative_sizes=["Standard_D2s_v5"]
+    )
+    assert [tuple(v.zone for v in place(many, i).vms) for i in range(3)] == [
+        ("1", "2"),
+        ("2", "1"),
+        ("1", "2"),
+    ]
     assert {v.size for v in place(many, 2).vms} == {"Standard_D2s_v5"}
 
 
@@ -183,7 +221,13 @@ FREE = [p for p in PLACED if p not in ("expressroute", "nva", "nat-gateway")]
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.sampled_from(sorted(set(PLACED) - {"expressroute", "nva", "nat-gateway"})), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(sorted(set(PLACED) - {"expressroute", "nva", "nat-gateway"})),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_networks_never_overlap_and_every_member_is_made(kinds: list[str]) -> None:
     made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
     blocks = [ipaddress.ip_network(n.prefix) for n in made.networks]
@@ -239,7 +283,10 @@ def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
     assert "iperf3=3.16-1build2" in config["runcmd"][-1]
     assert f"net.core.rmem_max = {1 << 26}" in config["write_files"][-1]["content"]
     alma = experiment(image="almalinux:almalinux-x86_64:9-gen2:latest")
-    assert "dnf" in yaml.safe_load(user_data(place(alma).vms[0], checked(alma), ("a", "b")))["runcmd"][-1]
+    assert (
+        "dnf"
+        in yaml.safe_load(user_data(place(alma).vms[0], checked(alma), ("a", "b")))["runcmd"][-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +296,10 @@ def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
             "Canonical:ubuntu-24_04-lts:server:latest",
             {"iperf3=3.16-*", "iperf=2.1.9+*", "qperf=0.4.11-*", "sockperf=3.7-*"},
         ),
-        ("Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:latest", {"iperf3=3.9-*", "sockperf=3.7-*"}),
+        (
+            "Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:latest",
+            {"iperf3=3.9-*", "sockperf=3.7-*"},
+        ),
         ("Debian:debian-13:13-gen2:latest", {"iperf3=3.18-*", "iperf=2.2.1+*"}),
         ("almalinux:almalinux-x86_64:9-gen2:latest", {"iperf3=3.9-*", "qperf=0.4.9-*"}),
         ("RedHat:RHEL:9-lvm-gen2:latest", {"iperf3=3.9-*"}),
@@ -264,11 +314,17 @@ def test_tools_are_pinned_by_the_release_of_the_image(image: str, asked: set[str
 
 def test_what_the_experiment_asks_for_comes_before_the_pins() -> None:
     declared = experiment(versions={"iperf3": "3.17.1-1", "qperf": "*"})
-    assert checked(declared).pinned() == {"iperf": "2.1.9+*", "iperf3": "3.17.1-1", "sockperf": "3.7-*"}
+    assert checked(declared).pinned() == {
+        "iperf": "2.1.9+*",
+        "iperf3": "3.17.1-1",
+        "sockperf": "3.7-*",
+    }
 
 
 def test_the_script_of_the_first_start_is_one_that_bash_reads() -> None:
-    config = yaml.safe_load(user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b")))
+    config = yaml.safe_load(
+        user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b"))
+    )
     (script,) = (f["content"] for f in config["write_files"] if f["path"].endswith("npl-prepare"))
     assert script.startswith("#!/bin/bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -283,12 +339,16 @@ case "$*" in *=gone*|*-gone*|*" epel-release") exit 100;; esac
 @pytest.mark.parametrize("manager", ["apt", "dnf"])
 def test_a_version_that_is_gone_is_no_reason_to_have_no_tool(tmp_path: Path, manager: str) -> None:
     """With stand-ins for the package managers, which must not touch this machine."""
-    config = yaml.safe_load(user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b")))
+    config = yaml.safe_load(
+        user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b"))
+    )
     (script,) = (f["content"] for f in config["write_files"] if f["path"].endswith("npl-prepare"))
     for name in ("apt-get", "dnf", "systemctl", "sleep", "sockperf", "iperf3", "iperf", "qperf"):
         (tmp_path / name).write_text(STAND_IN, "utf-8")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "os-release").write_text('VERSION_ID="9.4"\n', "utf-8")  # this machine's may have no version
+    (tmp_path / "os-release").write_text(
+        'VERSION_ID="9.4"\n', "utf-8"
+    )  # this machine's may have no version
     script = script.replace("/etc/os-release", str(tmp_path / "os-release"))
     journal = tmp_path / "journal"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "JOURNAL": str(journal)}
@@ -296,7 +356,11 @@ def test_a_version_that_is_gone_is_no_reason_to_have_no_tool(tmp_path: Path, man
         ["bash", "-s", manager, "iperf3=gone", "qperf=0.4.11", "iperf"],
         input=script, text=True, check=True, env=environment, capture_output=True,
     )  # fmt: skip
-    done = [line.rsplit(" ", 1)[1] for line in journal.read_text("utf-8").splitlines() if " install " in line]
+    done = [
+        line.rsplit(" ", 1)[1]
+        for line in journal.read_text("utf-8").splitlines()
+        if " install " in line
+    ]
     glue = {"apt": "=", "dnf": "-"}[manager]
     wanted = [f"iperf3{glue}gone"] * 4 + ["iperf3", f"qperf{glue}0.4.11", "iperf"]
     assert [d for d in done if "epel" not in d] == wanted
@@ -306,7 +370,8 @@ def test_a_version_that_is_gone_is_no_reason_to_have_no_tool(tmp_path: Path, man
 
 
 @pytest.mark.parametrize(
-    ("driver", "kind"), [("mlx5_core", "ConnectX-4 or later"), ("mana", "Microsoft Azure Network Adapter")]
+    ("driver", "kind"),
+    [("mlx5_core", "ConnectX-4 or later"), ("mana", "Microsoft Azure Network Adapter")],
 )
 def test_the_kinds_of_virtual_function_are_told_apart(driver: str, kind: str) -> None:
     guest = GUEST | {"nic": [("eth0", "hv_netvsc", "up"), ("enP1s1", driver, "up")]}
@@ -328,8 +393,14 @@ def test_the_version_asked_for_is_proven_or_flagged() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda vm: vm["properties"].update(licence="x"), "properties.licence: .* no such property"),
-        (lambda vm: vm["properties"]["securityProfile"].update(securityType="Standard"), "'Standard' is none of"),
+        (
+            lambda vm: vm["properties"].update(licence="x"),
+            "properties.licence: .* no such property",
+        ),
+        (
+            lambda vm: vm["properties"]["securityProfile"].update(securityType="Standard"),
+            "'Standard' is none of",
+        ),
         (lambda vm: vm["properties"]["osProfile"].update(adminUsername=7), "7 is no str"),
         (lambda vm: vm.update(apiVersion="2099-01-01"), "no class of version"),
         (lambda vm: vm["properties"].update(networkProfile=[]), "is no .*NetworkProfile"),
@@ -371,8 +442,12 @@ def test_a_placement_is_one_entry_of_one_table() -> None:
     assert not found
 
 
-def test_a_new_placement_is_placed_priced_and_proven_by_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = replace(PLACEMENTS["vnet-peering"], network="partner", meaning="a partner's network, peered")
+def test_a_new_placement_is_placed_priced_and_proven_by_its_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = replace(
+        PLACEMENTS["vnet-peering"], network="partner", meaning="a partner's network, peered"
+    )
     for name in ("PLACEMENTS", "PLACED"):
         monkeypatch.setitem(getattr(placements, name), "partner", entry)
     declared = experiment("a b partner")

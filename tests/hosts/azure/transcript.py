@@ -52,7 +52,9 @@ def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str
         )  # fmt: skip
         codes.append(done.returncode)
         said = re.sub(re.escape(str(folder)) + "/?", "", done.stdout)
-        part = f"$ {words}\n{clean(said)}" + (f"[exit code {done.returncode}]\n" if done.returncode else "")
+        part = f"$ {words}\n{clean(said)}" + (
+            f"[exit code {done.returncode}]\n" if done.returncode else ""
+        )
         print(part, end="", flush=True)
         shown += part
     return shown, codes[1:]
@@ -75,7 +77,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="transcript"))
     try:
         options = world.options(prices=conftest.PRICES | {"transfer cross-region": 0.07})
-        declared = experiment("client ppg ppg", "client far cross-region", name="two-places", budget=5, **options)
+        declared = experiment(
+            "client ppg ppg", "client far cross-region", name="two-places", budget=5, **options
+        )
         # polls at the pace of the emulator; everything else is as it is delivered
         pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(poll_s=0.3)"
         world.cloud.step_s = 0.5

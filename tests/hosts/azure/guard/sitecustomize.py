@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 STAND_INS = tuple(
-    ipaddress.ip_network(n) for n in ("127.0.0.0/8", "::1/128", "203.0.113.0/24", "10.77.0.0/16", "10.1.0.0/24")
+    ipaddress.ip_network(n)
+    for n in ("127.0.0.0/8", "::1/128", "203.0.113.0/24", "10.77.0.0/16", "10.1.0.0/24")
 )
 """Loopback, and the addresses that the network of the tests gives to its loopback interface."""
 
@@ -25,7 +26,9 @@ def local(host: object) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    return address.is_unspecified or any(address in n for n in STAND_INS if n.version == address.version)
+    return address.is_unspecified or any(
+        address in n for n in STAND_INS if n.version == address.version
+    )
 
 
 LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
