@@ -1,0 +1,66 @@
+"""What the recorded experiments and the five studies answer: lead paragraph, verdicts, intervals, whole.
+
+``python -m tests.answers`` writes them to ``tests/answers``; a difference is a decision, and its commit says why.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import netperf_lib as npl
+from netperf_lib.data.imports import import_logs
+from netperf_lib.questions.lead import lead_paragraph
+
+from .studies.kept import kept
+from .studies.published import STUDIES, measured
+from .studies.test_kept import CONCLUSIONS
+
+FOLDER = Path(__file__).with_name("answers")
+RECORDED = ("lab-full", "before", "after", "datagrams", "paths", "zones", "day")
+NAMES = [
+    *RECORDED,
+    "before-after",
+    *STUDIES,
+    *(f"{study}-logs" for study in STUDIES),
+]
+
+
+def comparison(result: Any) -> str:
+    """Return a comparison as one line."""
+    figures = " ".join(f"{number:.6g}" for number in (result.ratio, result.low, result.high))
+    sides = f"{result.label} below {result.threshold:.6g}" if result.threshold else result.label
+    return f"{result.metric}: {sides}: {result.verdict} {figures} n={result.n}"
+
+
+def answer(name: str, folder: Path) -> dict[str, Any]:
+    """Return the lead paragraph and the comparisons of an experiment by its name."""
+    recorded = npl.recorded().parent
+    if name == "before-after":
+        found = npl.compare(recorded / "before", recorded / "after")
+        return {"comparisons": [comparison(result) for result in found]}
+    if name in RECORDED:
+        experiment = npl.read(recorded / name)
+    elif name in STUDIES:
+        experiment = npl.read(measured(name, folder / "measured"))
+    else:
+        study = name.removesuffix("-logs")
+        rounds, contrasts, _ = CONCLUSIONS[study]
+        logs, labels = kept(study, folder / "logs", rounds=rounds)
+        experiment = import_logs(
+            logs, labels=labels, into=folder / study, contrasts=contrasts or None
+        )
+    return {
+        "lead": str(lead_paragraph(experiment)).split(". "),
+        "comparisons": [comparison(result) for result in npl.compare(experiment)],
+    }
+
+
+if __name__ == "__main__":
+    for each in NAMES:
+        with tempfile.TemporaryDirectory() as temporary:
+            text = json.dumps(answer(each, Path(temporary)), indent=1, ensure_ascii=False)
+        (FOLDER / f"{each}.json").write_text(text + "\n", "utf-8")
+        print(each)
