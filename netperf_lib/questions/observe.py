@@ -175,6 +175,22 @@ class Observations:
         return names[0] if len(names) == 1 else ""
 
     @property
+    def wide(self) -> pd.DataFrame:
+        """The values: rounds down, conditions across, NaN where there is none.
+
+        With several deployments a row is a deployment and a round.
+        """
+        table = self.table
+        several = [c for c in ("experiment", "deployment") if table[c].nunique() > 1]
+        keys = {c: table[c] for c in several}
+        keys["round"] = table["round"].astype(int)
+        keys["condition"] = table["condition"].astype(str)
+        index = pd.MultiIndex.from_frame(pd.DataFrame(keys))
+        values = pd.Series(table["value"].to_numpy(float), index)
+        columns = pd.Index(self.names, name="condition")
+        return values.unstack("condition").sort_index().reindex(columns=columns)
+
+    @property
     def unit(self) -> str:
         """Unit of the metric's stored numbers."""
         return METRICS[self.metric].unit

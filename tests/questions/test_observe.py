@@ -110,6 +110,24 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
             )
 
 
+def test_wide_has_rounds_down_and_conditions_across() -> None:
+    rows = [("ppg", 1, 10.0), ("same-zone", 1, 20.0), ("same-zone", 2, 40.0), ("ppg", 2, 30.0)]
+    runs = pd.DataFrame(rows, columns=["placement", "round", "rtt_us"])
+    obs = observe(runs, "rtt_us", by="placement")
+    ratio = obs.wide["ppg"] / obs.wide["same-zone"]
+    assert ratio.to_dict() == {1: 0.5, 2: 0.75}
+    assert ratio.index.name == "round"
+
+
+def test_wide_has_a_row_for_each_deployment_and_round() -> None:
+    rows = [("ppg", 1, 1, 10.0), ("same-zone", 1, 1, 20.0), ("ppg", 2, 1, 30.0)]
+    runs = pd.DataFrame(rows, columns=["placement", "deployment", "round", "rtt_us"])
+    wide = observe(runs, "rtt_us", by="placement").wide
+    assert wide.index.names == ["deployment", "round"]
+    assert wide["ppg"].to_dict() == {(1, 1): 10.0, (2, 1): 30.0}
+    assert np.isnan(wide.loc[(2, 1), "same-zone"])
+
+
 @pytest.fixture(scope="module")
 def recorded() -> Any:
     return npl.read(npl.recorded())
