@@ -181,14 +181,14 @@ class Observations:
         With several deployments a row is a deployment and a round.
         """
         table = self.table
-        several = [c for c in ("experiment", "deployment") if table[c].nunique() > 1]
+        several = [c for c in ("experiment", "deployment") if len(table[c].dropna().unique()) > 1]
         keys = {c: table[c] for c in several}
         keys["round"] = table["round"].astype(int)
         keys["condition"] = table["condition"].astype(str)
         index = pd.MultiIndex.from_frame(pd.DataFrame(keys))
         values = pd.Series(table["value"].to_numpy(float), index)
-        columns = pd.Index(self.names, name="condition")
-        return values.unstack("condition").sort_index().reindex(columns=columns)
+        wide = values.unstack("condition")  # noqa: PD010  pivot_table drops rows without a value
+        return wide.sort_index().reindex(columns=pd.Index(self.names, name="condition"))
 
     @property
     def unit(self) -> str:
