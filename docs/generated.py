@@ -264,12 +264,12 @@ def _with_result(code: str) -> Any:
     return compile(ast.fix_missing_locations(tree), "figures.md", "exec")
 
 
-def card(place: Path) -> None:
-    """Write the card of the recorded experiment, for the home page."""
+def answers(place: Path) -> None:
+    """Write the picture of the answers of the recorded experiment, for the home page."""
     import netperf_lib as npl
-    from netperf_lib.reporting.card import card as draw
 
-    draw(npl.read(npl.recorded())).savefig(place, dpi=100, metadata={"Software": None})
+    figure: Any = npl.plots.forest(npl.compare(npl.read(npl.recorded()))).figure
+    figure.savefig(place, dpi=150, metadata={"Software": None})
 
 
 def azure_failures() -> str:
@@ -330,7 +330,7 @@ def _write(app: Sphinx) -> None:
     for name, page in PAGES.items():
         _keep(folder / name, page())
     gallery(Path(app.srcdir) / "figures.md", Path(app.srcdir) / "gallery")
-    card(folder / "card.png")
+    answers(folder / "answers.png")
 
 
 def _keep(place: Path, text: str) -> None:

@@ -619,7 +619,6 @@ def export(
     help="Format of the report.",
 )
 @click.option("--code", is_flag=True, help="Include the code.")
-@click.option("--card", is_flag=True, help="Write only a PNG image (1200 × 630) of one answer.")
 @click.option(
     "--against",
     metavar="BEFORE",
@@ -630,7 +629,6 @@ def report(
     notebooks: tuple[str, ...],
     parameters: tuple[str, ...],
     against: str | None,
-    card: bool,
     **options: Any,
 ) -> None:
     """Make the report of an experiment, as PDF or HTML.
@@ -641,11 +639,6 @@ def report(
     from .reporting import parse_parameters
     from .reporting import report as do
 
-    if card:
-        from .reporting.card import write
-
-        _echo(write(folder))
-        return
     if against is not None:
         from .data.files import is_url
         from .data.layout import Store

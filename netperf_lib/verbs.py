@@ -28,7 +28,7 @@ EXAMPLES = {
     "plan": "npl plan data/experiments/lab.yaml --outlook",
     "pull": "npl pull abfs://data/results/lab results",
     "push": "npl push results/lab abfs://data/results",
-    "report": "npl report results/lab\nnpl report results/lab --card",
+    "report": "npl report results/lab",
     "run": "npl run data/experiments/lab.yaml --pdf report.pdf",
     "schema": "npl schema > experiment.schema.json",
     "show": "npl show results/lab",

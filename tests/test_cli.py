@@ -6,9 +6,7 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -372,13 +370,6 @@ def test_formats_that_exclude_each_other_are_refused() -> None:
     done = CliRunner().invoke(command_line, ["compare", str(RECORDED), "--json", "--csv"])
     assert done.exit_code == 2
     assert "choose one of --json, --csv and --markdown" in done.output
-
-
-def test_a_card_has_the_size_that_chats_show(tmp_path: Path) -> None:
-    folder = shutil.copytree(RECORDED, tmp_path / "lab-full")
-    place = Path(npl("report", folder, "--card").stdout.strip())
-    assert place.parent == folder / "reports"
-    assert struct.unpack(">II", place.read_bytes()[16:24]) == (1200, 630)
 
 
 def test_a_dry_run_ends_in_words() -> None:

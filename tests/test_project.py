@@ -274,7 +274,7 @@ def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_n
             log = tmp_path / f"logs/{placement}/r{number}.txt"
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
-    code = f"NOT_INSTALLED = {modules | {'font_source_sans_pro', 'distributed', 'adlfs'}}\n{WITHOUT_REPORTS}"
+    code = f"NOT_INSTALLED = {modules | {'distributed', 'adlfs'}}\n{WITHOUT_REPORTS}"
     command = [sys.executable, "-c", code, tmp_path / "logs", tmp_path / "mine"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,23 +7,18 @@ and goes into a report as a vector picture whose text can be selected.
 from __future__ import annotations
 
 import base64
-import importlib
 import io
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from html import escape
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -46,8 +41,8 @@ VERDICTS = {
     "inconclusive": "#8a5a00",
 }
 STYLE: Any = {
-    "font.family": ["Source Sans Pro", "DejaVu Sans"],
-    "font.size": 9,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": "#9aa3ae",
@@ -56,8 +51,8 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.grid": True,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "semibold",
+    "axes.titlesize": 8.5,
+    "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "grid.color": GRID,
     "grid.linewidth": 0.6,
@@ -70,68 +65,18 @@ STYLE: Any = {
     "xtick.minor.size": 0,
     "ytick.minor.size": 0,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 7.5,
     "lines.linewidth": 1.4,
     "text.parse_math": False,  # a label may hold a price: $5
     "svg.fonttype": "none",
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",
 }
-WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
 DOT: Any = {"ls": "", "ms": 4, "mec": "white", "mew": 0.5}
 """A point: small, with a white edge."""
 _SCALED_FOR: ContextVar[Mapping[str, Sequence[float]]] = ContextVar("_SCALED_FOR", default={})  # noqa: B039 - never changed
 BIG: Any = {"ls": "", "ms": 6.5, "mec": "white", "mew": 0.6}
 """A median."""
-DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
-"""Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
-
-
-def _font_file(weight: str) -> Path | None:
-    spec = find_spec("font_source_sans_pro")
-    file = (
-        Path(spec.origin or "").parent / "files" / f"SourceSansPro-{WEIGHTS[weight]}.ttf"
-        if spec
-        else None
-    )
-    return file if file and file.is_file() else None
-
-
-# so that text is measured as it will be set
-if not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
-    for ttf in filter(None, map(_font_file, WEIGHTS)):
-        font_manager.fontManager.addfont(str(ttf))
-
-
-@cache
-def _font_face(weight: str) -> str:
-    """Rule of CSS that holds the report's font, so that text in a browser is as wide as it was measured."""
-    file = _font_file(weight)
-    if file is None:
-        return ""
-    subset: Any = importlib.import_module("fontTools.subset")  # without types
-    # without kerning: matplotlib does not kern this font either
-    options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
-    options.drop_tables += ["GDEF", "GPOS", "GSUB"]
-    font = subset.load_font(str(file), options)
-    subsetter = subset.Subsetter(options)
-    subsetter.populate(text=DRAWN)
-    subsetter.subset(font)
-    out = io.BytesIO()
-    subset.save_font(font, out, options)
-    data = base64.b64encode(out.getvalue()).decode()
-    return (
-        f"@font-face{{font-family:'Source Sans Pro';font-weight:{weight};src:url(data:font/woff;base64,{data}) "
-        "format('woff')}"
-    )
-
-
-def _with_fonts(svg: str) -> str:
-    """Embed the weights that the text of a picture uses."""
-    used = {w for w in WEIGHTS if re.search(rf"font(?:-weight)?: {w}\b", svg)} | {"400"}
-    faces = "".join(_font_face(w) for w in sorted(used))
-    svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
-    return svg.replace("<defs>", f'<defs><style type="text/css">{faces}</style>', 1)
 
 
 def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
@@ -198,7 +143,9 @@ class Plot(Figure):
         self.set_canvas(before)
         self.dpi = dpi
         lines = self.findobj(lambda artist: hasattr(artist, "descriptions"))
-        return _with_fonts(_pointed(out.getvalue(), lines))
+        svg = _pointed(out.getvalue(), lines)
+        # a browser without this font takes its own, which are narrower
+        return svg.replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if self.empty:

@@ -25,7 +25,6 @@ from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
 from ..stats.result import as_json, log_size
 from .blocks import Findings, findings, show, verdicts
-from .card import chosen, draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,15 +186,6 @@ class Answer:
         )
         here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
         return Table.of(frame[here] if here.any() else frame, rows.caption)
-
-    def card(self) -> Any:
-        """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.
-
-        Raises NothingToReport if no two conditions can be compared.
-        """
-        if not len(self.verdicts):
-            raise NothingToReport("there is nothing to compare, so there is no answer for a card")
-        return draw(self.observations, self.verdicts[chosen(self.verdicts)])
 
     def to_frame(self) -> pd.DataFrame:
         """Return the comparisons, as `Family.to_frame` does."""

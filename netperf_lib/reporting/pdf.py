@@ -91,7 +91,7 @@ def _compile(folder: Path, when: dt.datetime, standards: Sequence[Any]) -> bytes
         pdf, warnings = typst.compile_with_warnings(
             str(folder / "main.typ"),
             root=str(folder),
-            font_paths=[str(p) for p in fonts.font_folders()],
+            font_paths=[str(fonts.font_folder())],
             ignore_system_fonts=True,
             format="pdf",
             pdf_standards=list(standards),
@@ -212,11 +212,7 @@ class _Page:
             "images": self.images,
         }
         text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
-        source, text, further = fonts.printable(source, text)
-        if any(further.values()):
-            data = json.loads(text)
-            data["meta"] |= further
-            text = json.dumps(data, ensure_ascii=False, indent=1)
+        source, text = fonts.printable(source), fonts.printable(text)
         files = self.files | {
             "data.json": text.encode(),
             "report.typ": (TEMPLATE / "report.typ").read_bytes(),
@@ -258,8 +254,6 @@ class _Page:
             "notice": cover.get("notice_short"),
             "chapters": self.chapters,
             "footer": "netperf_lib",
-            "fonts": [],
-            "composed": None,
         }
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
@@ -406,7 +400,8 @@ class _Page:
 
 
 def _svg(text: str) -> bytes:
-    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).encode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    return fonts.printable(text).encode()
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from ..questions.tables import numeric
 
 WIDTH = 170.0
 """Millimetres between the margins."""
-CHARACTER = 1.62
+CHARACTER = 1.64
 """Millimetres of an average character at nine points."""
 GAP = 3.2
 """Millimetres that a column's padding takes at nine points."""

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from netperf_lib.errors import ReportError
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words
-from netperf_lib.reporting import blocks, fonts, tables
+from netperf_lib.reporting import blocks, tables
 from netperf_lib.reporting.pdf import _compile, printed, source, typeset
 
 LONG = pd.DataFrame(
@@ -188,10 +188,7 @@ def test_characters_without_a_glyph_are_spelled_out(stress: bytes, tmp_path: Pat
     text = text_of(stress, tmp_path)
     assert "rocket" in text
     assert "😀" in text, "DejaVu holds this one"
-    if any("fontja" in str(folder) for folder in fonts.font_folders()):
-        assert "日本語" in text
-    else:
-        assert "U+65E5" in text
+    assert "U+65E5" in text
 
 
 def test_the_stress_is_a_tagged_pdf_and_the_same_each_time(stress: bytes) -> None:
@@ -244,13 +241,6 @@ def test_attached_pictures_are_kept() -> None:
     text, files = source(book(cell))
     assert "local-image" in text
     assert any(name.endswith(".png") for name in files)
-
-
-def test_the_exporter_is_known_to_nbconvert() -> None:
-    from nbconvert.exporters import get_exporter
-
-    pdf, _ = get_exporter("netperf_pdf")().from_notebook_node(book(new_markdown_cell("# Mine")))
-    assert pdf.startswith(b"%PDF")
 
 
 def test_a_table_that_fits_has_one_part_and_a_wide_one_keeps_its_first_column() -> None:
