@@ -1,9 +1,11 @@
 """From a declared experiment to a schedule: rounds in which every condition is measured once, in random order.
 
-Rounds are chained: each begins with the condition that ended the one before. Every condition is then preceded equally
-often by each, itself included, so the after-effects of a run (a warm cache, a used-up burst of the host) cancel in
-every comparison. The orders are a function of the experiment and the seed alone. The order of a round does not depend
-on the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
+Rounds are chained: each begins with the condition that ended the one before. Every condition is then
+preceded equally often by each, itself included, so the after-effects of a run (a warm cache, a used-up
+burst of the host) cancel in every comparison. Two conditions that are chained leave nothing to chance:
+they are measured as ABBA or BAAB, by a coin for every two rounds. The orders are a function of the
+experiment and the seed alone. The order of a round does not depend on the number of rounds, so that an
+experiment can be extended, and an interrupted one resumed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .model import Experiment, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
-RULE = "chained-1"
+RULE = "chained-2"
 """Name of the rule that draws the order: a plan says which one it was drawn by, so that it can be drawn again."""
 MOST_TRIALS = 200_000
 """More than any measurement needs: two months of trials of half a minute."""
@@ -128,22 +130,33 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
 def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial]]:
     """Trials of each round in their order.
 
-    After the first condition the order is random: of several that are drawn, the one that is best balanced with those
-    before, in what follows what and in the positions.
+    Two conditions: ABBA or BAAB for every two rounds. More: after the first condition the order is
+    random: of several that are drawn, the one that is best balanced with those before, in what follows
+    what and in the positions.
     """
     names = [repr(trial.condition) for trial in each]
+
+    def drawn_order(attempt: str) -> list[int]:
+        """Return a random order: a function of the seed, the names and the attempt alone."""
+        keys = [
+            hashlib.blake2s(f"{key}/{attempt}/{name}".encode(), digest_size=16).digest()
+            for name in names
+        ]
+        return sorted(range(len(each)), key=keys.__getitem__)
+
+    if len(each) == 2:
+        for number in range(rounds):
+            first, second = drawn_order(f"block {number // 2}")
+            order = [second, first] if number % 2 else [first, second]
+            yield [each[i] for i in order]
+        return
     before: Counter[tuple[int, int]] = Counter()
     positions: Counter[tuple[int, int]] = Counter()
     last: list[int] = []
     for number in range(1, rounds + 1):
         drawn = []
         for attempt in range(CANDIDATES):
-            # pseudorandom numbers, a function of the seed and the names alone
-            keys = [
-                hashlib.blake2s(f"{key}/{number}/{attempt}/{n}".encode(), digest_size=16).digest()
-                for n in names
-            ]
-            order = sorted(range(len(each)), key=keys.__getitem__)
+            order = drawn_order(f"{number}/{attempt}")
             drawn.append([*last, *(i for i in order if i not in last)])
         best = min(
             drawn,

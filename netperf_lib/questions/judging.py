@@ -280,7 +280,7 @@ class Blocks:
         self.condition = t["condition"].cat.codes.to_numpy()[order]
         self.names: list[str] = list(t["condition"].cat.categories)
         self.two = MEASUREMENT in obs.by
-        self.unit = np.zeros(int(first.sum()), np.intp) if self.two else unit[first]
+        self.unit = unit[first]
         experiments = t["experiment"].astype(object).factorize(use_na_sentinel=False)[0]
         self.experiment = experiments[order][first].astype(np.intp)
         self.placed = not self.two and any(
@@ -437,6 +437,9 @@ def _sample(p: Pair) -> Sample:
     unit = (of.experiment if several else of.unit)[used]
     what = "experiment" if several else "deployment"
     count = np.unique(unit).size
+    uneven = ""
+    if apart:
+        count, uneven = _replicates(of, both, names_of, what)
     if b is not None:
         moved = bool(differ & {*PLACES}) and not of.two
         more["moved"] = moved or any(
@@ -463,6 +466,7 @@ def _sample(p: Pair) -> Sample:
         (x, y), means = _apart(of, a, b)
         lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]
         more |= {"paired": False, "unit_means": means, "warnings": tuple(warnings)}
+        more["refusal"] = refusal or uneven
         return Sample(a=x, b=y, failed_a=lost[0], failed_b=lost[1], **more)
     if b is not None and of.unchained:
         warnings = [
@@ -491,6 +495,19 @@ def _nothing(
     subject = {**of_pair, "names": (names[0], limit or names[-1]), "metric": c.metric}
     refusal = f"no complete run has a value of {c.metric}"
     return Sample(a=none, b=None if limit else none, refusal=refusal, subject=subject, **more)
+
+
+def _replicates(
+    of: Blocks, both: Sequence[Side], names: tuple[str, str], what: str
+) -> tuple[int, str]:
+    """Return how many deployments two sides without common rounds have, and why one is too few."""
+    one, two = (np.unique(of.unit[np.isfinite(side.value)]).size for side in both)
+    if min(one, two) > 1:
+        return one + two, ""
+    if max(one, two) <= 1:
+        return 1, ""
+    found = f"{plural(one, what)} of {names[0]} against {two} of {names[1]}"
+    return 1, f"{found}: measure at least 2 on each side"
 
 
 def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:

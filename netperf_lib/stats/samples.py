@@ -268,7 +268,7 @@ class _Data:
     def name(self) -> str:
         """What the observations are."""
         if self.unblocked is not None:
-            return "run"
+            return self.sample.unit_name if self.sample.unit_means else "run"
         return self.sample.unit_name if self.units > 1 else "hour" if self.hourly else "round"
 
     @property
@@ -568,7 +568,7 @@ def _printed(data: _Data, decision: Decision, centre: float) -> tuple[float, flo
 
 def _least(data: _Data, rules: _Rules) -> int:
     """Fewest rounds (deployments, runs per side) with which a verdict is possible."""
-    if data.units > 1:
+    if data.units > 1 or data.sample.unit_means:
         return DEPLOYMENTS
     need = rounds_required(rules.alpha, rules.size)
     if rules.design == "sequential":

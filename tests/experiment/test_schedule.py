@@ -123,7 +123,7 @@ def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**63 - 1), st.integers(2, 9))
+@given(st.integers(0, 2**63 - 1), st.integers(3, 9))
 def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int) -> None:
     test = {
         "tool": "iperf3",
@@ -138,6 +138,28 @@ def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int)
     follows = Counter(pairwise(flat))  # across rounds: itself included
     assert set(follows) == set(product(range(1, k + 1), repeat=2))
     assert max(abs(n - 12) for n in follows.values()) <= 7
+
+
+def two_conditions(seed: int, rounds: int = 12) -> str:
+    """Return the order of two conditions, a letter for each run."""
+    test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
+    plan = schedule(experiment(tests=[test], rounds=rounds), seed=seed)
+    return "".join("AB"[t.streams - 1] for t in plan.trials)
+
+
+def test_chance_decides_the_order_of_two_conditions() -> None:
+    assert len({two_conditions(seed) for seed in range(60)}) > 30
+
+
+def test_two_conditions_are_balanced_in_every_two_rounds() -> None:
+    order = two_conditions(seed=3, rounds=400)
+    blocks = Counter(order[i : i + 4] for i in range(0, len(order), 4))
+    assert set(blocks) == {"ABBA", "BAAB"}
+    assert abs(blocks["ABBA"] - 100) < 40
+
+
+def test_more_rounds_keep_the_order_of_two_conditions() -> None:
+    assert two_conditions(seed=5, rounds=20).startswith(two_conditions(seed=5, rounds=13))
 
 
 CONTRAST = {

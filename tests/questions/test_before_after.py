@@ -118,6 +118,35 @@ def test_the_same_twice_is_never_a_difference() -> None:
     assert sum(v in ("better", "worse") for v in found) <= 4
 
 
+def deployed(seed: int, deployments: int, apart: float = 0.05) -> pd.DataFrame:
+    """A measurement of several deployments, which land `apart` (standard deviation)."""
+    random = np.random.default_rng(seed)
+    parts = [runs(seed + 1000 * n).assign(deployment=n) for n in range(1, deployments + 1)]
+    for part in parts:
+        part["latency_oneway_us"] *= random.lognormal(0, apart)
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_deployments_are_the_replicates_before_and_after() -> None:
+    pairs = [before_after(deployed(seed, 3), deployed(seed + 500, 3)) for seed in range(60)]
+    found = [str(c.verdict) for pair in pairs for c in pair if c.context == "ppg"]
+    assert sum(v in ("better", "worse") for v in found) <= 7  # 5 %, and three standard errors
+    assert (pairs[0][0].unit, pairs[0][0].n) == ("deployment", 3)
+    assert "Welch" in pairs[0][0].method
+
+
+def test_a_difference_between_deployments_is_found() -> None:
+    before, after = deployed(1, 4, apart=0.02), deployed(501, 5, apart=0.02)
+    after["latency_oneway_us"] *= 1.5
+    assert verdicts(before_after(before, after)) == {"ppg": "worse", "same-zone": "worse"}
+
+
+def test_one_deployment_against_several_has_no_verdict() -> None:
+    found = before_after(deployed(1, 1), deployed(501, 3))
+    assert set(verdicts(found).values()) == {"no verdict"}
+    assert found[0].reason.startswith("3 deployments of after against 1 of before")
+
+
 def test_rounds_of_the_two_sides_are_not_paired() -> None:
     """A drift that both sides share would make a paired interval far too narrow for sides measured at other times."""
     drift = np.linspace(1, 1.5, 12).repeat(2)

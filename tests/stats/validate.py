@@ -310,12 +310,16 @@ def by_chance(n: int, effect: float, share: float = 0.1) -> Make:
     return make
 
 
-def carried(k: int, n: int, cv: float, size: float) -> Make:
-    """What is measured right after the last condition is slower; in the order of the library's own schedule."""
+Hit = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+"""Random numbers and the conditions in order of time to the runs that are slower."""
+
+
+def scheduled(k: int, n: int, cv: float, hit: Hit) -> Make:
+    """Some runs are 10 % slower, whatever their condition; in the order of the library's own schedule."""
     names = [f"p{i}" for i in range(k)]
     declared = Experiment.model_validate(
         {
-            "name": "carried",
+            "name": "scheduled",
             "hosts": {"source": "inventory"},
             "pairs": [{"client": "c", "server": name, "placement": name} for name in names],
             "tests": [{"tool": "qperf", "test": "tcp_lat"}],
@@ -327,11 +331,26 @@ def carried(k: int, n: int, cv: float, size: float) -> Make:
         plan = schedule(declared, seed=int(rng.integers(2**31)))
         orders = np.array([names.index(t.pair.placement) for t in plan.trials]).reshape(n, k)
         logs, flat = cv * rng.standard_normal((n, k)), orders.ravel()
-        after = np.concatenate([[False], flat[:-1] == k - 1])
-        logs[np.repeat(np.arange(n), k)[after], flat[after]] += math.log1p(size)
+        slower = hit(rng, flat)
+        logs[np.repeat(np.arange(n), k)[slower], flat[slower]] += math.log1p(0.1)
         return Simulated(table(logs, rng, orders), contrasts(k - 1), np.zeros(k - 1))
 
     return make
+
+
+def carried(rng: np.random.Generator, flat: np.ndarray) -> np.ndarray:
+    """What is measured right after the last condition."""
+    return np.concatenate([[False], flat[:-1] == flat.max()])
+
+
+def every(seconds: float) -> Hit:
+    """Runs of 10 s, one each 15 s, in which a job starts that a clock starts."""
+
+    def hit(rng: np.random.Generator, flat: np.ndarray) -> np.ndarray:
+        start = np.cumsum(15 + 0.1 * rng.standard_normal(flat.size)) + seconds * rng.random()
+        return np.asarray((start + 10) // seconds > start // seconds)
+
+    return hit
 
 
 def bursts(n: int) -> Make:
@@ -387,6 +406,19 @@ def apart(n: int, effect: float) -> Make:
     def make(rng: np.random.Generator) -> Simulated:
         runs = table(0.08 * rng.standard_normal((n, 2)) + np.array([0.0, effect]), rng)
         runs.loc[runs["placement"] == "p1", "round"] += n
+        return Simulated(runs, contrasts(1), np.array([effect]))
+
+    return make
+
+
+def two_measurements(count: int, tau: float, effect: float) -> Make:
+    """Before and after, each of several deployments of 5 rounds: the sides share no round."""
+
+    def make(rng: np.random.Generator) -> Simulated:
+        landed = tau * rng.standard_normal((2, count)) + np.array([[0.0], [effect]])
+        logs = np.repeat(landed, 5, axis=1).T + 0.03 * rng.standard_normal((5 * count, 2))
+        runs = table(logs, rng, deployment=np.repeat(np.arange(count), 5))
+        runs.loc[runs["placement"] == "p1", "deployment"] += count
         return Simulated(runs, contrasts(1), np.array([effect]))
 
     return make
@@ -526,7 +558,10 @@ def scenarios() -> Iterator[Scenario]:
         (7, 20, 0.08),
     ):
         name = f"10 % carried over, {k} conditions, {n} rounds"
-        yield Scenario("carry-over, chained", name, carried(k, n, cv, 0.1))
+        yield Scenario("carry-over, chained", name, scheduled(k, n, cv, carried))
+    for k, n, period in ((2, 10, 60), (2, 20, 60), (2, 40, 60), (2, 20, 30), (3, 20, 45)):
+        name = f"a job every {period} s, {k} conditions, {n} rounds"
+        yield Scenario("what a clock starts", name, scheduled(k, n, 0.02, every(period)))
     g = "slow runs"
     for n, m, power in ((12, 1, 90.0), (16, 6, 80.0), (16, 13, 70.0)):
         name = f"3 % 1.5 times slower, CV 4 %, {m} equal, {n} rounds"
@@ -560,6 +595,10 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario(
         g, "6 of 5 rounds, 2 % apart, +20 %", deployments(6, 5, 0.02, [up] * 3, 0.05), power=90.0
     )
+    for count in (3, 6):
+        name = f"{count} before and {count} after, 5 % apart"
+        yield Scenario(g, f"{name}, equal", two_measurements(count, 0.05, 0.0))
+        yield Scenario(g, f"{name}, +20 %", two_measurements(count, 0.05, up))
     for count in (4, 10):
         yield Scenario(g, f"one placing in ten far off, {count}", far_placing(count))
     g = "incidents"
