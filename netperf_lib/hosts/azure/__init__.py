@@ -375,7 +375,8 @@ class _Attempt:
                     self.az, self.record, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say
                 )
             except AzError as failure:
-                if pause_s is None or failure.deed != "retry":
+                # a group that was just created is not known everywhere at once
+                if pause_s is None or failure.deed not in ("retry", "absent"):
                     raise
                 self.say(
                     f"{self.record.name}: {failure.code}: the same deployment again in {pause_s:g} s"
@@ -407,10 +408,7 @@ class _Attempt:
                 self.az("group", "delete", "--name", record.group, "--yes", "--no-wait")
                 self.say(f"{name}: deleting what was created of it")
         except AzError as failure:
-            if failure.kind == "missing":
-                store.gone(record)
-            else:
-                self.say(f"{name}: could not be deleted now ({failure.code}): run `npl down`")
+            self.say(f"{name}: could not be deleted now ({failure.code}): run `npl down`")
         except AzureError as failure:
             self.say(f"{name}: {failure}")
 
@@ -491,10 +489,7 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
         if requested := [r for r in records if r.requested]:
             az = _runner(store.data.subscription)
             access.leave_hub(az, requested, store)
-            uncertain = [r for r in requested if not r.made]
-            groups.remove(
-                az, requested, uncertain=uncertain, clock=CLOCK, say=say_aloud, gone=store.gone
-            )
+            groups.remove(az, requested, clock=CLOCK, say=say_aloud, gone=store.gone)
         if not store.data.groups:
             store.clear()
 

@@ -21,6 +21,8 @@ from .template import api_version
 
 RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
 DEADLINE_S = 90 * 60
+LAG_S = 60
+"""Seconds for which Azure may deny what was just created."""
 AnyTarget = TypeVar("AnyTarget", bound="Target")
 TAG = "netperf-deployment"
 DELETE_ORDER = (
@@ -161,20 +163,18 @@ def remove(
     az: Runs,
     targets: Iterable[AnyTarget],
     *,
-    uncertain: Iterable[AnyTarget] = (),
     clock: Clock,
     say: Callable[[str], None] = lambda _: None,
     gone: Callable[[AnyTarget], None] = lambda _: None,
 ) -> None:
     """Delete deployments and verify that they are gone; one that fails does not hold up the others. Safe to repeat.
 
-    A resource group of the target's own is deleted, in a shared one everything with its tag. `uncertain` targets, whose
-    creation was cut short, may appear a moment later, and are looked for more than once. `gone` is called with each
+    A resource group of the target's own is deleted, in a shared one everything with its tag. Azure may deny for a
+    moment what exists, so that one is looked for three times before it counts as gone. `gone` is called with each
     that is verified to be gone; AzureError says what is left, and why.
     """
     end = clock.now() + DEADLINE_S
-    doubtful = set(uncertain)
-    left = {target: 3 if target in doubtful else 1 for target in targets}
+    left = dict.fromkeys(targets, 3)
     deletions: Counter[AnyTarget] = Counter()
     trouble: dict[AnyTarget, str] = {}
     failed: list[str] = []
@@ -277,7 +277,7 @@ def deploy(
     A deployment that is already running (an earlier process was stopped) is waited for, not started twice. AzError has
     the root cause; its kind is ``timeout`` if the deadline passed.
     """
-    end = clock.now() + deadline_s
+    end, unsure = clock.now() + deadline_s, clock.now() + LAG_S
     show = ("deployment", "group", "show", *target.deployment)
     before = find(az, *show)
     if not before or before["properties"]["provisioningState"].lower() not in RUNNING:
@@ -295,7 +295,11 @@ def deploy(
                 raise
     states: dict[str, str] = {}
     while True:
-        properties = az(*show)["properties"]
+        shown = find(az, *show)
+        if shown is None and clock.now() <= unsure:
+            clock.sleep(clock.poll_s)
+            continue
+        properties = (shown or az(*show))["properties"]
         reached = properties["provisioningState"].lower()
         if reached == "succeeded":
             return {
@@ -303,7 +307,7 @@ def deploy(
             }
         operations = [
             o["properties"]
-            for o in az("deployment", "operation", "group", "list", *target.deployment) or ()
+            for o in find(az, "deployment", "operation", "group", "list", *target.deployment) or ()
         ]
         if reached not in RUNNING:
             raise _why(target, properties, operations)

@@ -742,3 +742,25 @@ def test_an_interruption_leaves_the_account_of_costs_whole(
     with pytest.raises(KeyboardInterrupt):
         store.priced(Cost(hours=4, currency="USD"))
     assert json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["cost"]["hours"] == 3
+
+
+def test_one_404_of_the_group_is_no_removal(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path
+) -> None:
+    azure.up(experiment(), number=1, state=tmp_path)
+    cloud.faults.append(
+        Fault("request", r"GET .*/resourceGroups/npl[^/]*$", 404, "ResourceGroupNotFound")
+    )
+    azure.down(experiment(), state=tmp_path)
+    cloud.settle()
+    assert not cloud.groups
+    assert not cloud.names(VM)
+
+
+def test_a_404_after_the_start_is_not_the_end(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    started = r"GET .*/deployments/[^/]+/operations"
+    cloud.faults.append(Fault("request", started, 404, "DeploymentNotFound"))
+    made = azure.up(experiment(), number=1, state=tmp_path)
+    assert len(made.hosts) == 2
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
