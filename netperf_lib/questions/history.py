@@ -25,7 +25,9 @@ from .words import Headline, Words, effect, span
 ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
 PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
-"""Periods that runs are grouped into: name in pandas, words, and the least span in days."""
+"""Periods of the picture and of the trend: name in pandas, words, and the least span in days."""
+SEARCHED = [(name, least) for name, _, least in PERIODS if least <= 1]
+"""Periods in which changes are searched: a week of data hides an incident no better than a day of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,7 @@ def ask_history(
         raise NothingToReport(f"no run with a value of {metric} has a start time")
     days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
+    search = next((name for name, least in SEARCHED if days >= least), "min")
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
     by_time = chosen.set_index("started_utc")
     levels = {
@@ -263,7 +266,9 @@ def ask_history(
         trends[name] = trend(
             np.asarray((index - index[0]).total_seconds(), dtype=np.float64) / 86_400, y
         )
-        result = changes(y, alpha=ALPHA / len(names))
+        fine = by_time.loc[by_time["condition"] == name, metric].resample(search).median().dropna()
+        index = pd.DatetimeIndex(fine.index)
+        result = changes(np.asarray(fine, dtype=np.float64), alpha=ALPHA / len(names))
         points[name] = _on_the_clock(result, index)
         if result.wave is not None:
             low, high = (index[i] for i in result.wave)

@@ -16,8 +16,6 @@ from .result import Floats, check_share
 
 SHORTEST = 4
 """Least number of periods of a level."""
-ORDERS = 999
-"""Random orders that a change is compared with."""
 ABRUPT_SHARE, ABRUPT_LEAST, ABRUPT_ERRORS, NEAR_EDGE = 0.4, 0.03, 4.0, 9
 """A change is abrupt if the levels of the `NEAR_EDGE` periods on both sides of its edge differ by this share of the
 change, by this much, and by this many standard errors. What is not is a slow wave."""
@@ -89,9 +87,7 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
     -----
     The levels are those of PELT (Killick, Fearnhead and Eckley, JASA 107 (2012) 1590-1598) on the logarithms, with
     half of what the best arc of noise gains (two edges) as the penalty; the noise is that of the long run. Edges that
-    are not abrupt are left out. What remains must gain more than the best arc gains in random orders of blocks of what
-    the levels leave over: to shuffle the values themselves would keep a change of an hour together in a block, and
-    hide it.
+    are not abrupt are left out.
 
     Examples
     --------
@@ -111,10 +107,6 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
         return Changes()
     levels = _pelt(y, alpha)
     edges = _abrupt(y, levels)
-    if edges:
-        noise = _residuals(y, levels)  # without a wave
-        if _p_of_best_arc(noise + y - _residuals(y, edges), noise) > max(alpha, 1 / (1 + ORDERS)):
-            edges = []
     slow = [c for c in levels if c not in edges]
     bounds = [0, *edges, y.size]
     flat = y - np.concatenate([np.full(b - a, np.median(y[a:b])) for a, b in pairwise(bounds)])
@@ -144,11 +136,6 @@ def _at_edges(x: Floats, edges: list[int]) -> list[LevelChange]:
             changes.append(LevelChange(edges[i], None, level[i], level[i + 1]))
         i += 2 if back else 1
     return changes
-
-
-def _residuals(y: Floats, edges: list[int]) -> Floats:
-    """What is left over when each level has its own mean."""
-    return np.concatenate([y[a:b] - y[a:b].mean() for a, b in pairwise([0, *edges, y.size])])
 
 
 def _arcs(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
@@ -233,28 +220,6 @@ def _abrupt(y: Floats, edges: list[int]) -> list[int]:
             break
         del edges[worst]
     return edges
-
-
-def _p_of_best_arc(y: Floats, noise: Floats) -> float:
-    """How often the best arc of random orders of blocks of what is left over gains as much as that of the series."""
-    n, r = noise.size, _autocorrelation(noise)
-    length = 1
-    if r >= 2 / math.sqrt(n):  # Carlstein, Annals of Statistics 14 (1986) 1171-1179
-        length = int(
-            np.clip(round((2 * r / (1 - r * r)) ** (2 / 3) * n ** (1 / 3)), 1, max(1, n // 6))
-        )
-    rng = np.random.default_rng(0)
-    start = np.arange(0, n, length)
-    order = rng.permuted(np.tile(start, (ORDERS, 1)), axis=1)[:, :, None] + np.arange(length)
-    order = order[order < n].reshape(ORDERS, n)
-    shuffled = noise[
-        (order + rng.integers(0, n, (ORDERS, 1))) % n
-    ]  # blocks of a circle turned at random
-    gains, total = _arcs(shuffled)[0], float(noise @ noise) + 1e-18
-    gain = float(_arcs(y[None])[0][0])
-    return (1 + int((gains / np.maximum(total - gains, 1e-18) >= gain / total).sum())) / (
-        1 + ORDERS
-    )
 
 
 def _wave(flat: Floats, edges: list[int]) -> tuple[tuple[int, int] | None, float]:
