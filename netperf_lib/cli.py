@@ -856,11 +856,12 @@ def explore(experiment: Path | None, output: Path | None, browser: bool) -> None
     The file needs no server, network or Python, and can be sent by mail. The default EXPERIMENT is the one measured in
     the lab or, if there is none, the recorded one.
     """
+    from .data.files import own_path
     from .reporting.explorer import explore as make
     from .reporting.workshop import usual_experiment
 
     folder = usual_experiment(experiment)
-    file = output or folder / "reports" / "explorer.html"
+    file = output or own_path(folder, "reports/explorer.html")
     file.parent.mkdir(parents=True, exist_ok=True)
     make(folder).save(file)
     _echo(file)

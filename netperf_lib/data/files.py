@@ -135,6 +135,21 @@ def plain_file(folder_path: Path, name: str) -> Path:
     return path
 
 
+def own_path(folder_path: Path, name: str) -> Path:
+    """Return a path below a folder to write to or to remove; StoreError if a link is on the way there.
+
+    A folder of others may hold links to anything that its reader may write.
+    """
+    path = folder_path
+    for part in Path(name).parts:
+        path = path / part
+        if path.is_symlink():
+            raise StoreError(
+                f"{path}: a link to elsewhere, and nothing is written or removed through links; remove it"
+            )
+    return path
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
@@ -180,7 +195,7 @@ class Folder:
     @contextmanager
     def _draft(self, name: str) -> Iterator[tuple[Path, Path]]:
         """The path of a file, and one beside it for the duration of the block, to be written first."""
-        path = self.path / name
+        path = own_path(self.path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = _temporary(path)
         try:
@@ -212,7 +227,7 @@ class Folder:
 
     def append(self, name: str, line: str, *, durable: bool = True) -> None:
         """Add a line to a text file."""
-        path = self.path / name
+        path = own_path(self.path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
@@ -225,7 +240,7 @@ class Folder:
 
         Its file `last` makes it complete; OSError if there is a complete one.
         """
-        final = self.path / name
+        final = own_path(self.path, name)
         final.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".staging-{_HOST}-{os.getpid()}-", dir=final.parent))
         try:
@@ -251,7 +266,7 @@ class Folder:
 
     def tidy(self, name: str = ".", pattern: str = ".*") -> None:
         """Remove leftovers of this machine's killed writers in a folder, except for those of other users."""
-        for left in (self.path / name).glob(pattern):
+        for left in own_path(self.path, name).glob(pattern):
             match = _TEMPORARY.fullmatch(left.name)
             if match and match["host"] == _HOST and not is_alive(int(match["pid"])):
                 with suppress(PermissionError):
@@ -282,7 +297,7 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file or a whole folder; a missing one is no error."""
-        path = self.path / name
+        path = own_path(self.path, name)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -26,13 +26,13 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from ..errors import ParseError, StoreError
+from ..errors import ParseError, StoreError, explain
 from ..metrics import plural
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
 from .files import Location, explained, scratch
-from .layout import RECORD, RawFolder, Store, block_of, stores
+from .layout import RawFolder, Store, block_of, stores
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Workers, run_all
@@ -43,6 +43,8 @@ RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
+_OWN = re.compile(r"(d\d+-r\d+-\d+|part-\w+)\.parquet")
+"""Name of a part; the second form is that of older versions."""
 
 
 @cache
@@ -167,10 +169,8 @@ class Tables:
             generation = hashlib.sha256(content).hexdigest()[:16]
             fresh = footer.get("generation") == generation
             for run_id, digest in footer.get("refused", {}).items() if fresh else ():
-                data = b""  # a record that was refused may have been repaired
-                with suppress(OSError):
-                    data = self.store.files.read(f"raw/{folders[run_id]}/{RECORD}")
-                fresh &= hashlib.sha256(data).hexdigest() == digest
+                with self.store.raw(folders[run_id]) as raw:  # it may have been repaired
+                    fresh &= raw.state == digest
             if not fresh or any(
                 block not in parts or parts[block].footer.get("generation") != generation
                 for table, parts in others.items()
@@ -270,10 +270,8 @@ def _ingest(
         files = tables.at.files
         for table in SCHEMAS if tables.blocks else ():
             files.tidy(f"tables/{table}")
-            for name in files.names(
-                f"tables/{table}"
-            ):  # parts without raw runs, such as those of version 0.1
-                if name.removesuffix(_SUFFIX) not in tables.blocks:
+            for name in filter(_OWN.fullmatch, files.names(f"tables/{table}")):
+                if name.removesuffix(_SUFFIX) not in tables.blocks:  # it has no raw runs
                     files.remove(f"tables/{table}/{name}")
     for (_, _, _, folders, _), _ in run_all(make_part, tasks, workers):
         done += len(folders)
@@ -305,7 +303,7 @@ def make_part(
         }
         for raw, run_ids in store.raw_folders(folders):
             data = b""
-            with suppress(FileNotFoundError, ValueError):
+            with suppress(FileNotFoundError, ValueError), explained(raw.path):
                 data = raw.data
             same = {
                 "experiment": store.experiment,
@@ -317,7 +315,7 @@ def make_part(
                 row, parsed = _read_run(raw, run_id)
                 rows.append(row | same | {"run_id": run_id})
                 if parsed is None:
-                    refused[run_id] = same["raw_sha256"]
+                    refused[run_id] = raw.state
                 for table, some in detail(store.experiment, run_id, parsed or ()):
                     writers[table].add(some)
         tables = [table for table, writer in writers.items() if writer.finish(content)]
@@ -347,6 +345,9 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
                     parsed += logs.parse_ends(*paths, tool=record["trial"]["tool"])
                 else:
                     parsed += _imported(paths[0], files[name])[number : number + 1]
+            except FileNotFoundError:
+                gone = f"{paths[0].parent}: a log vanished while it was read"
+                raise StoreError(f"{gone}; run the command again") from None
             except ParseError as e:
                 unread = str(e).replace(str(raw.path), f"raw/{raw.name}")
         row = run_row(record, parsed, unread)
@@ -354,7 +355,7 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
             row |= connections.of_record(raw, record)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise
+            raise StoreError(explain(error)) from None  # it may pass, so it is no fact of the run
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         # the facts in its name
         patterns = {

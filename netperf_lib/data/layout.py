@@ -51,6 +51,7 @@ from .files import (
     folder,
     is_alive,
     is_url,
+    own_path,
     plain_file,
     sha256_of,
     split,
@@ -133,6 +134,15 @@ class RawFolder:
         if self.digests is None or hashlib.sha256(self.data).hexdigest() in self.digests:
             return None
         return f"{RECORD} was changed after it was measured (its digest differs)"
+
+    @property
+    def state(self) -> str:
+        """A digest of all files in the folder; it changes when one is repaired."""
+        state = hashlib.sha256()
+        for path in sorted(self.path.iterdir()):
+            if path.is_file() and not path.is_symlink():
+                state.update(f"{sha256_of(path)}  {path.name}\n".encode())
+        return state.hexdigest()
 
     def file(self, name: str, record: Mapping[str, Any]) -> Path:
         """Return a file that is as a record describes it; ValueError if not, FileNotFoundError if there is none."""
@@ -257,8 +267,11 @@ class Store:
     @property
     def hosts_dir(self) -> Path:
         """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
-        (self.path / "hosts").mkdir(parents=True, exist_ok=True)
-        return self.path / "hosts"
+        folder = own_path(self.path, "hosts")
+        folder.mkdir(parents=True, exist_ok=True)
+        for inside in folder.rglob("*"):
+            own_path(folder, str(inside.relative_to(folder)))
+        return folder
 
     @property
     def token(self) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import tools
-from ..errors import ParseError
+from ..errors import ParseError, naming
 from ..metrics import computed
 from ..tools.parsed import ParsedRun
 
@@ -59,21 +59,7 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     if "\0" in name:
         raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
-        # not `Path.open`: thousands of small files, and every microsecond counts
-        with open(
-            name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)
-        ) as f:
-            status = os.fstat(f.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ParseError(
-                    "not a regular file; to read a pipe, pass it as standard input", file=name
-                )
-            if status.st_size > MOST:
-                raise ParseError(_TOO_LARGE, file=name)
-            held = [_unpacked(f, name)]
-        return tools.parse(
-            held.pop(), file=name, tool=tool
-        )  # no other reference is left once it is decoded
+        return _parse(name, tool)
     except FileNotFoundError:
         raise ParseError(
             "no such file; pass the path of a log, or its text to parse_text", file=name
@@ -91,6 +77,25 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError(
             f"cannot be read ({e.strerror}); pass a readable file", file=name
         ) from None
+
+
+def _parse(name: str, tool: str | None) -> list[ParsedRun]:
+    """Read a log as `parse` does; an error of the machine, which may pass, is an OSError or MemoryError."""
+    # not `Path.open`: thousands of small files, and every microsecond counts
+    with open(
+        name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)
+    ) as f:
+        status = os.fstat(f.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ParseError(
+                "not a regular file; to read a pipe, pass it as standard input", file=name
+            )
+        if status.st_size > MOST:
+            raise ParseError(_TOO_LARGE, file=name)
+        with naming(name):
+            held = [_unpacked(f, name)]
+    # no other reference is left once it is decoded
+    return tools.parse(held.pop(), file=name, tool=tool)
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
@@ -157,7 +162,7 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
                         raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
                 unpacked.seek(0)
                 data = unpacked.read()
-        except (OSError, EOFError, zlib.error) as e:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as e:
             raise ParseError(
                 f"packed by gzip and damaged ({e}); copy it again", file=name
             ) from None
@@ -179,9 +184,10 @@ def parse_ends(
     """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
-    without this information does not fail the client's run, but adds a warning.
+    without this information does not fail the client's run, but adds a warning. OSError or MemoryError if a log cannot be
+    read now.
     """
-    runs = parse(client, tool=tool)
+    runs = _parse(str(client), tool)
     lacking = [
         i
         for i, run in enumerate(runs)

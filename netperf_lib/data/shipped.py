@@ -83,7 +83,7 @@ def report_folder(location: str, name: str) -> Path:
 
     Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
     """
-    from .files import is_url  # only here: a plan is shown without pyarrow
+    from .files import is_url, own_path  # only here: a plan is shown without pyarrow
 
     data = Path(location)
     if (
@@ -91,8 +91,9 @@ def report_folder(location: str, name: str) -> Path:
         and not data.resolve().is_relative_to(PACKAGE_FOLDER)
         and os.access(data, os.W_OK)
     ):
-        (data / "reports").mkdir(exist_ok=True)
-        return data / "reports"
+        reports = own_path(data, "reports")
+        reports.mkdir(exist_ok=True)
+        return reports
     here = Path("reports", name).resolve()
     here.mkdir(parents=True, exist_ok=True)
     return here

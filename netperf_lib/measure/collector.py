@@ -20,6 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ..data.files import own_path
 from ..data.layout import Store, new_record, trial_of
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
@@ -139,7 +140,7 @@ def report_disk_full(store: Store) -> Iterator[None]:
 @contextmanager
 def _log_file(store: Store) -> Iterator[logging.Logger]:
     """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
-    handler = logging.FileHandler(store.path / "collect.log", encoding="utf-8")
+    handler = logging.FileHandler(own_path(store.path, "collect.log"), encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)

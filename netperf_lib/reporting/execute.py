@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shlex
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -512,11 +511,12 @@ def _close(book: Any, error: str | None) -> None:
 
 def _explorer(store: Store | None, folder: Path) -> str | None:
     """Write the explorer beside the pages, whose points lead into it; None where nothing is to be explored."""
+    from ..data.files import own_path
     from .explorer import explore
 
     if store is not None:
         with suppress(NetperfError):
-            return explore(store.location).save(folder / "explorer.html").name
+            return explore(store.location).save(own_path(folder, "explorer.html")).name
     return None
 
 
@@ -539,5 +539,5 @@ def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[st
     ) as aside:
         aside.write(body)
     Path(aside.name).chmod(0o644)
-    shutil.move(aside.name, final)
+    Path(aside.name).replace(final)
     return final
