@@ -106,6 +106,8 @@ class LoggedRun:
     """Last line of the run in its log, in which another run follows; None: the last line of the log."""
     digest: str
     """Digest of the log and of the run's position in it."""
+    identity: str | None
+    """What no other run's lines can hold; None: two runs can print the same lines."""
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
@@ -115,6 +117,12 @@ class LoggedRun:
     """Address in the log of ``client`` and ``server``, where a label gives its name."""
     warnings: list[str]
     """What the labels and the log do not agree on, without a contradiction."""
+
+    @property
+    def title(self) -> str:
+        """The name of the log, and the number of the run where the log holds several."""
+        several = self.index or self.end is not None
+        return f"{self.name}, run {self.index + 1}" if several else self.name
 
     def get(self, column: str) -> Any:
         """Return the value of a column: from the log, else from its label, else None."""
@@ -306,8 +314,47 @@ def understand(
             what = f"{RUN} is the number of a run in its log, and round that of a repetition"
             problems.append(f"{where} ({row[FILE]!r}): no such log has a run {row[RUN]}; {what}")
     _refuse(problems if named or problems else [_no_logs(files)])
+    logged, again = _once(logged)
+    if left_out is not None:
+        left_out += again
     _warn_of_addresses(logged)
     return logged
+
+
+_COOKIE = re.compile(r"\bcookie\"?: *\"?([\w.-]{20,})", re.IGNORECASE)
+_UNIQUE = re.compile(r"\bport \d{4,}|_port\"?: *\d{4,}|\d\d:\d\d:\d\d|(?:percentile .*\n.*){5}")
+"""A port, a time or a long histogram: two runs do not print the same lines with one of these."""
+
+
+def _identity(lines: Sequence[str]) -> str | None:
+    """Return what tells a run from any other one, whatever its log and labels are called."""
+    text = "\n".join(lines)
+    if cookie := _COOKIE.search(text):
+        return cookie[1]
+    if not _UNIQUE.search(text):
+        return None
+    return hashlib.blake2s(" ".join(text.split()).encode(), digest_size=9).hexdigest()
+
+
+def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
+    """Return each run once, and a line for each that is there again.
+
+    A log to which the next runs were appended holds those before it: of two logs with one run
+    the shorter one, which has the labels of that run, counts.
+    """
+    sizes = Counter(run.path for run in runs)
+    first: dict[str, LoggedRun] = {}
+    for run in sorted(runs, key=lambda run: sizes[run.path]):
+        if run.identity:
+            first.setdefault(run.identity, run)
+    kept, again = list[LoggedRun](), list[str]()
+    for run in runs:
+        one = first.get(run.identity or "", run)
+        if one is run:
+            kept.append(run)
+        else:
+            again.append(f"{run.title} (the same run as {one.title})")
+    return kept, again
 
 
 def _no_logs(files: Location | Iterable[Location]) -> str:
@@ -334,6 +381,7 @@ def _runs_of(
                 f"{name}: the end of the path does not match the pattern {pattern!r}; {what}"
             )
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
+    lines = logs.text(path).split("\n")
     for index, run in enumerate(parsed):
         matching = [(w, r) for w, r in rows if _is_about(r, index)]
         if len(matching) > 1:
@@ -368,12 +416,14 @@ def _runs_of(
             warnings.append(TIME_OF_NAME)
         digest = content.copy()
         digest.update(str(index).encode())
+        end = max(run.line, parsed[index + 1].line - 1) if index + 1 < len(parsed) else None
         yield LoggedRun(
             path=path,
             name=name,
             index=index,
-            end=max(run.line, parsed[index + 1].line - 1) if index + 1 < len(parsed) else None,
+            end=end,
             digest=digest.hexdigest(),
+            identity=_identity(lines[run.line - 1 : end]),
             parsed=run,
             labels=labels,
             stated=stated,
@@ -664,7 +714,7 @@ def _first(names: Sequence[str]) -> str:
 def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
     """What must accompany imported logs: which files of their folders hold no run, and what is there twice."""
     notice = (
-        f"{NOTICE} Left out, as no log or the same log again: {_first(left_out)}."
+        f"{NOTICE} Left out, as no log or the same run again: {_first(left_out)}."
         if left_out
         else NOTICE
     )
@@ -855,7 +905,8 @@ def read_logs(files: Location | Iterable[Location], *, pattern: str | None = Non
     left_out: list[str] = []
     logged = understand(files, pattern=pattern, left_out=left_out)
     for order, run in enumerate(logged):
-        record = _record("logs", f"{run.name}:{run.index + 1}", run, order, NOTICE)
+        run_id = run.identity or f"{run.path}:{run.index + 1}"
+        record = _record("logs", run_id, run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
     attach(frame, notice=_notice(left_out, logged))
@@ -919,40 +970,36 @@ def _new(
 ) -> list[tuple[str, LoggedRun]]:
     """Runs that have not been imported yet, in order of time, each with its id.
 
-    Short logs of two rounds can be identical to the byte: they are two runs if their labels differ. Without labels
-    they count as one, and the other one is left out.
+    Short logs of two rounds can be identical to the byte: they are two runs if their names or labels differ.
     """
-    there = set(store.run_ids())
-    names = {
-        (str(i["file"]), i["log"]): run_id
-        for run_id, r in store.runs()
-        if "log" in (i := r["imported"])
-    }
+    earlier = {run_id: r["imported"] for run_id, r in store.runs() if "log" in r["imported"]}
+    names = {(str(i["file"]), i["log"]): run_id for run_id, i in earlier.items()}
+    known = {i["identity"]: i["file"] for i in earlier.values() if i.get("identity")}
     new: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:
-        run_id = _run_id(run)
-        if run_id in there:
+        run_id, other_id = _run_id(run), _run_id(run, run.name)
+        before = names.get((run.name, run.digest))
+        if before in (run_id, other_id) or (run.identity and run_id in earlier):
             continue
-        if before := names.get((run.name, run.digest)):
+        if before:
             problems.append(f"{run.name}: was imported before with other labels (run {before})")
-        elif run_id in new and not run.labels:
-            left_out.append(f"{run.name} (the same log as {new[run_id].name})")
-            continue
-        elif run_id in new:
-            problems.append(
-                f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds"
-            )
-        new[run_id] = run
+        elif run.identity in known:
+            left_out.append(f"{run.title} (the same run as {known[run.identity]})")
+        else:
+            new[other_id if run_id in new or run_id in earlier else run_id] = run
     _refuse(problems)
     first = datetime.min.replace(tzinfo=UTC)
     return sorted(new.items(), key=lambda item: moment(item[1].get("started_utc")) or first)
 
 
-def _run_id(run: LoggedRun) -> str:
-    """Name a run by its deployment, its round (0: unknown), its tool and a digest of its log and labels."""
+def _run_id(run: LoggedRun, name: str = "") -> str:
+    """Name a run by its deployment, its round (0: unknown), its tool and a digest of its log and labels.
+
+    The name of the log is added for a log that is equal to another one's.
+    """
     labels = sorted((k, str(v)) for k, v in run.labels.items())
-    digest = hashlib.blake2s(f"{run.digest} {labels}".encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2s(f"{run.digest} {labels}{name}".encode(), digest_size=6).hexdigest()
     what = re.sub(r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}")
     return f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
 
@@ -985,5 +1032,6 @@ def _record(
         warnings=[*dict.fromkeys(run.warnings), *([LOCAL_TIME] if local else [])],
         log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
         | ({"lines": [run.parsed.line, run.end]} if run.index or run.end else {}),
-        imported={"file": run.name, "log": run.digest},
+        imported={"file": run.name, "log": run.digest}
+        | ({"identity": run.identity} if run.identity else {}),
     )

@@ -6,6 +6,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -18,6 +19,7 @@ from .. import tools
 from ..errors import ParseError, naming
 from ..metrics import computed
 from ..tools.parsed import ParsedRun
+from ..tools.wrapping import decode
 
 BATCH = 64
 """Number of files per task of a worker."""
@@ -123,6 +125,12 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
     39.4
     """
     return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
+
+
+def text(path: Path) -> str:
+    """Return the text of a log, as `parse` counts its lines."""
+    with path.open("rb") as file:
+        return re.sub(r"\r*\n|\r", "\n", decode(_unpacked(file, path.name)))
 
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)

@@ -474,6 +474,11 @@ def between(
         if side.empty:
             raise UsageError(f"{name}: there are no runs to compare")
     (before, one), (after, two) = sides.items()
+    shared = _shared(one, two)
+    same = bool(shared.all()) and len(one) == len(two)
+    if shared.any() and not same:
+        two = two[~shared]
+        sides = {before: one, after: two}
     both = dimensions([str(c) for c in one if c in two])
     if unknown := [f for f in by if f not in both]:
         varying = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
@@ -492,12 +497,12 @@ def between(
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
-    same = "run_id" in one and one.filter(["experiment", "run_id"]).equals(
-        two.filter(["experiment", "run_id"])
-    )
     notes = [
         f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"
     ]
+    if shared.any() and not same:
+        runs = plural(int(shared.sum()), "run")
+        notes.append(f"{runs} of {after} are those of {before}, and count once")
     notes += [
         "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
     ]
@@ -520,6 +525,19 @@ def between(
         notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one)))))
         or None,
     )
+
+
+def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
+    """Which runs of the second side are among those of the first: by what they hold, not by name."""
+    names = [c for c in ("experiment", "run_id", "started_utc") if c in one and c in two]
+    values = [c for c in COMPARED if c in one and c in two]
+    if "run_id" not in names:
+        return pd.Series(data=False, index=two.index)
+    digests = []
+    for side in (one, two):
+        held = side[names].astype(str).join(side[values].astype(float))
+        digests.append(pd.util.hash_pandas_object(held, index=False))
+    return digests[1].isin(digests[0])
 
 
 def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> list[str]:

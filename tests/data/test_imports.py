@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import shutil
@@ -41,7 +42,8 @@ def folder(tmp_path: Path) -> Path:
         for number in (1, 2):
             place = tmp_path / "logs" / placement / f"iperf2-P16-r{number}.txt"
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(IPERF2_16, place)
+            port = f"port 6{len(placement):02}{number}"
+            place.write_text(IPERF2_16.read_text().replace("port 60", port))
     return tmp_path / "logs"
 
 
@@ -185,7 +187,8 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
         .rstrip(",")
     )
     for name, other in (("a.txt", address), ("b.txt", address), ("c.txt", "10.9.9.9")):
-        (tmp_path / name).write_text(log.replace(address, other))
+        text = log.replace(address, other)
+        (tmp_path / name).write_text(re.sub(r"port \d+ conn", f"port 400{ord(name[0])} conn", text))
     labels = pd.DataFrame({"file": ["a.txt", "b.txt", "c.txt"], "server": ["near", "far", "far"]})
     runs = {r.name: r for r in understand(tmp_path, labels=labels)}
     assert {n: r.get("server") for n, r in runs.items()} == {
@@ -344,7 +347,7 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
         PUBLISHED.parent, labels=PUBLISHED.parent / "labels.csv", into=tmp_path / "mine"
     )
     assert len(mine.runs) == 21
-    assert "Left out, as no log or the same log again: README.md, figures.tsv." in str(mine.notice)
+    assert "Left out, as no log or the same run again: README.md, figures.tsv." in str(mine.notice)
     paragraph = str(lead_paragraph(mine.runs))
     for words in (
         "latency (Azure) ppg 39 µs, same-zone and cross-zone 57 to 58, cross-region 9.9 ms",
@@ -525,21 +528,77 @@ def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(
     assert "npl import LOGS" in done[2].stderr
 
 
-def test_logs_of_two_rounds_may_be_equal_to_the_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["r{round}.txt", None])
+def test_three_digits_of_qperf_are_two_runs_by_name(tmp_path: Path, pattern: str | None) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     for number in (1, 2):
         shutil.copy(QPERF, logs / f"r{number}.txt")
-    mine = import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine")
-    assert sorted(mine.runs["round"]) == [1, 2]
-    assert len(import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine").runs) == 2
-    with pytest.raises(UsageError, match="the same log"):
-        import_logs(
-            logs, labels=pd.DataFrame({"file": ["*"], "rack": ["a"]}), into=tmp_path / "other"
-        )
-    unlabelled = import_logs(logs, into=tmp_path / "other")
-    assert len(unlabelled.runs) == 1
-    assert "r2.txt (the same log as r1.txt)" in str(unlabelled.notice)
+    for _ in range(2):  # the second import adds nothing
+        mine = import_logs(logs, pattern=pattern, into=tmp_path / "mine")
+        assert len(mine.runs) == 2
+
+
+def iperf3_document(cookie: str, start: int = 0) -> str:
+    """The document of a run of iperf3 in compact form."""
+    document = json.loads((LOGS / "iperf3" / "gen-3.12-tcp-R.json").read_text())
+    document["start"]["cookie"] = f"{cookie:a>36}"
+    document["start"]["timestamp"]["timesecs"] += start
+    return json.dumps(document)
+
+
+def test_six_copies_of_one_log_are_one_run_a_side(tmp_path: Path) -> None:
+    for number in range(1, 7):
+        for side in ("ppg", "zone"):
+            (tmp_path / f"{side}-r{number}.json").write_text(iperf3_document(side))
+    mine = import_logs(tmp_path, pattern="{placement}-r{round}.json", into=tmp_path / "mine")
+    assert sorted(mine.runs["placement"]) == ["ppg", "zone"]
+    assert "ppg-r2.json (the same run as ppg-r1.json)" in str(mine.notice)
+    assert [c.verdict for c in compare(mine)] == ["no verdict"]
+
+
+def test_an_appended_log_counts_each_run_in_its_round(tmp_path: Path) -> None:
+    documents = [iperf3_document(f"run{number}") for number in range(1, 4)]
+    for number in range(1, 4):
+        (tmp_path / f"ppg-r{number}.json").write_text("\n".join(documents[:number]))
+    runs = understand(tmp_path, pattern="{placement}-r{round}.json")
+    assert [(run.get("round"), run.index) for run in runs] == [(1, 0), (2, 1), (3, 2)]
+
+
+def test_another_print_of_a_document_is_the_same_run(tmp_path: Path) -> None:
+    text = iperf3_document("one")
+    (tmp_path / "a.json").write_text(f"{text}\n{json.dumps(json.loads(text), indent=2)}\n")
+    assert len(understand(tmp_path)) == 1
+
+
+def test_a_run_that_was_imported_is_not_added_again(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(iperf3_document("one"))
+    import_logs(tmp_path / "a.json", into=tmp_path / "mine")
+    (tmp_path / "b.json").write_text(iperf3_document("one") + "\n")
+    mine = import_logs(tmp_path / "b.json", into=tmp_path / "mine")
+    assert len(mine.runs) == 1
+
+
+def test_two_folders_of_equal_names_are_told_by_content(tmp_path: Path) -> None:
+    for day in ("monday", "friday"):
+        (tmp_path / day).mkdir()
+        for number in range(1, 4):
+            log = tmp_path / day / f"run{number}.json"
+            log.write_text(iperf3_document(f"{day}{number}"))
+    found = compare(tmp_path / "monday", tmp_path / "friday")
+    assert "measured at different times" in found.warnings[0]
+    again = compare(tmp_path / "monday", tmp_path / "monday")
+    assert "both sides are the same runs" in again.warnings[0]
+
+
+def test_a_run_in_both_folders_counts_once(tmp_path: Path) -> None:
+    for day, numbers in (("monday", (1, 2)), ("friday", (2, 3, 4))):
+        (tmp_path / day).mkdir()
+        for number in numbers:
+            (tmp_path / day / f"{number}.json").write_text(iperf3_document(f"run{number}"))
+    found = compare(tmp_path / "monday", tmp_path / "friday")
+    assert {c.n for c in found} == {2}
+    assert "1 run of friday are those of monday" in " ".join(found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -699,8 +758,9 @@ def test_a_log_of_many_runs_is_stored_and_read_once(
 def test_the_records_of_many_runs_are_small(tmp_path: Path) -> None:
     """The size is a function of the log alone; the folder of 10,000 runs is a tenth larger than their log."""
     log = tmp_path / "all.txt"
+    text = (LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text()
     log.write_text(
-        "".join((LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text() for _ in range(300))
+        "".join(text.replace("port 5396", f"port {number}") for number in range(1000, 1300))
     )
     mine = npl.import_logs(log, into=tmp_path / "mine")
     size = sum(f.stat().st_size for f in Path(mine.path).rglob("*") if f.is_file())
