@@ -268,7 +268,8 @@ class Store:
     def hosts_dir(self) -> Path:
         """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
         folder = own_path(self.path, "hosts")
-        folder.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         for inside in folder.rglob("*"):
             own_path(folder, str(inside.relative_to(folder)))
         return folder

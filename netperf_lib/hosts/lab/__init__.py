@@ -13,6 +13,7 @@ import re
 import select
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -111,8 +112,10 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     _check_folder(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.geteuid():
-            raise LabError(f"the lab's folder {folder} belongs to another user: choose another one")
+        info = folder.lstat()
+        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
+            folder.chmod(0o700)
+        _check_owner(folder)
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
         raise LabError(
@@ -206,7 +209,24 @@ def stop(folder: Path | None = None) -> bool:
 
 
 def _is_lab(folder: Path) -> bool:
-    return sys.platform == "linux" and lock.is_marked(folder / "lock")
+    if sys.platform != "linux" or not lock.is_marked(folder / "lock"):
+        return False
+    _check_owner(folder)
+    return True
+
+
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder that others may write into: the programs that it names run as this user."""
+    info = folder.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        fault = "is a link"
+    elif info.st_uid != os.geteuid():
+        fault = "belongs to another user"
+    elif info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        fault = "can be written by other users"
+    else:
+        return
+    raise LabError(f"the lab's folder {folder} {fault}: remove it, or choose another one")
 
 
 def _check_folder(folder: Path) -> None:
