@@ -544,6 +544,7 @@ class Trial:
             streams=self.streams,
             tcp_buffer_bytes=self.requested_buffer_bytes,
             message_bytes=self.message_bytes,
+            loaded=spec.during is not None,
             options=self.options,
         )
 

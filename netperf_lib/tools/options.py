@@ -71,6 +71,18 @@ def checked(request: Request, tests: Sequence[str], declared: Iterable[Option]) 
     return dict(request.options)
 
 
+def check_unloaded(request: Request, remedy: str) -> None:
+    """Refuse a load beside a test that waits for the answer to each datagram.
+
+    Such a test waits until its end for the answer to one that is lost, and a load that fills a path loses some.
+    """
+    if request.loaded:
+        raise UsageError(
+            f"{request.tool} {request.test} over UDP stops at the first datagram that is lost, "
+            f"and a load loses some: {remedy}"
+        )
+
+
 def arguments(declared: Iterable[Option], values: Mapping[str, Any]) -> list[str]:
     """Return the tool's own flags for the options that have `values`, in the order of their declaration."""
     words: list[str] = []

@@ -16,7 +16,7 @@ from functools import partial
 from ..metrics import to_bps, to_bytes, to_us
 from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, drafted, or_above
 from .interface import Commands
-from .options import Option, checked, levels
+from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
 from .request import Request
 
@@ -35,6 +35,8 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     Unified units keep every digit, and all statistics are requested, so that each figure can be checked against others.
     """
     checked(request, TESTS, OPTIONS)
+    if request.test == "udp_lat":
+        check_unloaded(request, "declare test: tcp_lat")
     seconds = str(math.ceil(request.duration_s))  # qperf cuts fractions off
     return Commands(
         client=(

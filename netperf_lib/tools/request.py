@@ -20,5 +20,7 @@ class Request:
     """Size of the TCP buffers to ask for; None: those of the hosts."""
     message_bytes: int | None = None
     """Size of a message; None: chosen by the tool."""
+    loaded: bool = False
+    """Another tool fills the path meanwhile."""
     options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Further options, as the tool declares them."""

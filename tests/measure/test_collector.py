@@ -262,7 +262,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(
 ) -> None:
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     shaped = {"client": "other", "server": "near", "placement": "shaped"}
-    under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2}
+    under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2, "protocol": "tcp"}
     under_load |= {"during": {"tool": "iperf3", "test": "tcp", "streams": 2}}
     # a shaper on the sender's own interface, and a narrow link behind it
     shape = "PATH=$PATH:/sbin:/usr/sbin tc qdisc {} dev eth0 root{}"
@@ -326,7 +326,7 @@ def test_settings_of_hosts_that_are_not_ours_are_left_alone(
 
 
 def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: Store) -> None:
-    idle = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
+    idle = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1, "protocol": "tcp"}
     narrow = NEAR | {"server": "narrow"}
     tally = measure(
         experiment(pairs=[narrow], tests=[idle, idle | {"during": {"streams": 2}}]),

@@ -147,7 +147,7 @@ def test_a_tool_that_hangs(
 
 
 def test_a_load_that_dies_is_no_load(deployment: Deployment, store: Store) -> None:
-    loaded = SOCKPERF | {"duration_s": 3, "during": {"streams": 2}}
+    loaded = SOCKPERF | {"duration_s": 3, "protocol": "tcp", "during": {"streams": 2}}
     with meanwhile(lambda: os.kill(marked("iperf3", 1.5, "-c"), signal.SIGKILL)):
         tally = measure(experiment(tests=[loaded], pairs=[NEAR]), deployment, store)
     assert (tally.ok, tally.attempts_failed) == (1, 1)

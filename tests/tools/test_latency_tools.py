@@ -164,6 +164,21 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tool", "test", "remedy"),
+    [
+        ("sockperf", "ping-pong", "{protocol: tcp}, or test: under-load"),
+        ("qperf", "udp_lat", "test: tcp_lat"),
+    ],
+)
+def test_datagrams_beside_a_load_are_refused(tool: str, test: str, remedy: str) -> None:
+    spec = TestSpec.model_validate({"tool": tool, "test": test, "during": {"tool": "iperf3"}})
+    loaded = Trial(deployment=1, round=1, order=0, pair=PAIR, test=spec)
+    with pytest.raises(UsageError, match="first datagram that is lost") as refusal:
+        tools.tool(tool).commands(loaded.request, "h", 5000)
+    assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("tool", "test", "options", "words"),
     [
         ("sockperf", "ping-pong", {"protocol": "sctp"}, "one of udp, tcp"),

@@ -6,7 +6,7 @@ import math
 
 from ...errors import UsageError
 from ..interface import Commands
-from ..options import Option, arguments, checked, levels
+from ..options import Option, arguments, check_unloaded, checked, levels
 from ..request import Request
 
 PACKAGE = "sockperf"
@@ -42,6 +42,8 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
             f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf"
         )
     protocol = settings.get("protocol", "udp")
+    if request.test == "ping-pong" and protocol == "udp":
+        check_unloaded(request, "declare options: {protocol: tcp}, or test: under-load")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
         both.append("--tcp")
