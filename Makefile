@@ -107,4 +107,4 @@ mutants: setup ## change the source of the readers in 300 places, and count the 
 	@$(BIN)/python -m tests.tools.mutate $(ARGS)
 
 bench-scale: setup ## measure ingest, load and storage with up to 10^5 runs (about half an hour, temporarily 3 GB of disk)
-	@$(BIN)/python tests/bench/scale.py $(ARGS)
+	@$(BIN)/python -m tests.bench.scale $(ARGS)
