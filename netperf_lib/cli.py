@@ -217,19 +217,14 @@ def _examine(file: str, as_json: bool) -> None:
 @click.option(
     "--pilot",
     metavar="DATA",
-    help="A measurement that shows how much runs vary; implies --outlook.",
-)
-@click.option(
-    "--outlook",
-    is_flag=True,
-    help="Simulate which contrasts the rounds can decide; takes a few seconds.",
+    help="A measurement that shows how much runs vary, and so how many rounds are needed.",
 )
 @click.option("--cheapest", is_flag=True, help="Name what to cut first, and what that saves.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.
 
-    Prints the conditions, the time, the traffic and the price; with --outlook, also which contrasts it can decide.
+    Prints the conditions, the time, the traffic and the price; with --pilot, also the rounds needed.
     """
     from .pipeline import plan as do
 

@@ -33,19 +33,17 @@ def plan(
     duration_s: float | None = None,
     seed: int | None = None,
     pilot: PathLike | pd.DataFrame | None = None,
-    outlook: bool = False,
     cheapest: bool = False,
 ) -> Preview:
-    """Preview an experiment: trials, duration, traffic, cost, and which contrasts it can decide.
+    """Preview an experiment: trials, duration, traffic, cost, and the rounds that a pilot shows it needs.
 
     Parameters
     ----------
     experiment, rounds, duration_s, seed
         As in `run`.
     pilot : path, URL or DataFrame, optional
-        An earlier measurement, or the first rounds of this one. Its variation determines the rounds that are needed.
-    outlook : bool
-        Simulate which contrasts the rounds can decide, which takes a few seconds; implied by `pilot`.
+        An earlier measurement, or the first rounds of this one. Its variation determines the rounds
+        that each contrast needs.
     cheapest : bool
         Name what to cut first, and what that saves.
 
@@ -56,14 +54,13 @@ def plan(
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
-    expected: list[estimate.Outlook] = []
-    if outlook or pilot is not None:
+    needed: list[estimate.RoundsNeeded] = []
+    if pilot is not None:
         from .data.load import load
-        from .questions.outlook import outlook as simulate
+        from .questions.pilot import needed_by_pilot
 
-        expected = simulate(
-            declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
-        )
+        runs = load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
+        needed = needed_by_pilot(declared, runs)
     try:
         price = hosts.cost(declared, workload=_workload(scheduled))
         savings = tuple(_savings(declared, price)) if cheapest else ()
@@ -75,7 +72,7 @@ def plan(
         plan=scheduled,
         cost=price.words,
         parts=price.parts,
-        outlook=tuple(expected),
+        rounds_needed=tuple(needed),
         savings=savings,
     )
 

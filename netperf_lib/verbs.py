@@ -25,7 +25,7 @@ EXAMPLES = {
     "init": "npl init mine.yaml --hosts lab --question placement",
     "limits": "npl limits results/lab",
     "parse": "npl parse iperf3.json\niperf3 -c HOST -J | npl parse -",
-    "plan": "npl plan data/experiments/lab.yaml --outlook",
+    "plan": "npl plan data/experiments/lab.yaml",
     "pull": "npl pull abfs://data/results/lab results",
     "push": "npl push results/lab abfs://data/results",
     "report": "npl report results/lab",

@@ -79,15 +79,12 @@ def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: st
 RECORDED = REPO / "data" / "recorded" / "lab-full"
 
 
-def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_from(
-    python: str, tmp_path: Path
-) -> None:
+def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(python: str, tmp_path: Path) -> None:
     plan = partial(npl, "plan", RECORDED / "experiment.yaml", python=python)
-    assumed = plan("--outlook").stdout
-    assert "\ncost: nothing: the lab is this machine\n" in assumed
-    assert "(assumed)" in assumed
+    assert "\ncost: nothing: the lab is this machine\n" in plan().stdout
     known = plan("--pilot", RECORDED).stdout
-    assert known.count("(as in the pilot)") == assumed.count("run-to-run variation of 3 %")
+    assert known.count("show equivalence within") == 10
+    assert "runs of the pilot vary by" in known
     assert plan("--pilot", tmp_path).returncode == 1
 
 

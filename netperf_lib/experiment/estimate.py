@@ -116,15 +116,28 @@ def fewest_rounds(experiment: Experiment) -> int:
     return rounds_required(experiment.alpha, max(1, len(experiment.contrasts)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """Whether the planned rounds can decide a contrast."""
+@dataclass(frozen=True, slots=True)
+class RoundsNeeded:
+    """How many rounds a contrast needs, by the variation that a pilot measured."""
 
     question: str
-    rounds: int
-    """Number of rounds needed."""
-    enough: bool
-    words: str
+    margin: float
+    variation: float | None
+    """Coefficient of variation from run to run; None: the pilot has too few rounds."""
+    rounds: int | None
+    planned: int
+
+    def __str__(self) -> str:
+        """Say whether the planned rounds are enough."""
+        if self.rounds is None or self.variation is None:
+            return f"{self.question}: the pilot has too few rounds with both sides"
+        enough = "enough" if self.planned >= self.rounds else "TOO FEW"
+        varies = f"runs of the pilot vary by {format_value(self.variation, 'ratio', 2)}"
+        margin = format_value(self.margin, "ratio", 2)
+        return (
+            f"{enough} rounds: {self.question}: {self.rounds} show equivalence within {margin} "
+            f"with 90 % chance; {varies}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -138,11 +151,11 @@ class Preview:
     """What each part of the hosts and the traffic costs."""
     savings: tuple[str, ...] = ()
     """What to cut first, and what that saves, if requested."""
-    outlook: tuple[Outlook, ...] = ()
-    """Which contrasts the rounds can decide, if requested."""
+    rounds_needed: tuple[RoundsNeeded, ...] = ()
+    """How many rounds each contrast needs, by a pilot."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON document: the plan, the estimates, the outlook."""
+        """Return a JSON document: the plan, the estimates, the rounds needed."""
         estimates = {
             "trials": len(self.plan.trials),
             "conditions": self.plan.conditions,
@@ -155,7 +168,7 @@ class Preview:
         }
         return self.plan.to_dict() | {
             "estimates": estimates,
-            "outlook": [asdict(o) for o in self.outlook],
+            "rounds_needed": [asdict(needed) for needed in self.rounds_needed],
         }
 
     def notes(self) -> list[str]:
@@ -193,10 +206,7 @@ class Preview:
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
         lines += [f"cut first: {saving}" for saving in self.savings]
-        lines += [
-            f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}"
-            for o in self.outlook
-        ]
+        lines += map(str, self.rounds_needed)
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
 
     __repr__ = __str__  # what a notebook shows

@@ -21,7 +21,6 @@ from .drawing import Draws, plot
 from .figure import (
     DOT,
     INK,
-    MUTE,
     axis,
     clusters,
     conditions,
@@ -232,13 +231,12 @@ def _legend_of(painted: dict[str, tuple[str, str]]) -> tuple[dict[str, tuple[str
     return ({}, f" Colours distinguish {len(painted)} conditions.") if many else (painted, "")
 
 
-def _seconds(runs: pd.DataFrame, cut_s: float | None, resent: bool) -> tuple[str, str]:
+def _seconds(runs: pd.DataFrame, resent: bool) -> tuple[str, str]:
     """Caption and alternative text of the seconds within the runs."""
     by_condition = runs.groupby("condition", observed=True)
     caption = (
         "Throughput within the runs: mean over the runs of a condition (line) and every run (thin). "
         + ("Below: retransmitted segments per interval, mean over the runs. " if resent else "")
-        + (f"Shaded: warm-up of {cut_s:g} s, one cut for all conditions. " if cut_s else "")
         + f"n = {each(by_condition['run_id'].nunique())} per condition; intervals of a run are not independent and are "
         "not counted."
     )
@@ -254,10 +252,9 @@ def intervals(
     data: Observations | pd.DataFrame,
     *,
     table: pd.DataFrame | None = None,
-    cut_s: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The seconds within each run: mean curve of each condition, warm-up shaded, retransmits below.
+    """The seconds within each run: mean curve of each condition, retransmits below.
 
     Rows of stream -1 (the sum) are used if there are any. With `ax`, retransmits are not drawn.
 
@@ -265,8 +262,6 @@ def intervals(
     ----------
     table : DataFrame, optional
         The table of intervals; default: that of the experiment.
-    cut_s : float, optional
-        End of the warm-up, as `warmup` finds it.
 
     Examples
     --------
@@ -287,7 +282,7 @@ def intervals(
     shape: dict[str, Any] = {"nrows": 1 + resent, "sharex": True, "squeeze": False}
     shape["gridspec_kw"] = {"height_ratios": [3, 1][: 1 + resent]}
     named, further = _legend_of(painted)
-    caption, alt = _seconds(runs, cut_s, resent)
+    caption, alt = _seconds(runs, resent)
     height = (3.1 if resent else 2.4) + legend_height(list(named))
     with plot(height, caption + further, alt, ax=ax, **shape) as grid:
         charts: Sequence[Axes] = [ax] if ax is not None else [row[0] for row in grid]
@@ -299,9 +294,6 @@ def intervals(
         if resent:
             charts[1].set_ylabel("Retransmits\n(segments)")
             charts[1].set_ylim(0, None)
-        if cut_s:
-            for axes in charts:
-                axes.axvspan(0, cut_s, color=MUTE, alpha=0.12, lw=0)
         charts[-1].set_xlabel("Seconds since the start of the run")
         charts[-1].set_xlim(0, float(runs["end_s"].max()))
         if named:

@@ -5,7 +5,6 @@ from .compare import compared_table as compared_table
 from .contents import Page as Page
 from .contents import pages as pages
 from .details import Counts as Counts
-from .details import WarmupCut as WarmupCut
 from .details import Windows as Windows
 from .details import advertised_bps as advertised_bps
 from .details import ask_windows as ask_windows
@@ -19,10 +18,8 @@ from .details import shift_table as shift_table
 from .details import spread_words as spread_words
 from .details import stability as stability
 from .details import stability_words as stability_words
-from .details import steadiness as steadiness
 from .details import tail_metric as tail_metric
 from .details import tail_shift as tail_shift
-from .details import warmup_of as warmup_of
 from .history import ChangePoint as ChangePoint
 from .history import History as History
 from .history import ask_history as ask_history

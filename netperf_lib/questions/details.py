@@ -1,4 +1,4 @@
-"""Further questions of single pages: network cards, bandwidth, completeness, steadiness, tails, windows."""
+"""Further questions of single pages: network cards, bandwidth, completeness, tails, windows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,15 @@ from ..stats import (
     Streams,
     buffer_needed,
     buffers,
-    diagnose,
     streams,
     tails,
-    warmup,
 )
 from ..stats.result import check_share, percent, quantity
 from ..tools.parsed import Percentile
-from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe
-from .runs import HOSTS, headline_metrics, nearest, ok_runs, read_data, status_counts, table_of
+from .runs import HOSTS, headline_metrics, nearest, ok_runs, status_counts, table_of
 from .tables import Table
 from .words import Headline, Words, effect, span
-
-LEAST, LEAST_OF_CHANGES = 6, 30
-"""Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
 def network_cards(data: Data, metric: str | None = None) -> Table | Words:
@@ -69,47 +63,6 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
     runs = table_of(data)
     advertised = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
     return float(min(advertised)) if len(advertised) else None
-
-
-def steadiness(data: Data, metrics: Sequence[str]) -> Words:
-    """Conditions whose runs drift, change level or depend on each other, in sentences.
-
-    Examples
-    --------
-    >>> npl.questions.steadiness(exp, ["throughput_bps"])
-    'No condition shows drift, changes of level or dependence beyond chance.'
-    """
-    if not metrics:
-        return Words("No complete run has a value.")
-    groups = [
-        (m, str(c), g)
-        for m in metrics
-        for c, g in observe(data, m).complete.groupby("condition", observed=True)
-    ]
-    if all(group["started_utc"].isna().all() for _, _, group in groups):
-        return Words("The order in time is not known, so drift cannot be seen.")
-    if all(len(group) < LEAST for _, _, group in groups):
-        return Words(f"No condition has the {LEAST} runs that tests of drift need.")
-    runs = table_of(read_data(data))
-    position = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])[
-        "order"
-    ].rank()
-    position.index = runs["run_id"]
-    lines = []
-    for metric, condition, group in groups:
-        order = group["run_id"].map(position).astype(float)
-        diagnosis = diagnose(group[metric].astype(float), order=order, series=len(groups))
-        remarks = [diagnosis.words] if diagnosis.warnings else []
-        if len(group) >= LEAST_OF_CHANGES:
-            with contextlib.suppress(NothingToReport):
-                points = ask_history(observe(runs, metric).only([condition])).changes
-                remarks += [p.words(metric) for name in points for p in points[name]]
-        if remarks:
-            lines.append(f"- {metric_of(metric).label}, {condition}: {'; '.join(remarks)}.")
-    return Words(
-        "\n".join(lines)
-        or "No condition shows drift, changes of level or dependence beyond chance."
-    )
 
 
 def _observed(data: Data, metric: str, by: str = "") -> Observations:
@@ -276,47 +229,6 @@ def totals(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
     total = intervals["stream"] == -1
     return intervals[total | ~intervals["run_id"].isin(intervals.loc[total, "run_id"])]
-
-
-@dataclass(frozen=True, slots=True)
-class WarmupCut:
-    """The cut of the warm-up, None if none was found, and the sentence about it."""
-
-    cut_s: float | None
-    words: Words
-    seen: bool = False
-    """Whether the intervals change within the runs, so a figure of them is useful."""
-
-
-def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
-    """How long the warm-up takes, from labelled intervals.
-
-    Examples
-    --------
-    >>> npl.questions.warmup_of(npl.questions.interval_rows(exp, exp.intervals)).seen
-    True
-    """
-    if "condition" not in intervals:
-        raise UsageError(
-            "these intervals have no conditions: give interval_rows(exp, exp.intervals)"
-        )
-    rows = totals(measured_intervals(intervals))
-    if not len(rows):
-        return WarmupCut(None, Words("No tool reported intervals."))
-    by_run = rows.groupby(["condition", "run_id"], sort=False, observed=True)
-    curves: dict[str, list[Any]] = {}
-    for (condition, _), run in by_run:
-        seconds = (
-            run.groupby("start_s").agg({"end_s": "max", "throughput_bps": "sum"}).reset_index()
-        )
-        curves.setdefault(str(condition), []).append(seconds.to_numpy(float))
-    start = warmup(curves)
-    seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
-    return WarmupCut(
-        None if start.flagged else start.cut_s,
-        Words(f"{start.words[:1].upper()}{start.words[1:]}."),
-        seen,
-    )
 
 
 def tail_metric(data: Any) -> str:

@@ -501,9 +501,10 @@ def _replicates(
     of: Blocks, both: Sequence[Side], names: tuple[str, str], what: str
 ) -> tuple[int, str]:
     """Return how many deployments two sides without common rounds have, and why one is too few."""
-    one, two = (np.unique(of.unit[np.isfinite(side.value)]).size for side in both)
+    units = [np.unique(of.unit[np.isfinite(side.value)]) for side in both]
+    one, two = (unit.size for unit in units)
     if min(one, two) > 1:
-        return one + two, ""
+        return np.union1d(*units).size, ""
     if max(one, two) <= 1:
         return 1, ""
     found = f"{plural(one, what)} of {names[0]} against {two} of {names[1]}"

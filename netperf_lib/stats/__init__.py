@@ -10,12 +10,10 @@ from ..errors import unknown
 from ..metrics import rounds_required
 from .changes import Changes, LevelChange, Trend, changes, trend
 from .comparison import Comparison, Family, Verdict
-from .diagnostics import Diagnosis, diagnose
 from .median_ci import Level, level
-from .power import InterimAnalysis, RoundsNeeded, rounds_needed, until_decided
+from .power import InterimAnalysis, rounds_needed, until_decided
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
-from .steady_state import Warmup, warmup
 from .tail import Quantiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
 
@@ -24,23 +22,19 @@ __all__ = [
     "Buffers",
     "Changes",
     "Comparison",
-    "Diagnosis",
     "Family",
     "InterimAnalysis",
     "Level",
     "LevelChange",
     "Quantiles",
-    "RoundsNeeded",
     "Sample",
     "Streams",
     "Trend",
     "Verdict",
-    "Warmup",
     "buffer_needed",
     "buffers",
     "changes",
     "compare_samples",
-    "diagnose",
     "judge_samples",
     "level",
     "rounds_needed",
@@ -49,7 +43,6 @@ __all__ = [
     "tails",
     "trend",
     "until_decided",
-    "warmup",
 ]
 
 

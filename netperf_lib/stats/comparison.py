@@ -105,9 +105,6 @@ class Comparison(Result):
         has; NaN if there are none.
     slow, runs : tuple of int
         Runs of A and of B that lie far from the others on the bad side; and how many runs there are.
-    other_hours : tuple of float
-        From 20 rounds: the interval, widened for rounds that resemble their neighbours, for other hours than those
-        measured; NaN where there is none.
     hosts : tuple of str
         Hosts that the sides were measured on.
     estimand : str
@@ -143,7 +140,6 @@ class Comparison(Result):
     medians: tuple[float, float] = (math.nan, math.nan)
     slow: tuple[int, int] = (0, 0)
     runs: tuple[int, int] = (0, 0)
-    other_hours: tuple[float, float] = (math.nan, math.nan)
     hosts: tuple[str, ...] = ()
     estimand: str = ""
     question: str = ""
@@ -256,12 +252,10 @@ class Comparison(Result):
             else ""
         )
         slow = f"; {self.slow_words}" if sum(self.slow) else ""
-        low, high = self.other_hours
-        other = f"; for other hours {low:.4g} to {high:.4g}" if math.isfinite(low + high) else ""
         return (
             f"verdict {str(self.verdict)!r}: ratio {self.ratio:.4g}, {self.low:.4g} to {self.high:.4g} "
             f"at {percent(self.confidence)}, {self.size} {self.unit}{'' if self.size == '1' else 's'}{margin}{share}; "
-            f"{self.estimand or 'typical ratio'}; {self.method}{slow}{other}"
+            f"{self.estimand or 'typical ratio'}; {self.method}{slow}"
         )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy
 
 from ..metrics import plural
-from .rank_tests import hodges_lehmann, lag1_p
+from .rank_tests import neighbours_p
 from .result import Floats, Result, check_share, numbers, percent, quantity, unit_of, value_words
 
 LONG_SERIES = 600
@@ -166,7 +166,7 @@ def _over_runs(x: Floats, unit: str, confidence: float, metric: str, dropped: in
         if real >= confidence
         else "median, range of the runs",
         assumptions=("the runs are independent and measure one level",),
-        warnings=_warnings(x, unit, dropped, confidence, real, (low, high)),
+        warnings=_warnings(x, unit, dropped, confidence, real),
     )
 
 
@@ -177,7 +177,7 @@ def _medians(x: Floats, labels: npt.ArrayLike, order: Iterable[Any]) -> Floats:
 
 
 def _warnings(
-    x: Floats, unit: str, dropped: int, confidence: float, real: float, bounds: tuple[float, float]
+    x: Floats, unit: str, dropped: int, confidence: float, real: float
 ) -> tuple[str, ...]:
     """What the reader of a level must know; `real` is the confidence that was reached."""
     n = x.size
@@ -188,12 +188,7 @@ def _warnings(
             f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
             f"this is the range of the runs, which covers the median with {percent(real)} confidence"
         )
-    elif n and not bounds[0] <= hodges_lehmann(x) <= bounds[1]:
-        warnings.append(
-            "the runs have more than one mode or a strong skew (the interval of the median excludes the "
-            "Hodges-Lehmann estimate): look at the single runs"
-        )
-    if n >= 6 and lag1_p(x[None, :])[0] < 0.01:
+    if neighbours_p(x) < 0.01:
         warnings.append(
             "neighbouring rounds resemble each other: the level drifted, and holds for these rounds only"
         )

@@ -1,76 +1,33 @@
-"""How many rounds or deployments an experiment needs, before it starts; and whether a running one may stop."""
+"""How many rounds an experiment needs, before it starts; and whether a running one may stop."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import scipy
 
 from ..metrics import ALPHA, MARGIN, plural, rounds_required
 from .comparison import Family, Verdict
-from .intervals import rank_cap, student
-from .rank_tests import signed_rank_cut
-from .result import Floats, Statement, check_share, percent
+from .result import Statement, check_share
 
-_EFFICIENCY = 3 / math.pi
-"""Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
-SLOWER = 1.5
-"""How many times slower a slow run is."""
 POWER = 0.9
 """Chance of the verdict that is planned for."""
-_SIMULATED = 120
-"""Up to this many rounds a plan is simulated, which takes a second or two."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RoundsNeeded(Statement):
-    """How many rounds (or deployments) to plan.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds in each deployment.
-    deployments : int
-    power : float
-        Chance of a clear verdict with this many rounds, if the assumptions hold.
-    words : str
-    """
-
-    rounds: int
-    deployments: int = 1
-    power: float
-    words: str = ""
 
 
 def rounds_needed(
-    cv: float,
-    *,
-    margin: float = MARGIN,
-    alpha: float = ALPHA,
-    family: int = 1,
-    rounds: int | None = None,
-    between: float = 0.0,
-    slow: float = 0.0,
-) -> RoundsNeeded:
-    """Return how many rounds a contrast needs to show equivalence, or how many deployments.
+    cv: float, *, margin: float = MARGIN, alpha: float = ALPHA, family: int = 1
+) -> int:
+    """Return how many rounds show two equal conditions to be equivalent, in nine of ten experiments.
 
     Parameters
     ----------
     cv : float
-        Coefficient of variation of the runs of one condition, apart from drift common to a round, for example 0.02.
+        Coefficient of variation of the runs of one condition, apart from drift that a round shares.
     margin, alpha : float
         As in `judge`.
     family : int
-        Contrasts that share alpha; those far beyond their margin pass their share on and do not count.
-    rounds : int, optional
-        Rounds in each of several deployments; the result is then the number of deployments.
-    between : float
-        Coefficient of variation of the ratio from one deployment to the next; only with `rounds`.
-    slow : float
-        Share of runs that are 1.5 times slower than the others, as happens on real clouds.
+        Contrasts that share alpha.
 
     Raises
     ------
@@ -79,92 +36,24 @@ def rounds_needed(
 
     Notes
     -----
-    The interval itself is simulated, 2,000 times for a number of rounds, with normal noise; beyond about a hundred
-    rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
-    Student's t over them, with their variance pooled over the family. A difference well beyond the margin needs fewer.
+    Two one-sided tests with normal noise need ``(sd (z + z') / edge)²`` rounds. Capped ranks need a
+    quarter more, and the steps of an exact test 4 more: simulated with CV 2 to 10 % and 1 to 20 contrasts,
+    the chance is 89 to 99 %. A difference well beyond the margin needs fewer.
 
     Examples
     --------
-    >>> npl.stats.rounds_needed(0.05, margin=0.1).rounds
-    10
+    >>> npl.stats.rounds_needed(0.05, margin=0.1)
+    12
     """
     check_share(cv, "cv")
     check_share(margin, "margin")
     check_share(alpha, "alpha", below=0.5)
     check_share(family, "family", below=math.inf)
-    edge, sd = math.log1p(margin), math.sqrt(2 * math.log1p(cv * cv))
-    shared = f" in a family of {family} contrasts" if family > 1 else ""
-    if rounds is None:
-        n, chance = _rounds(edge, sd, alpha / family, slow)
-        slow_runs = f" and {percent(slow)} slow runs" if slow else ""
-        planned, variation = (
-            plural(n, "round"),
-            f"a run-to-run variation of {percent(cv)}{slow_runs}",
-        )
-    else:
-        check_share(rounds, "rounds", below=math.inf)
-        n, chance = _deployments(
-            edge, math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY), alpha, family
-        )
-        planned = f"{plural(n, 'deployment')} of {plural(rounds, 'round')}"
-        variation = f"a variation of {percent(cv)} from run to run and {percent(between)} between deployments"
-    words = f"{planned} show equivalence within {percent(margin)} with {percent(chance)} chance, at {variation}{shared}"
-    return RoundsNeeded(
-        rounds=rounds or n, deployments=1 if rounds is None else n, power=chance, words=words
-    )
-
-
-def _rounds(edge: float, sd: float, alpha: float, slow: float) -> tuple[int, float]:
-    """How many rounds of one deployment are needed, and the chance with so many; `edge` and `sd` are logarithms."""
-    n, chance = rounds_required(alpha), 0.0
-    while n < 100_000 and (chance := _of_rounds(n, edge, sd, alpha)) < POWER:
-        n = max(n + 1, math.floor(n * 1.02))
-    while n <= _SIMULATED and (chance := _simulated(n, edge, sd, alpha, slow)) < POWER:
-        n += max(1, n // 20)
-        chance = POWER
-    return n, chance
-
-
-def _deployments(edge: float, sd: float, alpha: float, family: int) -> tuple[int, float]:
-    """How many deployments are needed, and the chance with so many."""
-    count, chance = 2, 0.0
-    while count < 1000:
-        df = (count - 1) * (1 + (family - 1) / 2)
-        if (chance := _inside(df, alpha / family, sd / math.sqrt(count), edge)) >= POWER:
-            break
-        count += 1
-    return count, chance
-
-
-def _of_rounds(n: int, edge: float, sd: float, alpha: float) -> float:
-    """Chance of the verdict with n rounds, roughly and rather too high."""
-    _, tail = signed_rank_cut(
-        n, alpha
-    )  # signed ranks come in steps: use the tail that the interval really has
-    return _inside(n - 1, tail, sd / math.sqrt(n * _EFFICIENCY), edge) if tail else 0.0
-
-
-def _inside(df: float, tail: float, se: float, edge: float) -> float:
-    """Chance that an interval of Student's t around no difference lies inside the margin."""
-    return max(0.0, 2 * float(scipy.special.ndtr(edge / se - student(df, tail))) - 1)
-
-
-def _simulated(n: int, edge: float, sd: float, alpha: float, slow: float) -> float:
-    """Share of simulated experiments of n rounds that reach the verdict; the same each time it is asked."""
-    rng = np.random.default_rng(n)
-    d = sd * rng.standard_normal((2000, n))
-    if slow:
-        d += math.log(SLOWER) * (rng.random(d.shape) < slow)
-        d -= math.log(SLOWER) * (rng.random(d.shape) < slow)
-    cap = rank_cap(n, 2 * alpha, equality=True)
-    k, _ = signed_rank_cut(n, alpha, cap)
-
-    def above(x: Floats) -> npt.NDArray[np.bool_]:
-        """Whether so few of the scores belong to values below zero that the typical value is above."""
-        ranks = np.abs(x).argsort(axis=1).argsort(axis=1) + 1
-        return np.asarray((np.minimum(ranks, cap) * (x < 0)).sum(axis=1) <= k)
-
-    return float((above(d + edge) & above(edge - d)).mean())
+    error = float(scipy.special.ndtri(1 - alpha / family))
+    power = float(scipy.special.ndtri((1 + POWER) / 2))
+    sd = math.sqrt(2) * cv
+    normal = (sd * (error + power) / math.log1p(margin)) ** 2
+    return max(rounds_required(alpha, family), math.ceil(1.25 * normal + 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -214,8 +103,9 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
 
     Examples
     --------
-    >>> near, far = np.arange(50.0, 62), np.arange(90.0, 102)
-    >>> family = npl.stats.judge_samples([npl.stats.Sample(a=near, b=far, better="lower")], design="sequential")
+    >>> near, far = [[level + i for i in range(12)] for level in (50.0, 90.0)]
+    >>> sample = npl.stats.Sample(a=near, b=far, better="lower")
+    >>> family = npl.stats.judge_samples([sample], design="sequential")
     >>> npl.stats.until_decided(family, rounds_left=3).words
     'stop: 1 of 1 contrast settled'
     """

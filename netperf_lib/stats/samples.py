@@ -20,7 +20,6 @@ from .intervals import (
     DEPLOYMENTS,
     EQUIVALENT,
     OPEN,
-    SECOND_INTERVAL,
     Decision,
     Estimate,
     Median,
@@ -28,14 +27,12 @@ from .intervals import (
     Unblocked,
     Units,
     decide,
-    dependence_factor,
-    for_other_hours,
     more_rounds,
     nominal_level,
     without_far,
 )
 from .median_ci import LONG_SERIES
-from .rank_tests import lag1_p, median
+from .rank_tests import median, neighbours_p
 from .result import Floats, check_share, numbers, percent, quantity
 
 Design = Literal["fixed", "sequential"]
@@ -172,8 +169,7 @@ def judge_samples(
     are missing on both sides count in the same way, in both directions. A verdict must also hold without outlying
     rounds (`intervals.without_far`), unless every round is farther from no difference than they are from each other.
 
-    A verdict is about the hours measured. That neighbouring rounds resemble each other is a warning, and from
-    20 rounds a second, wider interval says what other hours may bring.
+    A verdict is about the hours measured. That neighbouring rounds resemble each other is a warning.
 
     Examples
     --------
@@ -384,12 +380,9 @@ def _judged(family: Sequence[_Data], alpha: float, design: Design) -> list[Compa
     estimates = _estimates(family, [(data.d, data.unit) for data in family])
     decisions = rules.decide(estimates, family)
     doubts = _doubts(family, estimates, decisions, rules)
-    factors = dependence_factor([data.series for data in family])
     return [
-        _comparison(data, e, d, doubt, rules, factor)
-        for data, e, d, doubt, factor in zip(
-            family, estimates, decisions, doubts, factors, strict=True
-        )
+        _comparison(data, e, d, doubt, rules)
+        for data, e, d, doubt in zip(family, estimates, decisions, doubts, strict=True)
     ]
 
 
@@ -436,7 +429,6 @@ def _comparison(
     decision: Decision,
     doubt: str,
     rules: _Rules,
-    factor: float,
 ) -> Comparison:
     """Put a decision into words, or give the reason why there is none."""
     s = data.sample
@@ -444,11 +436,8 @@ def _comparison(
     verdict, reason, more = _verdict(data, estimate, decision, doubt, rules)
     centre = estimate.centre if estimate is not None and n else math.nan
     low, high, confidence = _printed(data, decision, centre)
-    other = (math.nan, math.nan)
     warnings = [*s.warnings, *_failures(data)]
-    if data.series.size >= SECOND_INTERVAL and math.isfinite(low + high):
-        other = for_other_hours(data.d.size, centre, (low, high), factor, max(1 - confidence, 1e-6))
-    if data.series.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / rules.size, 4e-4):
+    if neighbours_p(data.series) < 0.01 / rules.size:
         warnings.append(
             f"neighbouring {data.name}s resemble each other: another hour may differ from those measured"
         )
@@ -487,7 +476,6 @@ def _comparison(
         declared=s.declared,
         slow=data.slow,
         runs=data.runs,
-        other_hours=(_ratio(other[0]), _ratio(other[1])),
         estimand=estimand,
         threshold=s.threshold if s.b is None else None,
         design=rules.design,

@@ -88,9 +88,3 @@ def test_family_of_1000_contrasts() -> None:
         f"\nfamily of 1,000 contrasts: {ratio:.2f} times scipy's Wilcoxon test for each (at most 2)"
     )
     assert ratio <= 2
-
-
-def test_rounds_needed_answers_while_one_waits() -> None:
-    ratio = wilcoxons(lambda: stats.rounds_needed(0.03, family=21))
-    print(f"\nrounds_needed: {ratio:.0f} of scipy's Wilcoxon tests (at most 100)")
-    assert ratio <= 100

@@ -663,7 +663,6 @@ OWN = "rack {rack}/*run{round}.log"
                 "Every pair: throughput at the receiver",
                 "3 of 15 conditions are complete in every one of 3 rounds",
                 "Within a run the intervals vary by 0.24 % (same-zone, 1 stream) to 23 %",
-                "The order in time is not known, so drift cannot be seen.",
             ],
         ),
         ("own", ["--pattern", OWN], 60, ["rack far 58.2 µs", "rack near 39.5 µs"], []),

@@ -62,7 +62,7 @@ def day(minutes: int = 1320, slower: float = 1.18) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page_and_in_the_appendix() -> None:
+def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page() -> None:
     runs = day()
     history = npl.questions.ask_history(runs, "latency_oneway_us")
     [change] = (
@@ -74,7 +74,6 @@ def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page_and_in_the_app
     )
     assert words in history.headline
     assert words in history.words
-    assert words in npl.questions.steadiness(runs, ["latency_oneway_us"])
 
 
 def test_a_day_with_an_incident_is_below_its_threshold() -> None:

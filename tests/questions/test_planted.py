@@ -233,18 +233,6 @@ def test_network_cards_and_bandwidth() -> None:
     )
 
 
-def test_steadiness_says_what_it_cannot_see() -> None:
-    table = runs({"ppg": 1e9})
-    assert q.steadiness(table, []) == "No complete run has a value."
-    assert "order in time is not known" in q.steadiness(
-        table.assign(started_utc=pd.NaT), ["throughput_bps"]
-    )
-    assert "has the 6 runs" in q.steadiness(runs({"ppg": 1e9}, rounds=5), ["throughput_bps"])
-    assert q.steadiness(table, ["throughput_bps"]).startswith("No condition shows drift")
-    rising = runs({"ppg": lambda n: 1e9 * 1.02**n}, rounds=20)
-    assert "rises" in q.steadiness(rising, ["throughput_bps"])
-
-
 def test_how_far_runs_of_a_condition_differ() -> None:
     table = runs({"ppg": lambda n: 1e9 if n > 1 else 1.2e9, "vpn": 1e9})
     assert "differs by up to 20 % (ppg), and by 10 % in the median condition" in q.spread_words(
@@ -293,19 +281,6 @@ def test_seconds_and_streams_within_a_run() -> None:
         npl.observe(table, "throughput_bps"), intervals(table).assign(run_id="other")
     )
     assert q.stability_words(none) == "The tools reported no intervals within these runs."
-
-
-def test_a_warm_up_is_found_or_said_to_be_unknown() -> None:
-    table = runs({"ppg": 1e9}, rounds=12)
-    slow = {0: lambda t: 0.3 if t < 2 else 1.0 + 0.01 * (-1) ** t}
-    rows = q.interval_rows(table, intervals(table, 20, streams=slow))
-    assert q.warmup_of(rows).cut_s == 2
-    halves = pd.concat(
-        [rows.assign(stream=s, throughput_bps=rows["throughput_bps"] / 2) for s in (0, 1)]
-    )
-    assert q.warmup_of(halves).cut_s == 2  # streams are added up where their sum is missing
-    assert q.warmup_of(rows.iloc[:0]).words == "No tool reported intervals."
-    assert q.interval_rows(table.assign(throughput_bps=None), intervals(table)).empty
 
 
 def percentiles(table: pd.DataFrame, factor: dict[str, float]) -> pd.DataFrame:
