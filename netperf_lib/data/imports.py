@@ -621,7 +621,9 @@ def _value(kind: str, value: Any) -> Any:
             if kind == "bytes"
             else None
         )
-        number = to_bytes(float(factor[1]), factor[2] or "") if factor else float(text)
+        # a size as the tools read it: 64K is 65536
+        prefix = factor[2][0] + "i" if factor and factor[2] else ""
+        number = to_bytes(float(factor[1]), prefix) if factor else float(text)
         if not 0 <= number < _LARGEST or (kind == "integer" and number != int(number)):
             raise ValueError(text)
         return number if kind == "number" else int(number)

@@ -64,6 +64,7 @@ _KNOWN = (
 _HEADER = re.compile(
     r"^(?:server: .*\n)?(?:"  # the server's complaint comes before the header
     rf"(?:[ \t>]*|.*\bqperf\b.*?)(?P<known>{_KNOWN}):[ \t]*$"  # a lost line end glues it to the command
+    rf"|.*[^\w\n](?P<glued>{_KNOWN}):[ \t]*\n(?=[ \t>]*[a-z_]+[ \t]*=[ \t]+\d)"
     r"|[ \t>]*(?P<other>\w+):[ \t]*\n(?=[ \t>]*(?:latency|(?:send_)?bw|msg_rate)[ \t]+=[ \t]+\d)"
     r"|(?P<bad>\S+): bad test; try: qperf --help tests"
     r")",
@@ -94,7 +95,7 @@ def read(text: str) -> list[ParsedRun]:
     if headers and _VERBOSE.search(text[: headers[0].end()]):
         printed.add("message_rate_per_s")
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
-        group = next(g for g in ("known", "other", "bad") if m[g])
+        group = next(g for g in ("known", "glued", "other", "bad") if m[g])
         draft = Draft(NAME, 1 + text[: m.start(group)].count("\n"), test=m[group])
         body = text[m.end() : end]
         if m["known"] == "conf":

@@ -890,3 +890,29 @@ def test_placements_and_headings_are_read_as_people_write_them(tmp_path: Path) -
     assert {
         (r.get("accelerated"), r.get("advertised_bps"), r.get("client_vm_size")) for r in runs
     } == {(True, 8e9, "D16")}
+
+
+@pytest.mark.parametrize("size", ["64K", "64k", "64 KiB", "64KB", "65536"])
+def test_size_as_label_is_what_the_tool_sets(tmp_path: Path, size: str) -> None:
+    log = tmp_path / f"{size}-r1.txt"
+    log.write_text("tcp_lat:\n    latency  =  20 us\n")
+
+    (run,) = npl.import_logs(
+        log, pattern="{tcp_buffer_bytes}-r{round}.txt", into=tmp_path / "e"
+    ).runs.itertuples()
+
+    assert run.tcp_buffer_bytes == 65536
+
+
+def test_direction_that_the_log_leaves_open_is_the_label(tmp_path: Path) -> None:
+    log = tmp_path / "ppg-reverse-r1.txt"
+    log.write_text(
+        "[  5]   0.00-10.00  sec  1.10 GBytes   944 Mbits/sec    3             sender\n"
+        "[  5]   0.00-10.00  sec  1.10 GBytes   943 Mbits/sec                  receiver\n"
+    )
+
+    (run,) = npl.import_logs(
+        log, pattern="{placement}-{direction}-r{round}.txt", into=tmp_path / "e"
+    ).runs.itertuples()
+
+    assert run.direction == "reverse"

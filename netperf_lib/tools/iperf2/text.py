@@ -523,12 +523,8 @@ def _metrics(log: Log) -> None:
             sent, side = ("", "transferred") if here_receives else ("_sent", "sent")
             metrics |= {f"throughput{word}{sent}_bps": rate, f"{side}{word}_bytes": size}
         reports = [s.report[0].length_s for s in streams.values() if s.report and s.report[1]]
-        if reports and not here_receives and abs(length - max(reports)) > 0.2 * max(reports) + 1:
-            log.draft.warnings.append(
-                f"the sender's clock was stepped: {length:g} s here, {max(reports):g} s at the other end"
-            )
-            del metrics[f"throughput{word}_sent_bps"]
-            length = max(reports)
+        other = max(reports, default=0.0)
+        apart = bool(reports) and not here_receives and abs(length - other) > 0.2 * other + 1
         if not word:
             metrics["duration_measured_s"] = length
         silent = log.program.serving or log.csv or log.full_duplex
@@ -537,6 +533,8 @@ def _metrics(log: Log) -> None:
             here_receives or (reported and not _is_multicast(log))
         ):  # else nobody reports what arrived
             _datagrams(log, streams, here_receives=here_receives, word=word)
+        if apart:
+            _choose_clock(log, streams, word, length, other)
         retries = added(_retries(s.rows[-1][1]) for s in streams.values() if s.rows)
         if retries is not None:
             metrics[f"retransmits{word}_count"] = retries
@@ -553,6 +551,28 @@ def _metrics(log: Log) -> None:
         log.draft.warnings.append("without connect_us: the lines of the connections are missing")
     if log.connect_mean_us is not None or (log.connect_us and len(log.connect_us) == log.local):
         metrics["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
+
+
+def _choose_clock(
+    log: Log, streams: dict[str, _Stream], word: str, here: float, there: float
+) -> None:
+    """Leave out the rate of the end whose clock was stepped; of both where no interval tells which."""
+    metrics = log.draft.metrics
+    steps = [[r for r, _ in s.rows[:-1]] for s in streams.values()]
+    known = all(len(rows) > 1 for rows in steps)
+    even = known and all(
+        max(r.rate_bps for r in rows) < 2 * min(r.rate_bps for r in rows) for rows in steps
+    )
+    if not even:
+        metrics.pop(f"throughput{word}_sent_bps", None)
+        if not word:
+            metrics["duration_measured_s"] = there if known else None
+    if even or not known:
+        metrics.pop(f"throughput{word}_bps", None)
+    end = "the server's clock" if even else "the client's clock" if known else "a clock"
+    log.draft.warnings.append(
+        f"{end} was stepped: {here:g} s at the client, {there:g} s at the server"
+    )
 
 
 def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from ..parsed import ParsedRun
 from .document import decode_documents, from_events, salvage, whole_document
 from .results import NAME as NAME
 from .results import read_document
-from .text import read_text
+from .text import COMMAND, read_text
 
 MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
 _START = re.compile(  # each alternative begins with a literal character: the engine searches for these first
@@ -36,7 +36,8 @@ _START = re.compile(  # each alternative begins with a literal character: the en
     re.MULTILINE,
 )
 
-_SCTP, _RULE = re.compile(".*--sctp"), re.compile(r"[ >]*- - -")
+_COMMAND = re.compile(".*" + COMMAND.pattern)
+_RULE = re.compile(r"[ >]*- - -")
 _CLIENT = ("client", "banner", "fragment")
 _TEXT = (*_CLIENT, "server", "nested")
 _RESULT = re.compile(
@@ -105,7 +106,7 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         new = waits or "\nConnecting to" in ahead
         return line, new, "listening" if waits else "banner" if new else kind
     if now == "client":
-        return or_above(text, line, _SCTP), kind != "banner", now
+        return or_above(text, line, _COMMAND), kind != "banner", now
     if now == "server":
         inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
         return line, kind not in ("nested", "listening") and not inside, kind if inside else now
@@ -133,7 +134,8 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
             and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
         )
         new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))
-        return or_above(text, line, _RULE), new, "fragment"
+        above = or_above(text, or_above(text, line, _RULE), _COMMAND)
+        return above, new, "fragment"
     if now == "local":
         new = kind not in _TEXT or (
             kind != "nested" and _RESULT.search(text, begun, at) is not None
@@ -142,7 +144,7 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
     # what ran iperf3 may repeat the row of the result
     if now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]:
         return None
-    return line, "connected with" not in text[:at], "fragment"
+    return or_above(text, line, _COMMAND), "connected with" not in text[:at], "fragment"
 
 
 def _one_stream_more(text: str) -> bool:

@@ -36,6 +36,7 @@ _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
     r"omitting (?P<omit>\d+) seconds, (?:(?P<seconds>\d+) second test)?"
 )
+COMMAND = re.compile(r"\biperf3(?:\.exe)? +(-[^|>;&\n]*)")
 _CPU = re.compile(r"(local|remote)/\w+ (\d+\.\d)% \((\d+\.\d)%u/(\d+\.\d)%s\)")
 
 
@@ -54,6 +55,8 @@ class _Log:
     run: Draft = field(default_factory=lambda: Draft(NAME))
     serving: bool = False
     reverse: bool = False
+    headed: bool = False
+    """The head of the client's log is there, or its command: without -R, the client sends."""
     udp: bool = False
     sctp: bool = False
     windows: bool = False
@@ -166,6 +169,7 @@ def _head(log: _Log, line: str, *, after_rule: bool) -> None:
 def _context(log: _Log, line: str) -> None:
     if "Connecting" in line and (m := _CONNECTING.search(line)):
         log.run.parameters |= {"server": m[1], "port": int(m[2])}
+        log.headed = True
     elif "Accepted connection from" in line:
         log.serving = True
     elif "Reverse mode, remote host" in line:
@@ -181,8 +185,8 @@ def _context(log: _Log, line: str) -> None:
                     f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
                 )
             )
-    elif "--sctp" in line and "iperf3 " in line:  # not the line of its help
-        log.sctp = True
+    elif m := COMMAND.search(line):
+        _command(log, m[1])
     elif "CPU Utilization: " in line:
         for end, total, user, system in _CPU.findall(line):
             if abs(float(total) - float(user) - float(system)) < 0.16:
@@ -198,6 +202,17 @@ def _context(log: _Log, line: str) -> None:
             log.run.parameters["duration_s"] = int(m["seconds"])
     elif "snd_tcp_congestion " in line and (m := _CONGESTION.search(line)):
         log.run.parameters["congestion_control"] = m[1]
+
+
+def _command(log: _Log, options: str) -> None:
+    """Read what the command of a client says: the protocol, and which end sends."""
+    words = options.split()
+    log.sctp |= "--sctp" in words
+    if any(word in words for word in ("-c", "--client")):
+        log.reverse |= any(word in words for word in ("-R", "--reverse"))
+        log.bidir |= "--bidir" in words
+        # letters in one word, as -uR, may be options or a value
+        log.headed |= not any(re.fullmatch(r"-\w*R\w*", word) for word in words)
 
 
 def _take(log: _Log, entry: Row) -> None:
@@ -268,6 +283,8 @@ def _take(log: _Log, entry: Row) -> None:
 def _finished(log: _Log) -> ParsedRun:
     run = log.run
     run.intervals = columns(log.intervals)
+    if run.intervals and _direction(log) is None:
+        run.intervals = {**run.intervals, "direction": [None] * len(run.intervals["direction"])}
     error: str | Damaged | None = log.error
     if log.error and log.serving and log.closed and log.error.startswith("interrupt"):
         error = None  # the server was stopped while it waited for another test
@@ -291,13 +308,18 @@ def _finished(log: _Log) -> ParsedRun:
         "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
     )
     if seen:
-        run.parameters["direction"] = (
-            "bidir" if log.bidir else "reverse" if log.reverse else "forward"
-        )
+        run.parameters["direction"] = _direction(log)
         streams = {i.stream for i in log.intervals} - {-1}
         if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
             run.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
     return run.run("ok" if error is None else "partial" if seen else "failed", error)
+
+
+def _direction(log: _Log) -> str | None:
+    """Return the direction of the test; None without the head of the log and its command."""
+    if log.bidir or log.reverse:
+        return "bidir" if log.bidir else "reverse"
+    return "forward" if log.serving or log.headed else None
 
 
 def _total(side: _Side | None, what: str) -> Row | None:
