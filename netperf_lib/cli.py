@@ -664,7 +664,7 @@ def report(
 def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
     """Read logs of network benchmarks and print their figures.
 
-    Reads logs of iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more. FILES are logs (plain or gzipped), folders
+    Reads logs of qperf, iperf3, iperf 2, sockperf and ntttcp. FILES are logs (plain or gzipped), folders
     of logs, or - for standard input.
     """
     from .data.logs import parse_files
@@ -711,8 +711,9 @@ def import_(
 ) -> None:
     """Import existing logs as an experiment.
 
-    They can then be compared and reported like measured data. FILES are logs, folders of logs or patterns. Labels add
-    what a log does not contain: placement, hosts, round.
+    They can then be compared and reported like measured data. FILES are logs, folders of logs or patterns, or tables of
+    figures (CSV, a row a run, metrics and factors as columns). Labels add what a log does not contain: placement, hosts,
+    round.
     """
     from .data import imports
 

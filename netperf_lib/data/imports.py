@@ -43,6 +43,7 @@ from ..experiment.model import Contrast, Experiment
 from ..experiment.placements import PLACEMENTS
 from ..metrics import metric, plural, to_bytes
 from ..tools import READERS
+from ..tools.figures import NAME as FIGURES
 from ..tools.parsed import ParsedRun
 from . import logs
 from .bundle import is_bundle
@@ -396,6 +397,8 @@ def _runs_of(
             if k not in (FILE, RUN)
         }
         labels, (stated, warnings) = _typed(cells, problems), _stated(run)
+        if run.tool == FIGURES and index == 0:
+            problems += _own_columns(name, stated)
         addresses: dict[str, str] = {
             side: str(stated.pop(side))
             for side in ("client", "server")
@@ -650,11 +653,22 @@ def _stated(run: ParsedRun) -> tuple[dict[str, Any], list[str]]:
     for column in sorted(stated.keys() & COLUMNS.keys()):
         kind = COLUMNS[column]
         try:
-            _value(kind, stated[column])
+            value = _value(kind, stated[column])
+            if run.tool == FIGURES:
+                stated[column] = value
         except (ValueError, OverflowError):
             what = f"{stated.pop(column)!r}, which is not {_WRITTEN.get(kind, 'a number')}"
             warnings.append(f"the log says {column} is {what}: left out")
     return stated, warnings
+
+
+def _own_columns(name: str, stated: Mapping[str, Any]) -> list[str]:
+    """Say which columns of a table of figures have names that are the library's own."""
+    return [
+        f"{name}: column {column!r} is a name that the library uses itself; rename the label"
+        for column in stated
+        if is_reserved(column) and column not in COLUMNS
+    ]
 
 
 def _agree(column: str, label: Any, stated: Any) -> bool:

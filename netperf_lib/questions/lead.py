@@ -941,7 +941,7 @@ def _of_one_condition(obs: Observations) -> str:
 
 
 def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
-    """``Throughput by other tools or tests: 1.2 Gbit/s for TCP STREAM, netperf``: what nothing is compared with."""
+    """``Throughput by other tools or tests: 1.2 Gbit/s for TCP, ntttcp``: what nothing is compared with."""
     means = {name: level for name, level in obs.where.items() if name in ("tool", "test")}
     every = observe(runs_with(runs, obs.metric), obs.metric)
     rows = levels(every).drop(list(every.matching(means)))

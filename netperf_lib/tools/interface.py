@@ -42,8 +42,8 @@ class Reader(Protocol):
     def MARKS(self) -> tuple[str, ...]:
         """A text without any of these strings contains no run of this tool; this saves the search by pattern."""
 
-    # A reader of another project's results may also have `STATES_CONDITIONS = True`: the parameters of its runs are
-    # then conditions that somebody chose, which an import keeps as labels.
+    # A reader may also have `STATES_CONDITIONS = True`: the parameters of its runs are then conditions that somebody
+    # chose, which an import keeps as labels.
 
     def sightings(self, text: str) -> Iterator[int]:
         """Yield the offsets in `text` where a run of this tool starts (the first line that belongs to it)."""

@@ -10,7 +10,6 @@ from itertools import pairwise
 from ..errors import ParseError
 from ..metrics import METRICS, computed
 from . import iperf3
-from .embedded import embedded
 from .interface import Reader
 from .parsed import ParsedRun
 from .registry import READERS
@@ -30,12 +29,12 @@ def parse(
     Parameters
     ----------
     data : str or bytes
-        Output of the tool, including any text around it.
+        Output of the tool, as it was printed.
     file : str, optional
         Name of its file; kept in the runs and named in errors.
     tool : str, optional
-        The tool that printed it, if nothing is around its lines and nothing inside of other documents, as in the files
-        of a measurement. All tools and such surroundings are looked for without it, or if it finds nothing.
+        The tool that printed it, if nothing is around its lines, as in the files of a measurement. All tools and such
+        surroundings are looked for without it, or if it finds nothing.
 
     Returns
     -------
@@ -68,10 +67,13 @@ def parse(
                 file=file,
             )
         ]
-    runs = sorted(
-        (run for source in sources for run in _of_source(source, file, tool)),
-        key=lambda run: run.line,
-    )
+    try:
+        runs = sorted(
+            (run for source in sources for run in _of_source(source, file, tool)),
+            key=lambda run: run.line,
+        )
+    except ParseError as error:  # a reader does not know the file
+        raise ParseError(str(error), file=file) from None
     if not runs and tool:
         return parse(data, file=file)
     if not runs:
@@ -129,9 +131,7 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
 
 def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
     """Read the runs of one source."""
-    if not tool and (inner := embedded(text)) and (runs := _each(inner)):
-        return runs
-    runs = []
+    runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
     for line, segment, modules in _segments(text, [READERS[tool]] if tool else READERS.values()):
         for module in modules:
@@ -149,23 +149,6 @@ def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
                     seen.setdefault(document, len(runs))
                 runs += parsed
             break
-    return runs
-
-
-def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
-    """Read logs that were found inside another document, each with the line where that begins."""
-    runs: list[ParsedRun] = []
-    seen: dict[str, int] = {}
-    for line, log in logs:
-        if log in seen and log.startswith("{"):
-            _warn(runs, seen[log], "printed a second time; counted once")
-            continue
-        try:
-            parsed = parse(log)
-        except ParseError:
-            continue  # some other text
-        seen[log] = len(runs)
-        runs += [replace(r, line=line) for r in parsed if r.tool != "unknown"]
     return runs
 
 

@@ -1,7 +1,7 @@
 """Registry of all tools: those that the project runs, and the readers that this and other packages declare.
 
 A reader is an entry point in the group ``netperf_lib.readers``: a name, and the module that has the members of
-`Reader`. This package declares its own in ``pyproject.toml``.
+`Reader`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ import warnings
 from importlib.metadata import entry_points
 
 from ..errors import UsageError
-from . import iperf2, iperf3, qperf, sockperf
+from . import figures, iperf2, iperf3, ntttcp, qperf, sockperf
 from .interface import Reader, Tool
 
 TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
 """Tools that the project runs and whose logs it reads."""
-READERS: dict[str, Reader] = dict(TOOLS)
+READERS: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
 """All tools whose logs are read."""
+_OWN = "netperf_lib"
 
 
 def _declared() -> dict[str, Reader]:
     """Return the readers that are entry points; one that cannot be used is left out with a warning."""
     readers: dict[str, Reader] = {}
     for point in entry_points(group="netperf_lib.readers"):
+        if point.dist and point.dist.name == _OWN:
+            continue  # an editable installation keeps what earlier releases declared
         try:
             reader: Reader = point.load()
             lacking = [

@@ -29,7 +29,7 @@ _HEADS = (  # each is followed by a blank, or by the end of an empty line
     rf"\[?(\d{{10}}(?:\.\d{{1,9}})?)\]?:?{_END}",  # ts %.s
     rf"[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?{_END}{_UNIT}()",  # ts, syslog, journal
     rf"[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\]{_END}()",  # klog
-    # ts -s and awk; lagscope and ntttcp have such times themselves
+    # ts -s and awk; ntttcp has such times itself
     rf"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?! *(?:INFO|ERR|WARN|DBG)){_END}()",
 )
 _HEAD_PATTERNS = [re.compile(f"^(?:{head})", re.MULTILINE) for head in _HEADS]
@@ -41,7 +41,7 @@ _NAME = re.compile(
 )
 """A host or container before each line."""
 _NO_NAMES = re.compile(
-    r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE
+    r"(?:sockperf|vperf|iperf3?|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE
 )
 _QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
 _ARROW = re.compile(r"<(?<=[\w) \t]<)(?:--|==).*$", re.MULTILINE)

@@ -363,15 +363,14 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
 def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     for pattern in (
-        "netperf/doc-*.txt",
-        "netperf/pkb-udp-stream.csv",
+        "ntttcp/*",
         "iperf3/aks-*.txt",
         "qperf/gen-tcp*.txt",
     ):
         for log in LOGS.glob(pattern):
             (folder / log.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(log, folder / log.parent.name)
-    (folder / "netperf" / "cut.txt").write_text("MIGRATED TCP STREAM TEST from 0.0.0.0\n")
+    (folder / "ntttcp" / "cut.txt").write_text("NTTTCP for Linux 1.4.0\n")
     (folder / "trace.pcap").write_bytes(bytes(range(256)))
     mine = import_logs(folder, into=tmp_path / "mine")
     assert "trace.pcap" in str(mine.notice)

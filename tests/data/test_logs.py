@@ -367,11 +367,11 @@ def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> N
     (tmp_path / "deep").mkdir()
     (tmp_path / "b.txt").write_bytes((LOGS / "qperf" / "gen-v.txt").read_bytes())
     (tmp_path / "deep" / "a.txt").write_bytes(
-        (LOGS / "latte" / "vc-udp-rio-hist-10k.txt").read_bytes()
+        (LOGS / "sockperf" / "gen-lowrate-few-obs.txt").read_bytes()
     )
     (tmp_path / ".hidden").write_text("no log")
     runs, errors = parse_files([tmp_path])
-    assert (sorted({r["tool"] for r in runs}), errors) == (["latte", "qperf"], [])
+    assert (sorted({r["tool"] for r in runs}), errors) == (["qperf", "sockperf"], [])
     assert parse_files([tmp_path / "*.txt"])[0] == parse_files([tmp_path / "b.txt"])[0]
     (tmp_path / "empty").mkdir()
     assert "a folder without files" in parse_files([tmp_path / "empty"])[1][0]

@@ -202,7 +202,7 @@ def test_tables_of_an_older_parser_are_made_anew(
 
 
 @pytest.mark.parametrize(
-    "name", ["tools/qperf", "tools/latte", "metrics", "data/connections", "experiment/factors"]
+    "name", ["tools/qperf", "tools/ntttcp", "metrics", "data/connections", "experiment/factors"]
 )
 def test_the_version_of_the_readers_follows_their_source(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

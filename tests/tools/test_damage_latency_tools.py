@@ -19,7 +19,7 @@ from tests.tools import measure
 from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
-TOOLS = ("qperf", "sockperf", "netperf", "ntttcp", "lagscope", "latte", "uperf")
+TOOLS = ("qperf", "sockperf", "ntttcp")
 LOGS = sorted(
     p
     for t in TOOLS

@@ -70,8 +70,8 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path: Path) -> N
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("NAME = 'ping'", "it lacks MARKS, sightings, read"),
         (
-            "from netperf_lib.tools.latte import MARKS, NAME, read, sightings",
-            "there is another reader called latte",
+            "from netperf_lib.tools.ntttcp import MARKS, NAME, read, sightings",
+            "there is another reader called ntttcp",
         ),
     ],
 )
