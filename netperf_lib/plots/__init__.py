@@ -10,10 +10,11 @@ from ..errors import unknown
 from ._tails import ecdf
 from ._throughput import lost_by_rate, roofline, roofs, share, streams, waits
 from ._time import by_clock, over_time
+from .answers import forest
 from .drawing import Panels
 from .figure import Chart, Plot
 from .places import levels, matrix
-from .ratios import forest, shift
+from .ratios import shift
 from .rounds import drift, intervals, paired, rounds, under_load
 
 __all__ = [

@@ -135,7 +135,8 @@ class _Page:
         self.name: str = nb.metadata.get("title", "")
         self.file = name
         self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
-        self.scale = 0.74 if self.chapters else 1.0
+        self.first_cover = self.cover
+        self.scale = 1.0  # of the picture on page one
         self.contents = contents
 
     # -- pieces ----------------------------------------------------------------------------------------------------
@@ -376,9 +377,9 @@ class _Page:
     def _block(self, block: dict[str, Any], data: Any) -> str:
         kind = block["kind"]
         if kind == "cover":
-            if not self.chapters or block is self.cover or not block.get("headline"):
-                return ""
-            return self.call("lead", block["headline"])
+            if block is self.first_cover and self.chapters:
+                self.scale = 0.74
+            return self.call("lead", block["headline"]) if block.get("headline") else ""
         if kind == "figure":
             image = re.search(r"data:image/svg\+xml;base64,([^\"]+)", _text(data["text/html"]))
             if not image:

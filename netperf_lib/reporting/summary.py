@@ -25,6 +25,7 @@ from .blocks import Shown, show, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 class Parts(list[Any]):
@@ -57,6 +58,14 @@ class Summary:
     def headline(self) -> Headline:
         """The lead paragraph: a line for each factor."""
         return Headline("\n".join(self.lead.lines))
+
+    def plot(self, *, ax: Axes | None = None) -> Axes | Words:
+        """Draw the answers: both values, effect, interval and verdict of each comparison."""
+        from ..plots import forest
+
+        if not len(self.lead.family):
+            return Words()
+        return forest(self.lead.family, ax=ax)
 
     @property
     def verdicts(self) -> Shown | Words:

@@ -1,0 +1,229 @@
+"""The comparisons as a picture: both values, the change with its interval, and the verdict in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.transforms import blended_transform_factory
+
+from ..errors import NothingToReport
+from ..metrics import METRICS, format_value
+from ..questions.compare import compare
+from ..questions.observe import Observations
+from ..questions.words import effect, span
+from ..stats import Comparison, Family
+from .drawing import Draws, plot
+from .figure import INK, MUTE, VERDICTS, each, tick_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FAR = 4.0
+"""A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
+MOST = 24
+"""Rows of a picture; a table shows all."""
+MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
+"""Shape of a verdict, which is told by it and by its word; the colour only supports."""
+POINTS = {"better": "^", "worse": "v", "equivalent": "s"}
+LINE = 0.13
+"""Inches from a line of text to the next."""
+LEFT, RIGHT = 0.5, 0.775
+"""Shares of the width at which the axis begins and ends."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A comparison, and its words in lines."""
+
+    comparison: Comparison
+    names: list[str]
+    values: list[str]
+    verdict: str
+    interval: list[str]
+
+    @property
+    def lines(self) -> int:
+        """How many lines of text stand below each other."""
+        return max(len(self.names) + len(self.values), 1 + len(self.interval))
+
+    @property
+    def height(self) -> float:
+        """Height with the space to the next, in lines."""
+        return self.lines + 0.7
+
+
+def _row(c: Comparison) -> Row:
+    unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+    values = [format_value(value, unit) for value in c.medians if math.isfinite(value)]
+    quantity = c.quantity[:1].upper() + c.quantity[1:]
+    measured = f"{quantity}: {' and '.join(values)}"
+    context = f" ({c.context})" if c.context else ""
+    interval = span(c.ratio, c.low, c.high).removesuffix("–")
+    undecided = c.verdict == "no verdict" and c.reason
+    mark = MARKS.get(c.verdict, "·")
+    return Row(
+        comparison=c,
+        names=wrap(f"{c.names[0]} against {c.names[1]}", 45, break_on_hyphens=False),
+        values=wrap(measured + context, 58, break_on_hyphens=False),
+        verdict=f"{effect(c.ratio)}  {mark} {c.verdict}",
+        interval=wrap(interval, 28) + (wrap(c.reason, 28) if undecided else []),
+    )
+
+
+def _compared(data: Any) -> bool:
+    several = isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data)
+    return several or isinstance(data, Family)
+
+
+def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Of an answer, its comparisons; without a metric, those that an experiment declares."""
+    data = data.verdicts if hasattr(data, "observations") else data
+    if metric is None and not isinstance(data, Observations) and not _compared(data):
+        data = compare(data)
+    return getattr(data, "family", data), metric, {}
+
+
+@Draws(drawable=_compared, make=compare, arrange=_declared)
+def forest(family: Iterable[Comparison], *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Comparisons as rows: both values, the change with its interval and margin, and the verdict.
+
+    The result of `netperf_lib.compare` can be drawn, too. For an experiment, the comparisons are
+    the declared ones or, with a metric, those between the levels of `by`.
+
+    Parameters
+    ----------
+    title : str
+        Title of the picture.
+
+    Examples
+    --------
+    >>> axes = npl.plots.forest(exp)
+    """
+    every = list(family)
+    if not every:
+        raise NothingToReport("no contrast was declared, and there is nothing to compare")
+    shown = every[:MOST]
+    rows = [_row(c) for c in shown]
+    alt = "; ".join(c.words for c in shown) + "."
+    height = 0.65 + LINE * sum(row.height for row in rows)
+    with plot(height, _caption(every, shown), alt, ax=ax) as box:
+        box.set_axis_off()
+        tall = box.get_window_extent().height / box.figure.dpi
+        axes = box.inset_axes((LEFT, 0.25 / tall, RIGHT - LEFT, 1 - 0.45 / tall))
+        _draw(axes, rows)
+        box.text(0, 1, title or "Answers", weight="bold", size=9, va="top")
+    return box  # type: ignore[no-any-return]
+
+
+def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
+    sure = sorted({f"{100 * c.confidence:.4g}" for c in shown if c.low > 0}, key=float)
+    at = f" at {' to '.join(dict.fromkeys((sure[0], sure[-1])))} %" if sure else ""
+    units = each((c.n for c in shown), shown[0].unit)
+    left = f" {len(every) - len(shown)} more stand in the table." if len(every) > MOST else ""
+    return (
+        f"The first condition against the second: its change with its interval{at}. "
+        f"Shaded: the margin of equivalence. n = {units}.{left}"
+    )
+
+
+def _draw(axes: Axes, rows: Sequence[Row]) -> None:
+    shown = [row.comparison for row in rows]
+    low, high = _window(shown)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(sum(row.height for row in rows), 0)
+    axes.set_yticks([])
+    axes.set_xticks(_ticks(low, high))
+    tick_words(axes.xaxis, _ratio_text)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.spines["left"].set_visible(False)
+    axes.axvline(1, color=INK, lw=0.8)
+    top = 0.0
+    for row in rows:
+        _words(axes, row, top)
+        _effect(axes, row, top, (low, high))
+        top += row.height
+
+
+def _words(axes: Axes, row: Row, top: float) -> None:
+    """Names and values at the left, change and verdict at the right, and a line above."""
+    place: dict[str, Any] = {
+        "transform": blended_transform_factory(axes.transAxes, axes.transData),
+        "va": "center",
+        "clip_on": False,
+    }
+    width = RIGHT - LEFT
+    left, right = -LEFT / width, (1 - LEFT) / width
+    beside = (RIGHT + 0.015 - LEFT) / width
+    colour = VERDICTS.get(row.comparison.verdict, MUTE)
+    rule = {"transform": place["transform"], "color": "#d8dee6", "lw": 0.6, "clip_on": False}
+    axes.plot([left, right], [top, top], **rule)
+    for i, line in enumerate(row.names):
+        axes.text(left, top + 0.85 + i, line, weight="bold", size=7.5, **place)
+    for i, line in enumerate(row.values, len(row.names)):
+        axes.text(left, top + 0.85 + i, line, size=7, color=MUTE, **place)
+    axes.text(beside, top + 0.85, row.verdict, weight="bold", size=8, color=colour, **place)
+    for i, line in enumerate(row.interval):
+        axes.text(beside, top + 1.85 + i, line, size=7, color=MUTE, **place)
+
+
+def _effect(axes: Axes, row: Row, top: float, window: tuple[float, float]) -> None:
+    """The change with its interval and its margin; an arrow where it lies outside of the axis."""
+    c, (low, high) = row.comparison, window
+    middle = top + row.height / 2
+    margin = [top + 0.1, top + row.height - 0.1]
+    axes.fill_betweenx(margin, 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.14, lw=0)
+    if not 0 < c.ratio < math.inf:
+        axes.text(1, middle, "no value", ha="center", va="center", color=MUTE, fontsize=7)
+        return
+    colour = VERDICTS.get(c.verdict, MUTE)
+    x, marker = c.ratio, POINTS.get(c.verdict, "o")
+    if not low <= x <= high:
+        x, marker = (low * 1.06, "<") if x < low else (high / 1.06, ">")
+    if c.low > 0 and math.isfinite(c.high):
+        ends = [min(max(end, low), high) for end in (c.low, c.high)]
+        axes.plot(ends, [middle] * 2, color=colour, lw=2.4, solid_capstyle="butt")
+    axes.plot([x], [middle], marker, color=colour, ms=6.5, mec="white", mew=0.7)
+
+
+def _ratio_text(v: float) -> str:
+    """A ratio as the tick of an axis."""
+    if v >= 2:
+        return f"×{v:,.3g}"
+    change = 100 * (v - 1)
+    if abs(change) < 0.05:
+        return "same"
+    digits = ".3g" if v < 0.1 else ".0f"
+    return f"{change:+{digits}} %".replace("-", "−")
+
+
+def _window(comparisons: Sequence[Comparison]) -> tuple[float, float]:
+    """Limits of the axis: all intervals, or what is near if the margin could not be seen."""
+    finite = [c for c in comparisons if 0 < c.ratio < math.inf]
+    values = [v for c in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf]
+    margins = [1 + 1.6 * c.margin for c in comparisons]
+    values += [*margins, *(1 / margin for margin in margins)]
+    low, high = min(values) / 1.08, max(values) * 1.08
+    if high / low <= FAR**2 or not any(1 / FAR <= c.ratio <= FAR for c in finite):
+        return low, high
+    return max(low, 1 / (1.15 * FAR)), min(high, 1.15 * FAR)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """A few round ratios between two values, none so near to another that their labels touch."""
+    fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
+    coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
+    medium = [0.25, 0.5, 0.7, 1, 1.5, 2, 3, 4]
+    choice = fine if low > 0.4 and high < 2.6 else medium if low > 0.2 and high < 5 else coarse
+    choice = choice if high / low < 2000 else [10.0**e for e in range(-6, 7)]
+    least = 0.22 * math.log(high / low)
+    ticks = [1.0]
+    near = sorted((v for v in choice if low <= v <= high), key=lambda v: abs(math.log(v)))
+    for v in near:
+        if all(abs(math.log(v / t)) >= least for t in ticks):
+            ticks.append(v)
+    return sorted(ticks)
