@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
-MOST = 24
+MOST = 20
 """Rows of a picture; a table shows all."""
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
@@ -115,6 +115,8 @@ def forest(family: Iterable[Comparison], *, title: str = "", ax: Axes | None = N
         tall = box.get_window_extent().height / box.figure.dpi
         axes = box.inset_axes((LEFT, 0.25 / tall, RIGHT - LEFT, 1 - 0.45 / tall))
         _draw(axes, rows)
+        box.plot([0, 1], [1 - 0.2 / tall] * 2, color="#d8dee6", lw=0.6)
+        box.set(xlim=(0, 1), ylim=(0, 1))
         box.text(0, 1, title or "Answers", weight="bold", size=9, va="top")
     return box  # type: ignore[no-any-return]
 
@@ -126,7 +128,7 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     left = f" {len(every) - len(shown)} more stand in the table." if len(every) > MOST else ""
     return (
         f"The first condition against the second: its change with its interval{at}. "
-        f"Shaded: the margin of equivalence. n = {units}.{left}"
+        f"Shaded: the margin of equivalence. n = {units} per comparison.{left}"
     )
 
 
@@ -161,7 +163,7 @@ def _words(axes: Axes, row: Row, top: float) -> None:
     beside = (RIGHT + 0.015 - LEFT) / width
     colour = VERDICTS.get(row.comparison.verdict, MUTE)
     rule = {"transform": place["transform"], "color": "#d8dee6", "lw": 0.6, "clip_on": False}
-    axes.plot([left, right], [top, top], **rule)
+    axes.plot([left, right], [top + row.height] * 2, **rule)
     for i, line in enumerate(row.names):
         axes.text(left, top + 0.85 + i, line, weight="bold", size=7.5, **place)
     for i, line in enumerate(row.values, len(row.names)):

@@ -77,7 +77,7 @@ def test_the_caption_of_ratios_says_what_was_counted_and_each_comparison_its_met
     for deployments, unit in ((1, "12 rounds"), (4, "4 deployments")):
         runs["deployment"] = 1 + runs["round"] % deployments
         family = npl.compare(runs)
-        assert f"n = {unit} per contrast" in repr(npl.plots.forest(family))
+        assert f"n = {unit} per comparison" in repr(npl.plots.forest(family))
         assert all(c.method in repr(c) for c in family if c.verdict != "equivalent")
         methods |= {c.method for c in family}
     assert len(methods) == 2
