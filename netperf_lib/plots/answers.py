@@ -26,17 +26,17 @@ FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
 MOST = 20
 """Rows of a picture; a table shows all."""
-MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
+SHAPES = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
-POINTS = {"better": "^", "worse": "v", "equivalent": "s"}
-LINE = 0.13
+MARKERS = {"better": "^", "worse": "v", "equivalent": "s"}
+LINE_HEIGHT = 0.13
 """Inches from a line of text to the next."""
 LEFT, RIGHT = 0.5, 0.775
 """Shares of the width at which the axis begins and ends."""
 
 
 @dataclass(frozen=True)
-class Row:
+class AnswerRow:
     """A comparison, and its words in lines."""
 
     comparison: Comparison
@@ -56,7 +56,7 @@ class Row:
         return self.lines + 0.7
 
 
-def _row(c: Comparison) -> Row:
+def _row(c: Comparison) -> AnswerRow:
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     values = [format_value(value, unit) for value in c.medians if math.isfinite(value)]
     quantity = c.quantity[:1].upper() + c.quantity[1:]
@@ -64,8 +64,8 @@ def _row(c: Comparison) -> Row:
     context = f" ({c.context})" if c.context else ""
     interval = span(c.ratio, c.low, c.high).removesuffix("–")
     undecided = c.verdict == "no verdict" and c.reason
-    mark = MARKS.get(c.verdict, "·")
-    return Row(
+    mark = SHAPES.get(c.verdict, "·")
+    return AnswerRow(
         comparison=c,
         names=wrap(f"{c.names[0]} against {c.names[1]}", 45, break_on_hyphens=False),
         values=wrap(measured + context, 58, break_on_hyphens=False),
@@ -109,7 +109,7 @@ def forest(family: Iterable[Comparison], *, title: str = "", ax: Axes | None = N
     shown = every[:MOST]
     rows = [_row(c) for c in shown]
     alt = "; ".join(c.words for c in shown) + "."
-    height = 0.65 + LINE * sum(row.height for row in rows)
+    height = 0.65 + LINE_HEIGHT * sum(row.height for row in rows)
     with plot(height, _caption(every, shown), alt, ax=ax) as box:
         box.set_axis_off()
         tall = box.get_window_extent().height / box.figure.dpi
@@ -132,7 +132,7 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     )
 
 
-def _draw(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw(axes: Axes, rows: Sequence[AnswerRow]) -> None:
     shown = [row.comparison for row in rows]
     low, high = _window(shown)
     axes.set_xscale("log")
@@ -151,7 +151,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
         top += row.height
 
 
-def _words(axes: Axes, row: Row, top: float) -> None:
+def _words(axes: Axes, row: AnswerRow, top: float) -> None:
     """Names and values at the left, change and verdict at the right, and a line above."""
     place: dict[str, Any] = {
         "transform": blended_transform_factory(axes.transAxes, axes.transData),
@@ -173,7 +173,7 @@ def _words(axes: Axes, row: Row, top: float) -> None:
         axes.text(beside, top + 1.85 + i, line, size=7, color=MUTE, **place)
 
 
-def _effect(axes: Axes, row: Row, top: float, window: tuple[float, float]) -> None:
+def _effect(axes: Axes, row: AnswerRow, top: float, window: tuple[float, float]) -> None:
     """The change with its interval and its margin; an arrow where it lies outside of the axis."""
     c, (low, high) = row.comparison, window
     middle = top + row.height / 2
@@ -183,7 +183,7 @@ def _effect(axes: Axes, row: Row, top: float, window: tuple[float, float]) -> No
         axes.text(1, middle, "no value", ha="center", va="center", color=MUTE, fontsize=7)
         return
     colour = VERDICTS.get(c.verdict, MUTE)
-    x, marker = c.ratio, POINTS.get(c.verdict, "o")
+    x, marker = c.ratio, MARKERS.get(c.verdict, "o")
     if not low <= x <= high:
         x, marker = (low * 1.06, "<") if x < low else (high / 1.06, ">")
     if c.low > 0 and math.isfinite(c.high):
