@@ -28,7 +28,7 @@ MOST = 20
 """Rows of a picture; a table shows all."""
 SHAPES = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
-MARKERS = {"better": "^", "worse": "v", "equivalent": "s"}
+VERDICT_MARKERS = {"better": "^", "worse": "v", "equivalent": "s"}
 LINE_HEIGHT = 0.13
 """Inches from a line of text to the next."""
 LEFT, RIGHT = 0.5, 0.775
@@ -183,7 +183,7 @@ def _effect(axes: Axes, row: AnswerRow, top: float, window: tuple[float, float])
         axes.text(1, middle, "no value", ha="center", va="center", color=MUTE, fontsize=7)
         return
     colour = VERDICTS.get(c.verdict, MUTE)
-    x, marker = c.ratio, MARKERS.get(c.verdict, "o")
+    x, marker = c.ratio, VERDICT_MARKERS.get(c.verdict, "o")
     if not low <= x <= high:
         x, marker = (low * 1.06, "<") if x < low else (high / 1.06, ">")
     if c.low > 0 and math.isfinite(c.high):
