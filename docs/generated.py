@@ -84,9 +84,7 @@ def experiment() -> str:
     known = schema.get("$defs", {})
     parts = [_fields("Experiment", schema, known)]
     parts += [_fields(name, part, known) for name, part in known.items() if "properties" in part]
-    return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(
-        parts
-    )
+    return "# Experiment files\n\n" + "\n".join(parts)
 
 
 def _legal(kind: Any) -> str:

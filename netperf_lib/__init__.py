@@ -9,22 +9,95 @@ Most work needs only the names listed here. Others are in `npl.stats` (arrays), 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lazy_loader
+from .errors import unknown
 
-from .errors import typed, unknown
+if TYPE_CHECKING:
+    from . import hosts as hosts
+    from . import plots as plots
+    from . import questions as questions
+    from . import stats as stats
+    from .data.imports import import_logs as import_logs
+    from .data.ingest import ingest as ingest
+    from .data.layout import experiments as experiments
+    from .data.load import load as load
+    from .data.load import read as read
+    from .data.load import scan as scan
+    from .data.logs import parse as parse
+    from .data.logs import parse_text as parse_text
+    from .data.shipped import recorded as recorded
+    from .data.verify import verify as verify
+    from .hosts.prerequisites import doctor as doctor
+    from .pipeline import bundle as bundle
+    from .pipeline import collect as collect
+    from .pipeline import down as down
+    from .pipeline import plan as plan
+    from .pipeline import run as run
+    from .pipeline import up as up
+    from .questions.compare import compare as compare
+    from .questions.export import export as export
+    from .questions.limits import limits as limits
+    from .questions.observe import levels as levels
+    from .questions.observe import observe as observe
+    from .reporting import report as report
+    from .reporting import workshop as workshop
+    from .reporting.answer import ask as ask
+    from .reporting.explorer import explore as explore
+    from .reporting.summary import summary as summary
 
 __version__ = "0.1.0"
 
-# `__init__.pyi` says where each name is. It is imported when first used, so that the command line answers at once.
-_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Imported when first used, so that the command line answers at once.
+_PARTS = {
+    "hosts": ".hosts",
+    "plots": ".plots",
+    "questions": ".questions",
+    "stats": ".stats",
+    "workshop": ".reporting.workshop",
+}
+_HOMES = {
+    "import_logs": ".data.imports",
+    "ingest": ".data.ingest",
+    "experiments": ".data.layout",
+    "load": ".data.load",
+    "read": ".data.load",
+    "scan": ".data.load",
+    "parse": ".data.logs",
+    "parse_text": ".data.logs",
+    "recorded": ".data.shipped",
+    "verify": ".data.verify",
+    "doctor": ".hosts.prerequisites",
+    "bundle": ".pipeline",
+    "collect": ".pipeline",
+    "down": ".pipeline",
+    "plan": ".pipeline",
+    "run": ".pipeline",
+    "up": ".pipeline",
+    "compare": ".questions.compare",
+    "export": ".questions.export",
+    "limits": ".questions.limits",
+    "levels": ".questions.observe",
+    "observe": ".questions.observe",
+    "report": ".reporting",
+    "ask": ".reporting.answer",
+    "explore": ".reporting.explorer",
+    "summary": ".reporting.summary",
+}
+__all__ = sorted([*_PARTS, *_HOMES])
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
-    if name == "workshop":  # it lies inside of another part
-        return import_module(".reporting.workshop", __name__)
-    if name in __all__:
-        value = globals()[name] = typed(_attribute(name))
-        return value
-    raise unknown(__name__, name, __all__)
+    value: Any
+    if name in _PARTS:
+        value = import_module(_PARTS[name], __name__)
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name], __name__), name)
+    else:
+        raise unknown(__name__, name, __all__)
+    globals()[name] = value
+    return value

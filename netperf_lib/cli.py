@@ -267,14 +267,6 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
 
 
 @npl.command()
-def schema() -> None:
-    """Print the JSON Schema of experiment files, for editors."""
-    from .hosts import experiment_schema
-
-    _print_json(experiment_schema())
-
-
-@npl.command()
 @measuring
 @click.option(
     "--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here."
@@ -437,7 +429,6 @@ def _levels(
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
     help="Exit with code 3 if a comparison has this verdict; can be repeated.",
 )
-@click.option("--junit", type=FILE, help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @click.option(
     "--markdown",
@@ -451,7 +442,6 @@ def compare(
     after: str | None,
     by: str | None,
     fail_on: tuple[str, ...],
-    junit: Path | None,
     **options: Any,
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
@@ -484,9 +474,6 @@ def compare(
     else:
         result, paragraph = conclude(folder, **options)
         family, lead = result, paragraph.lines
-    if junit is not None:
-        with naming(junit):
-            junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import errno
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
-from inspect import BoundArguments, Parameter, Signature, isfunction, signature
-from numbers import Integral, Real
 from typing import Any
 
 CONTROL = re.compile(
@@ -140,148 +136,6 @@ class UsageError(NetperfError):
     """The call itself is wrong: an unknown name, an impossible value."""
 
     exit_code = 2
-
-
-ANNOTATIONS: Mapping[str, tuple[Any, str]] = {
-    "str": (str, "text"),
-    "bytes": (bytes, "bytes"),
-    "bool": (None, "True or False"),
-    "int": (Integral, "a whole number"),
-    "float": (Real, "a number"),
-    "TableName": (str, "the name of a table, such as 'intervals'"),
-    "Mapping": (Mapping, "a mapping"),
-    "Sequence": (Iterable, "a list"),
-    "Iterable": (Iterable, "a list"),
-    "PathLike": (str, "a path such as 'results/my'"),
-    "Location": (str, "a path or URL such as 'results/my'"),
-    "Locations": (Iterable, "paths or URLs such as 'results/my'"),
-    "Axes": (None, "axes of matplotlib such as plt.gca()"),
-    "Comparison": (None, "a comparison such as npl.compare(exp)[0]"),
-    "Contrast": (None, "a contrast such as exp.contrasts[0]"),
-    "DataFrame": (None, "a table"),
-    "Family": (None, "comparisons, as npl.compare returns them"),
-    "Fleet": (None, "experiments, as npl.read returns them"),
-    "Held": (None, "what npl.limits returns"),
-    "Observations": (None, "observations, as npl.observe returns them"),
-    "Quantiles": (None, "what npl.questions.tail_shift returns"),
-    "Results": (None, "an experiment, as npl.read returns it"),
-    "Streams": (None, "what npl.stats.streams returns"),
-}
-"""By the name in an annotation what `typed` compares a value with, and what that is; None: the class of that name."""
-SAMPLE_ARGUMENTS = {
-    "advertised_bps": "12.5e9",
-    "alpha": "0.05",
-    "by": "'placement'",
-    "confidence": "0.95",
-    "contrasts": "exp.contrasts",
-    "figures": "npl.questions.published()",
-    "fits": "npl.questions.saturation(exp)",
-    "held": "npl.limits(exp)",
-    "intervals": "exp.intervals",
-    "margin": "0.05 or '5 %'",
-    "metric": "'throughput_bps'",
-    "metrics": "['throughput_bps']",
-    "percentiles": "exp.percentiles",
-    "pool": "'pairs'",
-    "where": "{'placement': 'ppg'}",
-    "where_after": "{'placement': 'ppg'}",
-}
-"""What may be given for a parameter."""
-
-
-@cache
-def typed(function: Any) -> Any:
-    """Return a function that refuses a wrong type in one sentence, before anything inside of it meets one.
-
-    The annotations of its parameters say what it takes; what is no function is given back. This is the one check of
-    types: all functions that people type pass through it where they are looked up.
-    """
-    if not isfunction(function):
-        return function
-    takes = signature(function)
-    kinds = {
-        name: ast.parse(p.annotation, mode="eval").body for name, p in takes.parameters.items()
-    }
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        bound = _bound(function.__name__, takes, args, options)
-        for name, value in [*bound.arguments.items()]:
-            parameter = takes.parameters[name]
-            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) or _fits(
-                kinds[name], value
-            ):
-                continue
-            if value is None and parameter.default is not Parameter.empty:
-                del bound.arguments[name]  # None stands for the default
-                continue
-            example = f", for example {SAMPLE_ARGUMENTS[name]}" if name in SAMPLE_ARGUMENTS else ""
-            kinds_in_words = " or ".join(dict.fromkeys(_in_words(kinds[name]))) + example
-            words = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-            raise UsageError(f"{function.__name__}: {name} takes {kinds_in_words}; got {words}")
-        return function(*bound.args, **bound.kwargs)
-
-    return call
-
-
-def _bound(
-    function: str, takes: Signature, args: Sequence[Any], options: Mapping[str, Any]
-) -> BoundArguments:
-    """The arguments of a call by name; raises UsageError if they are too many or too few, or one is not known."""
-    try:
-        return takes.bind(*args, **options)
-    except TypeError as error:
-        strange = next((name for name in options if name not in takes.parameters), "")
-        near = did_you_mean(strange, takes.parameters)
-        raise UsageError(f"{function}: {error}{'; ' if near else ''}{near.rstrip()}") from None
-
-
-def _in_words(kind: ast.expr) -> list[str]:
-    """What an annotation allows, in words; None is not said, for it stands for the default."""
-    if isinstance(kind, ast.BinOp):
-        return [*_in_words(kind.left), *_in_words(kind.right)]
-    if isinstance(kind, ast.Constant):
-        return []
-    name = _name(kind)
-    return [ANNOTATIONS[name][1] if name in ANNOTATIONS else name]
-
-
-def _name(kind: ast.expr) -> str:
-    """The last name in an annotation: ``DataFrame`` of ``pd.DataFrame``, ``Sequence`` of ``Sequence[str]``."""
-    kind = kind.value if isinstance(kind, ast.Subscript) else kind
-    return (
-        kind.attr
-        if isinstance(kind, ast.Attribute)
-        else kind.id
-        if isinstance(kind, ast.Name)
-        else ""
-    )
-
-
-def _fits(kind: ast.expr, value: Any) -> bool:
-    """Whether a value is of the kind that an annotation names; of a name that is not known anything is."""
-    if isinstance(kind, ast.BinOp):
-        return _fits(kind.left, value) or _fits(kind.right, value)
-    if isinstance(kind, ast.Constant):
-        return value is None
-    if isinstance(kind, ast.Subscript):  # PathLike[str] holds nothing, and so does Literal["csv"]
-        inside = kind.slice.elts[-1] if isinstance(kind.slice, ast.Tuple) else kind.slice
-        held = (
-            value.values()
-            if isinstance(value, Mapping)
-            else value
-            if isinstance(value, list | tuple)
-            else ()
-        )
-        return _fits(kind.value, value) and all(_fits(inside, v) for v in held)
-    name = _name(kind)
-    if name in ("Sequence", "Iterable") and isinstance(value, str | bytes):
-        return False
-    expected, _ = ANNOTATIONS.get(name, (object, ""))
-    if expected is None:
-        return name in {one.__name__.rstrip("_") for one in type(value).__mro__}
-    path = name in ("PathLike", "Location", "Locations") and hasattr(value, "__fspath__")
-    return path or isinstance(value, expected)
 
 
 class ExperimentError(UsageError):

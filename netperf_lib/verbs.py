@@ -10,7 +10,7 @@ GROUPS = {
     "Results": ("show", "report", "explore", "compare", "limits", "export"),
     "Storing and sharing": ("verify", "exclude", "push", "pull"),
     "Teaching": ("workshop",),
-    "Setup": ("doctor", "schema"),
+    "Setup": ("doctor",),
 }
 EXAMPLES = {
     "collect": "npl collect data/experiments/lab.yaml --rounds 24",
@@ -30,7 +30,6 @@ EXAMPLES = {
     "push": "npl push results/lab abfs://data/results",
     "report": "npl report results/lab",
     "run": "npl run data/experiments/lab.yaml --pdf report.pdf",
-    "schema": "npl schema > experiment.schema.json",
     "show": "npl show results/lab",
     "up": "npl up data/experiments/azure-placement.yaml --dry-run",
     "verify": "npl verify results/lab",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "netperf_lib"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -242,3 +245,19 @@ def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
         assert name_ in {getattr(node, "name", "") for node in tree.body}, f"{file} has no {name_}"
     defined = {getattr(node, "name", "") for path in MODULES for node in parsed(path).body}
     assert set(re.findall(r"`([A-Z]\w+)`", page)) <= defined
+
+
+@pytest.mark.parametrize("module", ["netperf_lib", "netperf_lib.questions"])
+def test_editors_see_the_names_that_load(module: str) -> None:
+    """What is imported for type checkers alone is what `__getattr__` finds."""
+    loaded = importlib.import_module(module)
+    tree = ast.parse(Path(loaded.__file__ or "").read_text("utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    names = {
+        alias.name: "." * node.level + (node.module or alias.name)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted(names) == loaded.__all__
+    assert {name: names[name] for name in loaded._HOMES} == loaded._HOMES

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -183,21 +182,6 @@ def test_doctor_looks_for_every_tool_that_the_project_runs() -> None:
 
 def test_a_remedy_is_given_only_where_something_is_missing() -> None:
     assert all(bool(f.remedy) != f.ok for f in doctor())
-
-
-def test_schema_describes_the_example_experiments() -> None:
-    schema = json.loads(npl("schema").stdout)
-    assert {"name", "hosts", "pairs", "tests"} <= set(schema["required"])
-    examples = list((REPO / "data" / "experiments").glob("*.yaml"))
-    assert examples
-    hosts = {"$ref": "#/$defs/HostsSpec", "$defs": schema["$defs"]}
-    for example in examples:
-        declared = yaml.safe_load(example.read_text())["hosts"]
-        jsonschema.validate(declared, hosts)
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(
-                declared | {"options": {**declared.get("options", {}), "linkz": []}}, hosts
-            )
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:

@@ -64,7 +64,7 @@ def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: 
     title, tests, family = QUESTIONS[question]
     pairs = _OWN_PAIRS if hosts == "inventory" else _CREATED_PAIRS
     return f"""\
-# `npl plan FILE` shows time and cost, `npl run FILE` measures and reports, `npl schema` prints a schema for editors.
+# `npl plan FILE` shows time and cost, `npl run FILE` measures and reports.
 name: {name}
 title: {title}
 {HOST_SOURCES[hosts]}

@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
-
 from ..errors import ExperimentError, UsageError, unknown
 from ..experiment.model import SOURCES as SOURCES
 from ..experiment.model import Deployment, Experiment
@@ -37,7 +34,6 @@ __all__ = [
     "budget_reached",
     "cost",
     "deployed",
-    "experiment_schema",
     "options",
     "release",
     "source",
@@ -83,27 +79,6 @@ def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) 
     except UsageError as error:
         raise ExperimentError(f"{experiment.name}: hosts.source: {error}") from None
     return read_options(experiment, model, file)
-
-
-def experiment_schema() -> dict[str, Any]:
-    """JSON schema of an experiment file, with the options of each source of hosts.
-
-    Examples
-    --------
-    >>> sorted(npl.hosts.experiment_schema()["properties"])[:3]
-    ['alpha', 'attempts', 'bandwidth_mbps']
-    """
-    options: dict[str, type[BaseModel]] = {name: source(name).Options for name in SOURCES}
-    models: list[type[BaseModel]] = [Experiment, *options.values()]
-    references, schema = models_json_schema([(model, "validation") for model in models])
-    definitions: dict[str, Any] = schema["$defs"]
-    hosts = definitions["HostsSpec"]
-    hosts["properties"]["source"]["enum"] = list(SOURCES)
-    hosts["oneOf"] = [
-        {"properties": {"source": {"const": name}, "options": references[model, "validation"]}}
-        for name, model in options.items()
-    ]
-    return {**definitions.pop("Experiment"), "$defs": definitions}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..errors import NothingToReport, typed
+from ..errors import NothingToReport
 from ..experiment.attached import attached
 from ..metrics import metric as metric_of
 from ..questions.colours import document_colours
@@ -160,7 +160,7 @@ class Draws:
             return drawn
 
         _document(draw, function)
-        return typed(draw)  # type: ignore[no-any-return]
+        return draw
 
 
 def _one(data: Any) -> Any:

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd
@@ -287,16 +286,6 @@ def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
         gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)), ["worse"])
 
 
-def test_junit_has_a_case_for_each_comparison() -> None:
-    suite = ET.fromstring(
-        gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"])
-    )
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
-    assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
-    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2), margin=0.001)))
-    assert (suite.get("tests"), suite.get("skipped")) == ("2", "2")  # not decided is not passed
-
-
 def test_a_gate_that_opens_says_what_was_decided() -> None:
     message = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
     assert (
@@ -329,8 +318,6 @@ def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
         "0.1%",
         "--fail-on",
         "inconclusive",
-        "--junit",
-        tmp_path / "verdicts.xml",
     )
     assert refused.returncode == 3
     assert refused.stderr.startswith("npl: gate")
@@ -351,7 +338,6 @@ def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
         assert gated.returncode == code, gated.stderr
         assert set(pd.read_csv(io.StringIO(gated.stdout))["verdict"]) == {verdict}
         assert ("gate: worse" in gated.stderr) == (verdict == "worse")
-    assert ET.parse(tmp_path / "verdicts.xml").getroot().tag == "testsuite"
     assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
 
