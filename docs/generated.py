@@ -303,7 +303,7 @@ def azure_failures() -> str:
         + _table(("kind", "action", "what you are told to do", "sources"), rows)
         + f"\nCodes with an action of their own: {exceptions}.\n\n`tests/hosts/azure/recordings.jsonl` contains the "
         "recorded answers, each with its source: recordings of the tests of Azure/azure-cli and its extensions (MIT). "
-        "A test serves each of them to the real `az`. The links lead to public pages that show the code.\n\n"
+        "The links lead to public pages that show the code.\n\n"
         "## Refusals on public pages\n\nA test reads each of these as az prints it.\n\n"
         + _table(
             ("code", "action", "source"),

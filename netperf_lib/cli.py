@@ -161,8 +161,8 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
 def doctor(azure: str | None, as_json: bool) -> None:
     """Report what is missing on this machine and how to install it.
 
-    With --azure: check login, second factor, rights, providers, zones, sizes, quota, image, price and policies of the
-    subscription. Nothing is created.
+    With --azure: check login, zones, sizes, quota, access, price and time, and have Azure validate the
+    whole. Nothing is created.
     """
     from .data.shipped import shipped
     from .hosts.prerequisites import doctor as look

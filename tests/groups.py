@@ -9,14 +9,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = """
     measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
-    hosts/azure/test_end_to_end.py hosts/azure/test_signals.py notebooks/test_notebooks.py test_end_to_end.py
-    hosts/azure/test_failures.py notebooks/test_browser.py hosts/test_lab.py
+    hosts/azure/test_end_to_end.py hosts/azure/test_place.py notebooks/test_notebooks.py test_end_to_end.py
+    notebooks/test_browser.py hosts/test_lab.py
     notebooks/test_every_experiment.py data/test_store_fleet.py test_docs.py
-    data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py hosts/azure/test_place.py
+    data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py hosts/azure/test_shipped.py
     reporting/test_report.py studies/test_reported.py data/test_imports.py tools/test_latency_tools.py
     hosts/test_lab_requirements.py reporting/test_pages.py test_recorded.py test_cli.py data/test_records.py
     questions/test_fleet.py questions/test_before_after.py reporting/test_typeset.py test_project.py data/test_logs.py
-    hosts/azure/test_landing_zone.py
 """
 """Files of five seconds and more, longest first: one that came last would keep one worker when the others are done."""
 ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]

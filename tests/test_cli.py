@@ -128,7 +128,6 @@ def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
         "region": "westeurope",
         "vm_size": VM,
         "prices": prices,
-        "prices_url": "https://localhost:1/",
     }
     declared = {
         "name": "cost",
@@ -138,7 +137,8 @@ def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
         "budget": 5,
     }
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(declared))
-    done = npl("plan", tmp_path / "x.yaml", "--json", python=python, XDG_CACHE_HOME=str(tmp_path))
+    offline = {"XDG_CACHE_HOME": str(tmp_path), "HTTPS_PROXY": "http://localhost:1"}
+    done = npl("plan", tmp_path / "x.yaml", "--json", python=python, **offline)
     cost = json.loads(done.stdout)["estimates"]["cost"]
     assert {what for what in (VM, DISK, ADDRESS) if f"{what} in westeurope" in cost} == unknown
     amount = re.search(r"([\d.]+) USD for ([\d.]+) h", cost)

@@ -164,9 +164,9 @@ from netperf_lib.hosts.azure.topology import topology
 experiment = load_experiment("x.yaml")
 made = topology(experiment, hosts.options(experiment))
 print(made.vm("b").network, made.vm("b").subnet, *made.peerings[0])
-print(*sort_levels("placement", ["nva", "peered-subnet", "vpn", "standard-lb"]))
+print(*sort_levels("placement", ["vpn", "peered-subnet", "standard-lb"]))
 """
-    assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet nva vpn\n"
+    assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet vpn\n"
 
 
 def test_a_page_comes_where_its_metadata_say(copy: Path) -> None:

@@ -294,6 +294,7 @@ _HOSTS = (
     Factor(name="kernel", role="observed"),
     Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
     Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
+    Factor(name="server_nic_driver", label="server's network driver", role="observed"),
     Factor(name="server_backend", label="backend that answered", role="observed"),
     Factor(
         name="vf_up",
@@ -303,6 +304,7 @@ _HOSTS = (
         follows=("accelerated",),
     ),
     *_pair("zone_physical", "physical zone", "observed"),
+    *_pair("cpu", "processor", "observed"),
 )
 _KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {
     bool: "flag",
@@ -384,7 +386,7 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
 
     Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors known only from
-    the log (protocol, direction) or from the facts of a host are not included.
+    the log (protocol, direction) are not included; of the facts of a host, its processor and network card are.
     """
     trial = dict(record["trial"])
     levels = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
@@ -395,6 +397,10 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
             for name in ("vm_size", "region", "zone", "zone_physical")
         }
         levels |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
+        # the same VM size lands on different processors and network cards
+        facts = (record.get("facts") or {}).get(side) or {}
+        seen = {f"{side}_{name}": facts.get(name) for name in ("cpu", "nic_driver")}
+        levels |= {name: level for name, level in seen.items() if name in FACTORS and level}
     accelerated = [
         (record.get("hosts", {}).get(side) or {}).get("accelerated")
         for side in ("client", "server")

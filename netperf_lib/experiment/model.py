@@ -373,7 +373,7 @@ class Experiment(_Declared):
     attempts: int = Field(default=2, ge=1, le=10)
     """Total number of attempts at a trial that fails."""
     budget: float | None = Field(default=None, gt=0)
-    """Maximum cost of the deployment, in the currency of the price list; null: no limit."""
+    """Maximum cost of the experiment, all its deployments together, in the currency of the price list; null: no limit."""
 
     def advertised_bps(self, pair: Pair) -> float | None:
         """Bandwidth advertised for a pair, in bit/s; None if none is declared.

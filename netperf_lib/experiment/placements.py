@@ -100,12 +100,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         address=AT_BALANCER,
         meters=(Meter("Load Balancer", "Standard Data Processed"),),
     ),
-    "nva": Placement(
-        meaning="same zone, another virtual network, through an existing appliance or firewall in the hub",
-        network="nva",
-        next_hops=("VirtualAppliance",),
-        meters=_PEERING * 2,  # into the hub and out of it; the price of an appliance is unknown
-    ),
     "cross-region": replace(_REMOTE, is_place=True, usual=5),
     "global-peering": _REMOTE,
     "public-ip": Placement(

@@ -122,6 +122,8 @@ def read_facts(text: str) -> dict[str, Any]:
         for f in parts.get("functions", ())
     ]
     virtual = driver.get("driver") == "hv_netvsc"
+    # the interface itself says hv_netvsc for every card: what drives the card is the function
+    card = next((f.get("driver") for f in functions if f.get("state") == "up"), None)
     tools = {
         k.removeprefix("tool ").split()[0]: v for k, v in parts.items() if k.startswith("tool ")
     }
@@ -135,7 +137,7 @@ def read_facts(text: str) -> dict[str, Any]:
         "clocksource": first("clocksource"),
         "vendor": " ".join(parts.get("vendor", ())) or None,
         "nic": first("nic"),
-        "nic_driver": driver.get("driver"),
+        "nic_driver": card if virtual and card else driver.get("driver"),
         "nic_driver_version": driver.get("version") or None,
         "mtu": _count(link[0]) if link else None,
         "mac": link[2] if len(link) == 3 else None,

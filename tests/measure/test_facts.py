@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netperf_lib.experiment.factors import factors_of
 from netperf_lib.measure.facts import (
     COUNTERS,
     FACTS,
@@ -74,12 +75,23 @@ def sh(script: str, *arguments: str) -> str:
 def test_a_vm_with_a_virtual_function(state: str, up: bool) -> None:
     facts = read_facts(AZURE.replace("{state}", state))
     assert facts["vf_up"] is up
-    assert facts["nic_driver"] == "hv_netvsc"
+    assert facts["nic_driver"] == ("mlx5_core" if up else "hv_netvsc")
     assert facts["functions"] == [{"name": "enP12345s1", "driver": "mlx5_core", "state": state}]
     assert (facts["cpus"], facts["mtu"], facts["congestion_control"]) == (16, 1500, "cubic")
     assert facts["os"] == "Ubuntu 24.04.1 LTS"
     assert facts["sysctl"]["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
     assert facts["tools"] == {"iperf3": "iperf 3.16 (cJSON 1.7.15)"}  # qperf is not installed
+
+
+def test_two_cards_of_one_size_are_told_apart() -> None:
+    """Both are hv_netvsc by the interface that has the address."""
+    mellanox = read_facts(AZURE.replace("{state}", "up"))
+    mana = read_facts(AZURE.replace("mlx5_core {state}", "mana up"))
+    assert (mellanox["nic_driver"], mana["nic_driver"]) == ("mlx5_core", "mana")
+    sides = {"client": mellanox, "server": mana}
+    levels = factors_of({"trial": {}, "facts": sides})
+    assert levels["server_nic_driver"] == "mana"
+    assert levels["client_cpu"] == mellanox["cpu"]
 
 
 def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one() -> None:

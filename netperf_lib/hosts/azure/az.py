@@ -1,4 +1,4 @@
-"""Run the Azure command line: argument lists in, JSON out; on failure one exception with cause and remedy."""
+"""Run the Azure command line: argument lists in, JSON out; a failure has its cause and remedy."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
-from .tunnel import running
-
-RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
-"""Variables that tell where a CI platform provides a fresh token for the pipeline."""
 
 Zones = Mapping[str, Mapping[str, str]]
 """Region to logical zone to physical zone."""
+Runs = Callable[..., Any]
+"""Anything that runs ``az <arguments>`` and returns its JSON."""
+LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
+"""Script that becomes a command, and kills it when its standard input is closed."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class Clock:
     poll_s: float = 8
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    lag_s: float = 60
+    """Azure may deny for so long what was just written, or show what was there before."""
 
 
 def find_az() -> str:
@@ -46,12 +47,8 @@ def find_az() -> str:
     return program
 
 
-Runs = Callable[..., Any]
-"""Anything that runs ``az <arguments>`` and returns its JSON."""
-
-
 def find(az: Runs, *command: str) -> Any:
-    """Return what a command shows, or None if the resource does not exist."""
+    """Return what a command shows, or None if Azure says that the resource does not exist."""
     try:
         return az(*command)
     except AzError as failure:
@@ -61,9 +58,10 @@ def find(az: Runs, *command: str) -> Any:
 
 
 def locations(az: Runs, subscription: str) -> Zones:
-    """Regions of a subscription, with its own mapping of zones.
+    """Return the regions of a subscription, with its own mapping of zones.
 
-    ``az account list-locations`` has no ``--subscription``, and the mapping differs between subscriptions.
+    ``az account list-locations`` has no ``--subscription``, and the mapping differs between
+    subscriptions.
     """
     url = f"/subscriptions/{subscription}/locations?api-version=2022-12-01"
     answer = az("rest", "--method", "get", "--url", url)
@@ -73,15 +71,39 @@ def locations(az: Runs, subscription: str) -> Zones:
             for m in region.get("availabilityZoneMappings") or ()
         }
         for region in (answer or {}).get("value") or ()
-        if region.get("type")
-        != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
+        # a site outside of its region, which takes VMs of its own kind only
+        if region.get("type") != "EdgeZone"
     }
+
+
+@contextlib.contextmanager
+def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start az in a session of its own, which ends with the block, or with this process.
+
+    A killed caller must not leave an `az` behind that goes on creating resources. No Python code
+    runs while az is started (`preexec_fn`, hooks of `fork`): Python drops exceptions raised by
+    signals there, so Ctrl-C would be lost.
+    """
+    leashed = ["sh", "-c", LEASH, "sh", *command]
+    # Ctrl-C reaches this process alone, which decides what happens to az
+    with subprocess.Popen(
+        leashed, stdin=subprocess.PIPE, start_new_session=True, **more
+    ) as process:
+        leash, process.stdin = process.stdin, None  # which `communicate` would close
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if leash is not None:
+                leash.close()
 
 
 class Az:
     """The Azure command line of one subscription, by name or id; None: the selected one.
 
-    A command may take `timeout_s`, and waits up to `patience_s` in total for a throttled or unavailable service.
+    A command may take `timeout_s`. It is repeated for up to `patience_s` in total while the service
+    is throttled or unavailable.
     """
 
     def __init__(
@@ -92,12 +114,10 @@ class Az:
         patience_s: float = 600,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.subscription, self.timeout_s, self.patience_s, self.sleep = (
-            subscription,
-            timeout_s,
-            patience_s,
-            sleep,
-        )
+        self.subscription = subscription
+        self.timeout_s = timeout_s
+        self.patience_s = patience_s
+        self.sleep = sleep
         self.path = find_az()
 
     def __call__(self, *arguments: str) -> Any:
@@ -105,64 +125,31 @@ class Az:
 
         AzError if it failed: `code` and `kind` give the reason, the text what to do.
         """
-        command = [
-            self.path,
-            *arguments,
-            "--output",
-            "json",
-        ]  # a login that it asks for is a warning
-        if (
-            self.subscription
-            and arguments[0] not in ("account", "extension", "rest", "version")
-            and "--subscription" not in arguments
-        ):
+        # a login that it asks for is a warning, so warnings are wanted
+        command = [self.path, *arguments, "--output", "json"]
+        anywhere = ("account", "rest", "version")
+        if self.subscription and arguments[0] not in anywhere and "--subscription" not in arguments:
             command += ["--subscription", self.subscription]
-        waited, attempt, renewed = 0.0, 0, False
+        waited, attempt = 0.0, 0
         while True:
             try:
                 return self._once(command, arguments)
             except AzError as failure:
-                if failure.kind == "login" and not renewed and self._renewed():
-                    renewed = True
-                    continue
                 pause = waits(failure, attempt)
-                if pause is None or waited + pause > self.patience_s:
+                if pause is None:
                     raise
-                waited, attempt = waited + pause, attempt + 1
+                if waited + pause > self.patience_s:
+                    text = f"{failure}; it was repeated for {waited / 60:.0f} min"
+                    raise AzError(text, code=failure.code, kind=failure.kind) from None
+                waited += pause
+                attempt += 1
                 self.sleep(pause)
-
-    def _renewed(self) -> bool:
-        """Log in again if the pipeline provides a token (OIDC); return whether it does."""
-        token = _assertion()
-        if not token:
-            return False
-        as_json = ("--output", "json")
-        account = self._once([self.path, "account", "show", *as_json], ("account", "show"))
-        who = (
-            "--username",
-            account["user"]["name"],
-            "--tenant",
-            account["tenantId"],
-            "--federated-token",
-            token,
-        )
-        for words in (
-            ("login", "--service-principal", *who),
-            ("account", "set", "--subscription", account["id"]),
-        ):
-            self._once([self.path, *words, *as_json], words[:2])
-        return True
 
     def _once(self, command: list[str], arguments: tuple[str, ...]) -> Any:
         title = "az " + " ".join(arguments[:4])
-        environment = {
-            **os.environ,
-            "AZURE_CORE_NO_COLOR": "1",
-            "AZURE_CORE_COLLECT_TELEMETRY": "0",
-        }
-        with running(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-        ) as process:
+        quiet = {"AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
+        pipe = subprocess.PIPE
+        with running(command, stdout=pipe, stderr=pipe, env=os.environ | quiet) as process:
             try:
                 raw_out, raw_err = process.communicate(timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
@@ -183,22 +170,6 @@ class Az:
         return _json(title, out)
 
 
-def _assertion() -> str | None:
-    """A fresh token for the pipeline: from the file that its platform renews, or from GitHub."""
-    file, url = (os.environ.get(name, "") for name in RENEWED_BY)
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        if file:
-            return Path(file).read_text("utf-8").strip()
-        if url.startswith("https://"):
-            bearer = {"Authorization": f"bearer {os.environ['ACTIONS_ID_TOKEN_REQUEST_TOKEN']}"}
-            query = urllib.request.Request(  # noqa: S310 - https is checked above
-                f"{url}&audience=api://AzureADTokenExchange", headers=bearer
-            )
-            with urllib.request.urlopen(query, timeout=30) as answer:  # noqa: S310 - https is checked above
-                return str(json.load(answer)["value"])
-    return None
-
-
 def _json(title: str, text: str) -> Any:
     """The JSON in the output of az, which may begin with notices."""
     if not text.strip():
@@ -210,7 +181,8 @@ def _json(title: str, text: str) -> Any:
                 return json.loads("".join(lines[i:]))
     begin = " ".join(text.split())[:120]
     raise AzError(
-        f"`{title}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall az if that fails",
+        f"`{title}` answered something that is not JSON ({begin!r}): "
+        "try `az version`, and reinstall az if that fails",
         code="NotJson",
         kind="other",
     )

@@ -69,8 +69,8 @@ def waits(failure: AzError, attempt: int) -> float | None:
     """Seconds to wait before the same command is tried again, or None if that is pointless."""
     if failure.kind == "throttled":
         return max(failure.wait_s or 0.0, min(10.0 * 2.0**attempt, 120.0))
-    if failure.kind == "unavailable" and attempt < 3:
-        return 5.0 * 2.0**attempt
+    if failure.kind == "unavailable":
+        return min(5.0 * 2.0**attempt, 60.0)
     return None
 
 

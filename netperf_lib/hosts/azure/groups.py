@@ -1,7 +1,7 @@
-"""Resource groups and deployments into them: validate, create, wait, delete, find again.
+"""Resource groups, each with one deployment: validate, create, wait, cancel, delete, find again.
 
-A deployment has a resource group of its own, with the same name; or it shares an existing group, and then its tag marks
-what belongs to it.
+Azure's resource manager is replicated, and lags: for some seconds it may deny what exists, or show
+what was there before. What it denies is therefore asked for again before it counts.
 """
 
 from __future__ import annotations
@@ -10,53 +10,49 @@ import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AzureError
 from .az import Clock, Runs, find
 from .failures import AzError, error_of, stood_for
-from .template import api_version
 
-RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
+RUNNING = {
+    *("accepted", "running", "creating", "created", "updating", "validating", "ready"),
+    "canceling",
+}
 DEADLINE_S = 90 * 60
-LAG_S = 60
-"""Seconds for which Azure may deny what was just created."""
-AnyTarget = TypeVar("AnyTarget", bound="Target")
+CANCEL_S = 15 * 60
+"""A deployment that is cancelled may take so long to end."""
+LOOKS, LOOKS_S = 3, 30
+"""What Azure denies so often, over so many seconds, is not there."""
+DELETIONS = 4
+"""Gateways and their networks sometimes need more than one."""
 TAG = "netperf-deployment"
-DELETE_ORDER = (
-    ("virtualmachines", "schedules"),
-    ("connections",),
-    ("virtualnetworkgateways",),
-    ("networkinterfaces",),
-    ("loadbalancers", "disks"),
-    ("virtualnetworks",),
-    ("natgateways", "networksecuritygroups", "routetables", "proximityplacementgroups"),
-)
-"""Types of resources in a shared group, in the order in which Azure can delete them; all others come last."""
+AnyTarget = TypeVar("AnyTarget", bound="Target")
 
 
 @dataclass(kw_only=True, eq=False)
 class Target:
-    """Where a deployment goes."""
+    """A deployment, and the resource group that it has for itself."""
 
     name: str
-    """Name of the deployment, and of its own resource group."""
-    shared: str = ""
-    """Existing resource group, if the deployment has none of its own."""
-    prefix: str = ""
-    """Prefix of all names in a shared group, so that they do not collide with others."""
-
-    @property
-    def group(self) -> str:
-        """Resource group."""
-        return self.shared or self.name
+    """Name of the group."""
+    starts: int = 0
+    """How often a deployment was started; each start has a name of its own."""
+    quiet: bool = True
+    """No deployment is under way."""
 
     @property
     def deployment(self) -> tuple[str, ...]:
         """Arguments by which az finds the deployment."""
-        return ("--resource-group", self.group, "--name", self.name if self.shared else "npl")
+        return ("--resource-group", self.name, "--name", self.started)
+
+    @property
+    def started(self) -> str:
+        """Name of the latest deployment, or ""."""
+        return f"npl-{self.starts}" if self.starts else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +67,7 @@ class Change:
 
 
 def in_words(changes: Iterable[Change]) -> str:
-    """Count changes by kind and type of resource, for example ``create 2 virtualMachines, 1 virtualNetworks``."""
+    """Count changes by kind and type of resource: ``create 2 virtualMachines, 1 disks``."""
     counts: dict[str, Counter[str]] = {}
     for c in changes:
         counts.setdefault(c.change.lower(), Counter())[c.type] += 1
@@ -86,28 +82,18 @@ def _files(template: Path, parameters: Path) -> tuple[str, ...]:
 
 
 def rehearse(
-    az: Runs, target: Target, location: str, template: Path, parameters: Path
+    az: Runs, location: str, template: Path, parameters: Path
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Have Azure validate the deployment and preview it; nothing is created, not even the resource group.
+    """Have Azure validate the deployment and preview it; nothing is created.
 
-    Returns what would happen to each resource, and what Azure could not check, for example a limit that applies only
-    when a resource is created. AzError if it is not valid, or not permitted.
+    Returns what would happen to each resource, and what Azure could not check, for example a limit
+    that applies only when a resource is created. AzError if it is not valid, or not permitted.
     """
-    # in the group if it exists, else in the subscription
-    level, where = "sub", tuple[str, ...](("--location", location, "--name", f"npl-{location}"))
-    if target.shared:
-        level, where = "group", target.deployment
+    where = ("--location", location, "--name", f"npl-{location}")
     arguments = (*where, *_files(template, parameters))
-    az("deployment", level, "validate", *arguments)
-    answer = az(
-        "deployment",
-        level,
-        "what-if",
-        *arguments,
-        "--no-pretty-print",
-        "--result-format",
-        "ResourceIdOnly",
-    )
+    az("deployment", "sub", "validate", *arguments)
+    plain = ("--no-pretty-print", "--result-format", "ResourceIdOnly")
+    answer = az("deployment", "sub", "what-if", *arguments, *plain)
     changes = []
     for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
         _, inside, tail = change["resourceId"].rpartition("/providers/")
@@ -137,26 +123,42 @@ class Leftover(Target):
 
 
 def leftovers(az: Runs) -> list[Leftover]:
-    """Every deployment with this project's tag in the subscription, in groups of its own or shared ones."""
-    tagged: dict[tuple[str, str], Mapping[str, str]] = {}  # by name and shared group
-    for group in az("group", "list", "--tag", "netperf-experiment") or ():
-        if "netperf-experiment" in (group.get("tags") or {}):
-            tagged[group["name"], ""] = group["tags"]
-    for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
-        group, tags = resource["id"].split("/")[4], resource.get("tags") or {}
-        name = tags.get(TAG)
-        if name and (group, "") not in tagged and name != group:
-            tagged.setdefault((name, group), tags)
+    """Return every resource group with this project's tag in the subscription."""
+    listed = az("group", "list", "--tag", "netperf-experiment") or ()
+    tagged = [g for g in listed if "netperf-experiment" in (g.get("tags") or {})]
     return [
         Leftover(
-            name=name,
-            shared=shared,
-            experiment=tags["netperf-experiment"],
-            created_utc=tags.get("netperf-created"),
-            expires_utc=tags.get("netperf-expires"),
+            name=group["name"],
+            quiet=False,
+            experiment=group["tags"]["netperf-experiment"],
+            created_utc=group["tags"].get("netperf-created"),
+            expires_utc=group["tags"].get("netperf-expires"),
         )
-        for (name, shared), tags in tagged.items()
+        for group in tagged
     ]
+
+
+@dataclass
+class _Removal:
+    """What is known of one removal so far."""
+
+    quiet: bool = False
+    """No deployment goes on creating anything."""
+    cancelled_s: float | None = None
+    """When the deployment was cancelled."""
+    denied: list[float] = field(default_factory=list)
+    """When Azure denied, without a break, that what is looked for exists."""
+    deletions: int = 0
+    asked_s: float | None = None
+    """When the last deletion was asked for."""
+    deleting: bool = False
+    """Azure was seen at it."""
+    trouble: str = ""
+
+    def denies(self, now: float) -> bool:
+        """Note that Azure denies something; return whether it did so often enough to count."""
+        self.denied.append(now)
+        return len(self.denied) >= LOOKS and now - self.denied[0] >= LOOKS_S
 
 
 def remove(
@@ -167,98 +169,123 @@ def remove(
     say: Callable[[str], None] = lambda _: None,
     gone: Callable[[AnyTarget], None] = lambda _: None,
 ) -> None:
-    """Delete deployments and verify that they are gone; one that fails does not hold up the others. Safe to repeat.
+    """Delete resource groups and verify that they are gone; one that fails does not hold up others.
 
-    A resource group of the target's own is deleted, in a shared one everything with its tag. Azure may deny for a
-    moment what exists, so that one is looked for three times before it counts as gone. `gone` is called with each
-    that is verified to be gone; AzureError says what is left, and why.
+    A deployment that may still run is cancelled first, and waited for. `gone` is called with each
+    group that is proven to be gone; AzureError says what is left, and why. Safe to repeat.
     """
     end = clock.now() + DEADLINE_S
-    left = dict.fromkeys(targets, 3)
-    deletions: Counter[AnyTarget] = Counter()
-    trouble: dict[AnyTarget, str] = {}
+    left = {target: _Removal(quiet=target.quiet) for target in targets}
     failed: list[str] = []
     while left:
-        for target in list(left):
+        for target, removal in list(left.items()):
             try:
-                state = state_of(az, target)
-                if state is None:
-                    left[target] -= 1
-                    if not left[target] or deletions[target]:
-                        del left[target]
-                        gone(target)
-                        say(f"{target.name}: gone")
-                elif state != "Deleting":
-                    # also after a deletion that failed: gateways and their networks sometimes need a second one
-                    if deletions[target] >= (4 if not target.shared else 4 + len(DELETE_ORDER)):
-                        del left[target]
-                        why = trouble.get(target) or _look(target)
-                        failed.append(
-                            f"{target.name} is still there after {deletions[target]} deletions: {why}"
-                        )
-                        continue
-                    deletions[target] += 1
-                    _delete(az, target)
-                    say(f"{target.name}: deleting")
+                if not removal.quiet and _silenced(az, target, removal, clock):
+                    removal.quiet = True
+                    removal.denied.clear()
+                if removal.quiet and _deleted(az, target, removal, clock, say):
+                    del left[target]
+                    gone(target)
+                    say(f"{target.name}: gone")
+                elif removal.deletions > DELETIONS:
+                    del left[target]
+                    why = removal.trouble or _advice(target)
+                    failed.append(
+                        f"{target.name} is still there after {DELETIONS} deletions: {why}"
+                    )
             except AzError as failure:
                 if failure.deed == "login":
                     raise
-                trouble[target] = str(failure)
-                if failure.deed not in ("retry", "absent") and failure.code != "Timeout":
+                removal.trouble = str(failure)
+                if failure.deed != "retry" and failure.code != "Timeout":
                     del left[target]
                     failed.append(f"{target.name} cannot be deleted: {failure}")
                     say(failed[-1])
         if left:
             if clock.now() > end:
                 names = ", ".join(t.name for t in left)
-                failed.append(
-                    f"still there after {DEADLINE_S / 60:.0f} min: {names} ({_look(*left)})"
-                )
+                minutes = f"{DEADLINE_S / 60:.0f} min"
+                failed.append(f"still there after {minutes}: {names} ({_advice(*left)})")
                 break
             clock.sleep(clock.poll_s)
     if failed:
         raise AzureError("; ".join(failed) + "; repeat `npl down`")
 
 
-def _delete(az: Runs, target: Target) -> None:
-    if not target.shared:
-        az("group", "delete", "--name", target.group, "--yes", "--no-wait")
-        return
-    by_kind: dict[str, list[dict[str, Any]]] = {}
-    for resource in _tagged(az, target):
-        by_kind.setdefault(resource["type"].rsplit("/", 1)[-1].lower(), []).append(resource)
-    for kinds in (*DELETE_ORDER, tuple(by_kind)):
-        by_version: dict[str, list[str]] = {}
-        for resource in (r for kind in kinds for r in by_kind.get(kind, ())):
-            by_version.setdefault(api_version(resource["type"]), []).append(resource["id"])
-        for version, ids in by_version.items():
-            # az would look up the version, which needs rights on the subscription, and without --verbose it hides why
-            az(
-                "resource",
-                "delete",
-                "--ids",
-                *ids,
-                *(("--api-version", version) if version else ()),
-                "--verbose",
-            )
-        if by_version:
-            return
+def _silenced(az: Runs, target: Target, removal: _Removal, clock: Clock) -> bool:
+    """Cancel what is being deployed into a group; return whether nothing goes on."""
+    now = clock.now()
+    listed = find(az, "deployment", "group", "list", "--resource-group", target.name) or ()
+    states = {d["name"]: d["properties"]["provisioningState"].lower() for d in listed}
+    running = [name for name, state in states.items() if state in RUNNING]
+    if states and not running and target.started in ("", *states):
+        return True
+    cancelled = [_cancelled(az, target, name) for name in running or [target.started] if name]
+    if not running and not any(cancelled):
+        return removal.denies(now)
+    removal.denied.clear()
+    removal.cancelled_s = removal.cancelled_s or now
+    return now - removal.cancelled_s > CANCEL_S
 
 
-def _tagged(az: Runs, target: Target) -> list[dict[str, Any]]:
-    every = find(az, "resource", "list", "--resource-group", target.group) or ()
-    return [r for r in every if (r.get("tags") or {}).get(TAG) == target.name]
+def _cancelled(az: Runs, target: Target, name: str) -> bool:
+    """Ask for the end of a deployment; return whether Azure knows that it runs."""
+    try:
+        az("deployment", "group", "cancel", "--resource-group", target.name, "--name", name)
+    except AzError as failure:
+        # it may not have begun, or have ended by now
+        if failure.deed not in ("retry", "absent"):
+            raise
+        return False
+    return True
 
 
-def _look(*targets: Target) -> str:
-    return "; ".join(f"see `az resource list -g {t.group} -o table`" for t in targets)
+def _deleted(
+    az: Runs, target: Target, removal: _Removal, clock: Clock, say: Callable[[str], None]
+) -> bool:
+    """Go on with the deletion of a group; return whether it is proven to be gone.
+
+    Both a look and a deletion say that it is not there: after Azure was seen deleting it, or often
+    enough for anything that was just created to appear.
+    """
+    group = find(az, "group", "show", "--name", target.name)
+    if group is None:
+        if _asked(az, target):
+            removal.denied.clear()
+            removal.asked_s = clock.now()
+            return False
+        return removal.denies(clock.now()) or removal.deleting
+    removal.denied.clear()
+    removal.deleting = group["properties"]["provisioningState"] == "Deleting"
+    waiting = removal.asked_s is not None and clock.now() - removal.asked_s <= clock.lag_s
+    if removal.deleting or waiting:
+        return False
+    # also after a deletion that failed
+    removal.deletions += 1
+    if removal.deletions <= DELETIONS and _asked(az, target):
+        removal.asked_s = clock.now()
+        say(f"{target.name}: deleting")
+    return False
+
+
+def _asked(az: Runs, target: Target) -> bool:
+    """Ask for the deletion of a group; return whether Azure knows the group."""
+    try:
+        az("group", "delete", "--name", target.name, "--yes", "--no-wait")
+    except AzError as failure:
+        if failure.kind != "missing":
+            raise
+        return False
+    return True
+
+
+def _advice(*targets: Target) -> str:
+    return "; ".join(f"see `az resource list -g {t.name} -o table`" for t in targets)
 
 
 def state_of(az: Runs, target: Target) -> str | None:
-    """State of what is there of a deployment; None: it is gone."""
-    if target.shared:
-        return "Succeeded" if _tagged(az, target) else None
-    group = find(az, "group", "show", "--name", target.group)
+    """Return the state of a group; None if Azure does not show it."""
+    group = find(az, "group", "show", "--name", target.name)
     return None if group is None else str(group["properties"]["provisioningState"])
 
 
@@ -274,82 +301,72 @@ def deploy(
 ) -> dict[str, Any]:
     """Deploy the template into the group and return its outputs.
 
-    A deployment that is already running (an earlier process was stopped) is waited for, not started twice. AzError has
-    the root cause; its kind is ``timeout`` if the deadline passed.
+    A deployment that is already running (an earlier process was stopped) is waited for, not started
+    twice. AzError has the root cause; its kind is ``timeout`` if the deadline passed.
     """
-    end, unsure = clock.now() + deadline_s, clock.now() + LAG_S
-    show = ("deployment", "group", "show", *target.deployment)
-    before = find(az, *show)
-    if not before or before["properties"]["provisioningState"].lower() not in RUNNING:
-        try:
-            az(
-                "deployment",
-                "group",
-                "create",
-                *target.deployment,
-                *_files(template, parameters),
-                "--no-wait",
-            )
-        except AzError as failure:
-            if not failure.code.startswith("DeploymentActive"):
-                raise
+    begun = clock.now()
+    while not _started(az, target, template, parameters, unsure=clock.now() - begun < clock.lag_s):
+        clock.sleep(clock.poll_s)
     states: dict[str, str] = {}
     while True:
-        shown = find(az, *show)
-        if shown is None and clock.now() <= unsure:
-            clock.sleep(clock.poll_s)
-            continue
-        properties = (shown or az(*show))["properties"]
+        shown = find(az, "deployment", "group", "show", *target.deployment)
+        operations = find(az, "deployment", "operation", "group", "list", *target.deployment)
+        properties = (shown or {}).get("properties") or {"provisioningState": "Accepted"}
+        listed = [o["properties"] for o in operations or ()]
         reached = properties["provisioningState"].lower()
         if reached == "succeeded":
-            return {
-                name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()
-            }
-        operations = [
-            o["properties"]
-            for o in find(az, "deployment", "operation", "group", "list", *target.deployment) or ()
-        ]
+            target.quiet = True
+            outputs = properties.get("outputs") or {}
+            return {name: entry["value"] for name, entry in outputs.items()}
         if reached not in RUNNING:
-            raise _why(target, properties, operations)
-        for p in operations:
+            target.quiet = True
+            raise _why(target, properties, listed)
+        for p in listed:
             if resource := p.get("targetResource"):
                 name = f"{resource['resourceType'].split('/', 1)[1]} {resource['resourceName']}"
                 if states.get(name) != p["provisioningState"]:
                     states[name] = p["provisioningState"]
                     say(f"{target.name}: {name} {p['provisioningState'].lower()}")
-        if clock.now() > end:
+        if clock.now() - begun > deadline_s:
+            waiting = [n for n, s in states.items() if s != "Succeeded"]
             raise AzError(
-                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min (waiting for "
-                f"{', '.join(n for n, s in states.items() if s != 'Succeeded') or 'its first resource'}): raise "
-                "hosts.options.deadline_min, or see `az deployment operation group list`",
+                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min "
+                f"(waiting for {', '.join(waiting) or 'its first resource'}): "
+                "see `az deployment operation group list`",
                 code="Deadline",
                 kind="timeout",
             )
         clock.sleep(clock.poll_s)
 
 
+def _started(az: Runs, target: Target, template: Path, parameters: Path, *, unsure: bool) -> bool:
+    """Start a deployment; return whether it runs. A new group may be `unsure` for a while."""
+    try:
+        files = _files(template, parameters)
+        az("deployment", "group", "create", *target.deployment, *files, "--no-wait")
+    except AzError as failure:
+        if failure.kind == "missing" and unsure:
+            return False
+        if not failure.code.startswith("DeploymentActive"):
+            raise
+    return True
+
+
 def _why(
     target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]
 ) -> AzError:
     """The root cause: the failed operations know more than the deployment itself."""
-    details: list[Any] = [
-        properties.get("error") or {"code": "Unknown", "message": "no cause given"}
-    ]
+    unknown = {"code": "Unknown", "message": "no cause given"}
+    details: list[Any] = [properties.get("error") or unknown]
     for p in operations:
         message = p.get("statusMessage")
-        if p["provisioningState"] == "Failed" and message:
-            detail = (
-                json.loads(message)
-                if isinstance(message, str) and message.startswith("{")
-                else message
-            )
-            if isinstance(detail, dict):
-                details += [
-                    {"code": code, "message": ""}
-                    for code, _ in stood_for(str(p.get("statusCode") or ""))
-                ]
-                details.append(detail.get("error", detail))
-    return error_of(
-        f"deployment of {target.name}",
-        {"code": "DeploymentFailed", "message": "", "details": details},
-    )
+        if p["provisioningState"] != "Failed" or not message:
+            continue
+        if isinstance(message, str) and message.startswith("{"):
+            message = json.loads(message)
+        if isinstance(message, dict):
+            status = stood_for(str(p.get("statusCode") or ""))
+            details += [{"code": code, "message": ""} for code, _ in status]
+            details.append(message.get("error", message))
+    outer = {"code": "DeploymentFailed", "message": "", "details": details}
+    return error_of(f"deployment of {target.name}", outer)

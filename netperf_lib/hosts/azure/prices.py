@@ -26,7 +26,11 @@ from ...experiment.placements import PLACED
 from .options import Options
 from .topology import Topology
 
+PRICES_URL = "https://prices.azure.com/api/retail/prices"
+ADDRESS_URL = "https://api.ipify.org"
+"""It returns the caller's public address as text."""
 FRESH_S = 24 * 3600
+DISK = "disk StandardSSD_LRS"
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
 MONTH_H = 730
@@ -40,7 +44,7 @@ class Item:
     """An item that costs money."""
 
     name: str
-    """Name in `hosts.options.prices` and `unpriced`."""
+    """Name in `hosts.options.prices`."""
     quantity: float
     """Number of units, or of GB."""
     price: float | None
@@ -48,6 +52,10 @@ class Item:
     hourly: bool = True
     likely: float | None = None
     """Number of GB that is likely, if less."""
+    why: str = ""
+    """Why the price is unknown, where that is known."""
+    stops: bool = False
+    """It is a VM, which costs nothing while it is stopped."""
 
     def cost(self, hours: float, *, share: float = 1.0, likely: bool = False) -> float:
         """Cost of this many hours, or of this share of the GB; 0 if the price is unknown."""
@@ -63,13 +71,11 @@ class Cost:
     """Hours for which the machines are expected to run, all deployments together."""
     currency: str
     items: tuple[Item, ...] = ()
-    unpriced: tuple[str, ...] = ()
-    """Items whose price may be unknown."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Items without a price that are not in `unpriced`."""
-        return tuple(i.name for i in self.items if i.price is None and i.name not in self.unpriced)
+        """Items without a price."""
+        return tuple(f"{i.name}{i.why}" for i in self.items if i.price is None)
 
     @property
     def amount(self) -> float | None:
@@ -79,6 +85,11 @@ class Cost:
     def spent(self, hours: float, share: float) -> float:
         """Cost after this many hours and with this share of the likely traffic, as far as prices are known."""
         return sum(i.cost(hours, share=share, likely=True) for i in self.items)
+
+    @property
+    def idle_h(self) -> float:
+        """Cost of an hour of what goes on costing when the VMs are stopped, as far as known."""
+        return sum(i.quantity * (i.price or 0) for i in self.items if i.hourly and not i.stops)
 
     def parts(self) -> tuple[str, ...]:
         """What each part costs: hosts by hours, gateways and the like, traffic by way; none if a price is unknown."""
@@ -98,18 +109,17 @@ class Cost:
     def __str__(self) -> str:
         if self.amount is None:
             return (
-                f"cost unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; give "
-                "hosts.options.prices, or allow it in hosts.options.unpriced)"
+                f"cost unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; "
+                "give hosts.options.prices)"
             )
         likely = self.spent(self.hours, 1.0)
         transfer = sum(i.cost(self.hours) for i in self.items if not i.hourly)
-        left_out = [i.name for i in self.items if i.price is None]
+        more = self.amount - likely >= 0.005
         return (
             f"about {likely:.2f} {self.currency}"
-            + (f", at most {self.amount:.2f}" if self.amount - likely >= 0.005 else "")
+            + (f", at most {self.amount:.2f}" if more else "")
             + f" for {self.hours:.1f} h"
             + (f", up to {transfer:.2f} of it for data transfer" if transfer else "")
-            + (f"; without {', '.join(left_out)}" if left_out else "")
         )
 
 
@@ -131,38 +141,46 @@ def cost(
     count: Counter[tuple[str, str, str]] = Counter()
     count.update((v.size, v.region, "vm") for v in topology.vms)
     count.update((g.sku, g.region, g.kind) for g in topology.gateways)
-    count.update((f"disk {options.disk}", v.region, "disk") for v in topology.vms)
+    count.update((DISK, v.region, "disk") for v in topology.vms)
     count.update(
-        ("public address", r, "address") for r in topology.public_addresses(options.management)
+        ("public address", r, "address") for r in topology.public_addresses(options.public)
     )
     count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
-    count.update(
-        ("load balancer", v.region, "balancer") for v in topology.vms if v.balancer == v.name
-    )
+    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.balanced)
     items = [
-        Item(name=f"{what} in {region}", quantity=n, price=_price(what, region, kind, options))
+        Item(
+            name=f"{what} in {region}",
+            quantity=n,
+            price=_price(what, region, kind, options),
+            stops=kind == "vm",
+        )
         for (what, region, kind), n in sorted(count.items())
     ]
     ways: dict[tuple[str, str, str], tuple[float, float]] = {}
     for (client, server), sent in (traffic or {}).items():
-        path = topology.paths.get((client, server), "")
         mbps = options.bandwidth_mbps.get(topology.vm(client).size)
-        if (
-            most := sent.most_bytes
-            if mbps is None
-            else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
-        ):
-            way = (path, topology.vm(client).region, topology.vm(server).region)
-            before = ways.get(way, (0.0, 0.0))
-            ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
+        most = (
+            sent.most_bytes if mbps is None else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
+        )
+        if not most:
+            continue
+        path = topology.paths.get((client, server), "")
+        way = (path, topology.vm(client).region, topology.vm(server).region)
+        before = ways.get(way, (0.0, 0.0))
+        ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
     for (path, source, target), (most, likely) in sorted(ways.items()):
         price = _transfer(path, source, target, options)
-        items.append(
-            Item(name=f"transfer {path}", quantity=most, likely=likely, hourly=False, price=price)
+        lost = [region for region in (source, target) if zone_of(region) is None]
+        item = Item(
+            name=f"transfer {path}",
+            quantity=most,
+            likely=likely,
+            hourly=False,
+            price=price,
+            why=f" (billing zone of {lost[0]} not known)" if lost else "",
         )
-    return Cost(
-        hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced
-    )
+        items.append(item)
+    return Cost(hours=hours, currency=options.currency, items=tuple(items))
 
 
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
@@ -192,22 +210,22 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
         if meter.far and source == target:
             continue
         region = {"client": source, "server": target}.get(meter.end)
-        at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
+        place = zone_of(region) if region and meter.zoned else region
+        if region and place is None:
+            return None
+        at = {"serviceName": meter.service} | ({"armRegionName": place} if place else {})
         # the highest price that matches: a cap must not be too low
-        matching = _listed(
-            options, {"serviceName": meter.service, **at}, "1 GB", meter.name, source
-        )
+        matching = _listed(options, at, "1 GB", meter.name, source)
         if not matching:
             return None
         total += max(matching)
     return total
 
 
-def zone_of(region: str) -> str:
-    """Billing zone of a region, which determines the price of transfer between networks."""
-    return next(
-        (zone for zone, regions in _TABLE["zones"].items() if re.search(regions, region)), "Zone 2"
-    )
+def zone_of(region: str) -> str | None:
+    """Billing zone of a region, which determines the price of transfer; None: not known."""
+    zones: dict[str, str] = _TABLE["zones"]
+    return next((zone for zone, regions in zones.items() if re.search(regions, region)), None)
 
 
 def _listed(
@@ -222,7 +240,7 @@ def _listed(
         f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items()
     )
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": condition})
-    url: str | None = f"{options.prices_url}?{query}"
+    url: str | None = f"{PRICES_URL}?{query}"
     items: list[dict[str, Any]] = []
     while url:
         page = _cached(url)
@@ -285,9 +303,9 @@ def _get(url: str) -> str | None:
         return None
 
 
-def public_address(url: str) -> str | None:
-    """Return this machine's address as seen from the internet, or None if it cannot be determined."""
+def public_address() -> str | None:
+    """Return this machine's address as seen from the internet, or None if it is not known."""
     try:
-        return str(ipaddress.ip_address((_get(url) or "").strip()))
+        return str(ipaddress.ip_address((_get(ADDRESS_URL) or "").strip()))
     except ValueError:
         return None

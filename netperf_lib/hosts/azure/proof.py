@@ -1,22 +1,25 @@
-"""Proofs that the requested placement took effect: what the cloud reports of each VM, and what its guest shows."""
+"""Proofs that the placement took effect: what the cloud reports of each VM, and what guests show."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Host, Proof
 from ...experiment.placements import PLACED
-from ..guests import accelerated, guest_proofs
+from ..guests import VF_DRIVERS, accelerated, guest_proofs
 from . import az as az_module
-from .az import Clock, Runs, Zones, locations
+from .az import Clock, Runs, Zones, find, locations
 from .failures import AzError
 from .options import Options
 from .template import connection_name
 from .topology import Topology, Vm
+
+CONNECTED_S = 300
+"""Connections of gateways may take so long to come up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,6 @@ class Placed:
     """One VM as the cloud describes it."""
 
     name: str
-    """Name of the host, without the prefix of a deployment in a shared group."""
     id: str
     region: str
     zone: str | None
@@ -42,84 +44,109 @@ class Placed:
     tags: Mapping[str, str]
 
 
-def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, Placed]:
-    """Read the cloud's description of the VMs in a resource group whose names begin with `prefix`, by host name.
+def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
+    """Return the cloud's description of the VMs in a resource group, by name.
 
     `zones` is what `locations` returned.
     """
-    listed = {
-        what: {
-            n["id"].lower(): n for n in az("network", what, "list", "--resource-group", group) or ()
-        }
-        for what in ("nic", "public-ip")
-    }
+
+    def listed(*kind: str) -> list[dict[str, Any]]:
+        return find(az, *kind, "list", "--resource-group", group) or []
+
+    nics = {n["id"].lower(): n for n in listed("network", "nic")}
+    addresses = {a["id"].lower(): a for a in listed("network", "public-ip")}
     colocation: dict[str, str] = {}
     vms: dict[str, Placed] = {}
-    for vm in az("vm", "list", "--resource-group", group) or ():
-        if not vm["name"].startswith(prefix):
-            continue
-        nic = listed["nic"].get(
-            _primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {}
-        )
+    for vm in listed("vm"):
+        reference = _primary(vm["networkProfile"]["networkInterfaces"])
+        nic = nics.get(reference["id"].lower(), {})
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
-        pools = [
-            p["id"].split("/")[8] for p in address.get("loadBalancerBackendAddressPools") or ()
-        ]
+        pools = address.get("loadBalancerBackendAddressPools") or ()
+        balancers = dict.fromkeys(p["id"].split("/")[8] for p in pools)
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg and ppg not in colocation:  # it may be in another resource group
-            colocation[ppg] = _colocation(
-                az("ppg", "show", "--include-colocation-status", "--ids", ppg)
-            )
-        name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
+            shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg)
+            colocation[ppg] = _colocation(shown or {})
+        zone = (vm.get("zones") or [None])[0]
         edge_site = (vm.get("extendedLocation") or {}).get("name")  # which is elsewhere
-        vms[name] = Placed(
-            name=name,
+        vms[vm["name"]] = Placed(
+            name=vm["name"],
             id=vm["id"],
             region=edge_site or vm["location"],
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             size=vm["hardwareProfile"]["vmSize"],
             image=_image((vm.get("storageProfile") or {}).get("imageReference") or {}),
-            ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
+            ppg=ppg.rsplit("/", 1)[1] if ppg else None,
             colocation=colocation.get(ppg or "", "unknown"),
             accelerated=nic.get("enableAcceleratedNetworking"),
-            balancer=", ".join(dict.fromkeys(pool.removeprefix(f"lb-{prefix}") for pool in pools)),
+            balancer=", ".join(balancers),
             private=address.get("privateIPAddress"),
-            public=listed["public-ip"].get(public, {}).get("ipAddress"),
+            public=addresses.get(public, {}).get("ipAddress"),
             tags=vm.get("tags") or {},
         )
     return vms
 
 
 def _image(reference: Mapping[str, Any]) -> str | None:
-    """The image of a VM as publisher:offer:sku:version, or the resource id of one that is not of the marketplace."""
+    """The image of a VM as publisher:offer:sku:version, or the id of one of a gallery."""
     version = reference.get("exactVersion") or reference.get("version")
     if reference.get("publisher"):
-        return ":".join(
-            str(part) for part in (*map(reference.get, ("publisher", "offer", "sku")), version)
-        )
+        parts = (*map(reference.get, ("publisher", "offer", "sku")), version)
+        return ":".join(map(str, parts))
     ids = ("id", "sharedGalleryImageId", "communityGalleryImageId")
     stored = next(filter(None, map(reference.get, ids)), None)
-    return (
-        f"{stored}/versions/{version}"
-        if stored and version and "/versions/" not in stored.lower()
-        else stored
-    )
+    if stored and version and "/versions/" not in stored.lower():
+        return f"{stored}/versions/{version}"
+    return stored
 
 
 def _colocation(group: Mapping[str, Any]) -> str:
-    """Colocation status of a proximity placement group; an empty one says that it is aligned, of nothing."""
+    """Colocation status; an empty group says that it is aligned, of nothing."""
     status = group.get("colocationStatus") or {} if group.get("virtualMachines") else {}
     return str(status.get("code") or status.get("displayStatus") or "unknown")
 
 
 def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the primary one of several interfaces or addresses, or the first."""
-    return next(
-        (p for p in parts if p.get("primary") or (p.get("properties") or {}).get("primary")),
-        parts[0],
-    )
+    """The primary one of several interfaces or addresses, or the first."""
+
+    def primary(part: dict[str, Any]) -> bool:
+        return bool(part.get("primary") or (part.get("properties") or {}).get("primary"))
+
+    return next(filter(primary, parts), parts[0])
+
+
+def patient(
+    look: Callable[[], Any],
+    proofs: Callable[[Any], Iterable[Proof]],
+    *,
+    clock: Clock,
+    wait_s: float,
+) -> Any:
+    """Return what `look` returns once it proves all, or the last it returns within `wait_s`.
+
+    Azure may show for a while what was there before.
+    """
+    end = clock.now() + wait_s
+    while True:
+        seen = look()
+        if clock.now() >= end or all(p.holds for p in proofs(seen) if p.factor):
+            return seen
+        clock.sleep(clock.poll_s)
+
+
+def placed_proofs(
+    topology: Topology, options: Options, placed: Mapping[str, Placed]
+) -> list[Proof]:
+    """Return the cloud's proofs of all VMs."""
+    return [p for vm in topology.vms for p in _vm_proofs(vm, options, placed.get(vm.name))]
+
+
+def _vm_proofs(vm: Vm, options: Options, placed: Placed | None) -> list[Proof]:
+    if placed is None:
+        return [Proof("the VM exists", False, f"the cloud does not list {vm.name}", factor=True)]
+    return cloud_proofs(vm, placed, options.bandwidth_mbps.get(placed.size))
 
 
 def proven(
@@ -129,58 +156,50 @@ def proven(
     hosts: tuple[Host, ...],
     facts: Mapping[str, Mapping[str, Any] | str],
 ) -> tuple[Host, ...]:
-    """Hosts with proofs, holding or not, from the cloud (`placed`) and the guests (`facts`, or an error)."""
+    """Return the hosts with proofs, holding or not, from the cloud and the guests' `facts`."""
+    ended = {n for ends, path in topology.paths.items() if PLACED[path].gateway for n in ends}
     out = []
     for host in hosts:
-        requested, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
-        if vm is None:
-            proofs = [Proof("the VM exists", False, f"the cloud does not list {host.name}")]
-        else:
-            # what the interface asks for is not what the guest gets: newer sizes are accelerated whatever it says
-            host = replace(host, **facts_of(vm) | {"accelerated": accelerated(guest)})
-            proofs = cloud_proofs(requested, vm, options.bandwidth_mbps.get(vm.size))
+        vm, seen, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
+        proofs = _vm_proofs(vm, options, seen)
+        if seen:
+            # newer sizes are accelerated whatever the interface asks for
+            host = replace(host, **facts_of(seen) | {"accelerated": accelerated(guest)})
         if not isinstance(guest, str):
-            proofs.append(
-                Proof(
-                    "host key",
-                    True,
-                    "made here and given to the VM: another one would have been refused",
-                )
-            )
-        behind_gateways = {
-            name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair
-        }
-        skus = {
-            g.sku
-            for g in topology.gateways
-            if g.network == requested.network and host.name in behind_gateways
-        }
+            words = "made here and given to the VM: another one would have been refused"
+            proofs.append(Proof("host key", True, words))
+        skus = {g.sku for g in topology.gateways if g.network == vm.network and vm.name in ended}
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
-        labels |= {"backends": str(len(host.backends))} if host.backends else {}
-        proofs += guest_proofs(requested.accelerated, guest, options.pinned())
+        proofs += guest_proofs(vm.accelerated, guest)
         out.append(replace(host, labels=labels, proofs=tuple(proofs)))
     return tuple(out)
 
 
+def one_hardware(facts: Mapping[str, Mapping[str, Any] | str]) -> tuple[Proof, ...]:
+    """Return whether all guests have the same network card: the same size lands on several."""
+    cards: dict[str, list[str]] = {}
+    for name, guest in facts.items():
+        for _, driver, _ in () if isinstance(guest, str) else guest["nic"]:
+            if driver in VF_DRIVERS:
+                cards.setdefault(VF_DRIVERS[driver], []).append(name)
+    if not cards:
+        return ()
+    words = "; ".join(f"{card}: {', '.join(names)}" for card, names in cards.items())
+    return (Proof("all accelerated hosts have the same network card", len(cards) == 1, words),)
+
+
 def facts_of(vm: Placed) -> dict[str, Any]:
-    """Fields of the `Host` of a VM."""
-    fields = {
-        name: getattr(vm, name)
-        for name in ("region", "zone", "zone_physical", "ppg", "accelerated")
-    }
-    return fields | {"vm_size": vm.size}
+    """Return the fields of the `Host` of a VM."""
+    names = ("region", "zone", "zone_physical", "ppg", "accelerated")
+    return {name: getattr(vm, name) for name in names} | {"vm_size": vm.size}
 
 
 def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
-    """Proofs from the cloud's description; without `requested`, facts only, since nothing was requested."""
+    """Return proofs from the cloud's description; without `requested`, facts only."""
 
     def claim(text: str, actual: Any, target: Any, evidence: str) -> Proof:
-        return Proof(
-            text,
-            None if actual is None else requested is None or actual == target,
-            evidence,
-            factor=True,
-        )
+        holds = None if actual is None else requested is None or actual == target
+        return Proof(text, holds, evidence, factor=True)
 
     target = requested or vm
     out = [claim(f"region {target.region}", vm.region, target.region, f"Azure: {vm.region}")]
@@ -190,92 +209,71 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
         physical = vm.zone_physical or "not in the list of regions"
         out.append(Proof("physical zone", bool(vm.zone_physical) or None, physical))
     out.append(claim(f"VM size {target.size}", vm.size, target.size, f"Azure: {vm.size}"))
-    declared = (
-        f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
-    )
-    out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
+    missing = "not declared (hosts.options.bandwidth_mbps)"
+    declared = f"{mbps:g} Mbit/s, as declared" if mbps else missing
+    out.append(Proof("advertised bandwidth", True if mbps else None, declared))
     out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        requested_word, actual_word = (
-            "on" if state else "off" for state in (target.accelerated, vm.accelerated)
-        )
-        text = f"accelerated networking {requested_word} on the interface"
-        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {actual_word}"))
-    if target.balancer:
-        text = f"behind the load balancer of {target.balancer}"
-        out.append(claim(text, vm.balancer, target.balancer, f"Azure: {vm.balancer or 'none'}"))
+        wanted, actual = ("on" if on else "off" for on in (target.accelerated, vm.accelerated))
+        text = f"accelerated networking {wanted} on the interface"
+        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {actual}"))
+    if requested and requested.balanced:
+        balancer = f"lb-{requested.name}"
+        evidence = f"Azure: {vm.balancer or 'none'}"
+        out.append(claim("behind its load balancer", vm.balancer, balancer, evidence))
+    evidence = f"Azure: {vm.ppg or 'none'}"
     if target.ppg:
-        out.append(
-            claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, f"Azure: {vm.ppg or 'none'}")
-        )
-        holds = {"aligned": True, "unknown": None}.get(
-            vm.colocation.rsplit("/", 1)[-1].lower(), False
-        )
-        out.append(
-            Proof(
-                f"{target.ppg} keeps its members together",
-                holds,
-                f"colocation {vm.colocation}",
-                factor=True,
-            )
-        )
+        out.append(claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, evidence))
+        status = vm.colocation.rsplit("/", 1)[-1].lower()
+        holds = {"aligned": True, "unknown": None}.get(status, False)
+        text = f"{target.ppg} keeps its members together"
+        out.append(Proof(text, holds, f"colocation {vm.colocation}", factor=True))
     elif requested is not None:
-        out.append(
-            claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}")
-        )
+        out.append(claim("in no proximity placement group", vm.ppg or "", "", evidence))
     return out
 
 
-def joined(
-    az: Runs, group: str, topology: Topology, prefix: str = "", *, clock: Clock, wait_s: float
-) -> tuple[Proof, ...]:
-    """Proofs that the networks are joined: peerings and gateway connections are connected, gateways have their SKU."""
-    out = []
-    if topology.peerings:
-        networks = {
-            n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()
-        }
-        for a, b in topology.peerings:
-            listed = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
-            state = next(
-                (p.get("peeringState") for p in listed if p["name"] == f"to-{prefix}{b}"), None
-            )
-            holds = None if state is None else state == "Connected"
-            out.append(
-                Proof(
-                    f"network {a} is peered with {b}",
-                    holds,
-                    f"peering {state or 'not listed'}",
-                    factor=True,
-                )
-            )
-    end = clock.now() + wait_s
-    for a, b in topology.connections:
-        name = prefix + connection_name(a, b)
-        while True:
-            try:
-                connection = az(
-                    "network", "vpn-connection", "show", "--resource-group", group, "--name", name
-                )
-                status = str(connection.get("connectionStatus"))
-            except AzError as failure:
-                status = f"unknown ({failure.code})"
-            if status == "Connected" or clock.now() > end:
-                break
-            clock.sleep(clock.poll_s)
-        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
-        text = f"gateway {a} is connected with {b or 'the circuit'}"
-        out.append(Proof(text, holds, f"connection {status}", factor=True))
-    out += [
+def joined(az: Runs, group: str, topology: Topology, *, clock: Clock) -> tuple[Proof, ...]:
+    """Return proofs that peerings and connections of gateways are connected."""
+    look = lambda: (*_peered(az, group, topology), *_connected(az, group, topology))  # noqa: E731
+    wait_s = CONNECTED_S if topology.connections else clock.lag_s
+    proofs: tuple[Proof, ...] = patient(look, tuple, clock=clock, wait_s=wait_s)
+    skus = [
         Proof(f"gateway of {g.network} ({g.kind})", True, f"SKU {g.sku}") for g in topology.gateways
     ]
-    return tuple(out)
+    return (*proofs, *skus)
 
 
-def routes(
-    az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = ""
-) -> tuple[Proof, ...]:
-    """Proofs from effective routes that the packets of each pair leave the client by the path of its placement."""
+def _peered(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
+    if not topology.peerings:
+        return
+    listed = find(az, "network", "vnet", "list", "--resource-group", group) or ()
+    states = {
+        (n["name"], p["name"]): p.get("peeringState")
+        for n in listed
+        for p in n.get("virtualNetworkPeerings") or ()
+    }
+    for a, b in topology.peerings:
+        state = states.get((f"vnet-{a}", f"to-{b}"))
+        holds = None if state is None else state == "Connected"
+        evidence = f"peering {state or 'not listed'}"
+        yield Proof(f"network {a} is peered with {b}", holds, evidence, factor=True)
+
+
+def _connected(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
+    for a, b in topology.connections:
+        named = ("--resource-group", group, "--name", connection_name(a, b))
+        try:
+            status = str(az("network", "vpn-connection", "show", *named).get("connectionStatus"))
+        except AzError as failure:
+            status = f"unknown ({failure.code})"
+        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
+        text = f"gateway {a} is connected with {b or 'the circuit'}"
+        yield Proof(text, holds, f"connection {status}", factor=True)
+
+
+def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...]) -> tuple[Proof, ...]:
+    """Return proofs from effective routes that packets leave each client by their path."""
     data = {h.name: h.data_address for h in hosts}
     tables: dict[str, list[dict[str, Any]] | str] = {}
     out = []
@@ -283,35 +281,30 @@ def routes(
         if topology.network(topology.vm(client).network).subnet_id:
             continue  # in an existing network any path may be right
         if client not in tables:
-            name = f"nic-{prefix}{client}"
-            try:
-                answer = az(
-                    "network",
-                    "nic",
-                    "show-effective-route-table",
-                    "--resource-group",
-                    group,
-                    "--name",
-                    name,
-                )
-                tables[client] = list((answer or {}).get("value") or ())
-            except AzError as failure:
-                tables[client] = failure.code
-        table = tables[client]
-        hops = PLACED[placement].next_hops
+            tables[client] = _table(az, group, client)
+        table, hops = tables[client], PLACED[placement].next_hops
         claim = f"{client} reaches {server} by {' or '.join(hops)}"
         if isinstance(table, str):
             out.append(Proof(claim, None, f"effective routes unknown ({table})"))
             continue
-        block, hop, via = _route(table, data[server])
-        evidence = f"effective route {block} by {hop}{f' {via}' if via else ''}"
+        block, hop = _route(table, data[server])
+        evidence = f"effective route {block} by {hop}"
         out.append(Proof(claim, hop in hops if hop else None, evidence, factor=True))
     return tuple(out)
 
 
-def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str, str]:
-    """Prefix, type and address of the next hop of the most specific active route; user routes take precedence."""
-    best: tuple[tuple[int, bool], tuple[str, str, str]] = ((-1, False), ("none", "", ""))
+def _table(az: Runs, group: str, client: str) -> list[dict[str, Any]] | str:
+    command = ("network", "nic", "show-effective-route-table")
+    try:
+        answer = az(*command, "--resource-group", group, "--name", f"nic-{client}")
+    except AzError as failure:
+        return failure.code
+    return list((answer or {}).get("value") or ())
+
+
+def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str]:
+    """Prefix and type of next hop of the most specific active route; the user's own precede."""
+    best: tuple[tuple[int, bool], tuple[str, str]] = ((-1, False), ("none", ""))
     for route in table:
         if route.get("state") not in (None, "Active"):
             continue
@@ -319,19 +312,14 @@ def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str, 
             network = ipaddress.ip_network(text)
             if ipaddress.ip_address(address) in network:
                 rank = (network.prefixlen, route.get("source") == "User")
-                hop = (
-                    text,
-                    str(route.get("nextHopType") or ""),
-                    ", ".join(route.get("nextHopIpAddress") or ()),
-                )
-                best = max(best, (rank, hop))
+                best = max(best, (rank, (text, str(route.get("nextHopType") or ""))))
     return best[1]
 
 
 def path_proofs(
     topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, Any] | str]
 ) -> tuple[Proof, ...]:
-    """Proofs from what `guests.paths` read: hops, MTU, and whether traffic takes the virtual function."""
+    """Return proofs from what `guests.paths` read: hops, MTU, use of the virtual function."""
     out = []
     for (client, server), facts in seen.items():
         way = f"{client} to {server}"
@@ -341,17 +329,15 @@ def path_proofs(
         hops, mtu, vf, sent = map(facts.get, ("hops", "mtu", "vf_tx_packets", "sent"))
         words = f"{hops or 'unknown number of'} hops, MTU {mtu or 'unknown'}"
         out.append(Proof(f"path from {way}", True if hops else None, words))
-        if topology.vm(client).accelerated:
-            share = None if vf is None or not sent else vf / sent
-            holds = None if share is None or 0.1 <= share < 0.5 else share >= 0.5
-            words = (
-                f"vf_tx_packets +{vf} for {sent} packets sent"
-                if vf is not None
-                else "no such counter"
-            )
-            out.append(
-                Proof(f"traffic from {way} takes the virtual function", holds, words, factor=True)
-            )
+        if not topology.vm(client).accelerated:
+            continue
+        share = None if vf is None or not sent else vf / sent
+        holds = None if share is None or 0.1 <= share < 0.5 else share >= 0.5
+        words = "no such counter"
+        if vf is not None:
+            words = f"vf_tx_packets +{vf} for {sent} packets sent"
+        text = f"traffic from {way} takes the virtual function"
+        out.append(Proof(text, holds, words, factor=True))
     return tuple(out)
 
 
@@ -371,7 +357,8 @@ def existing(
         if not tag or (name in vm.tags and value in ("", vm.tags[name]))
     ]
     if not chosen:
+        tagged = f" with tag {tag}" if tag else ""
         raise AzureError(
-            f"resource group {group} contains no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
+            f"resource group {group} contains no VM{tagged} (az vm list -g {group} -o table)"
         )
     return chosen

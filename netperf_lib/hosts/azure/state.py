@@ -1,4 +1,4 @@
-"""Record of what was placed and where: written before anything is created, so that all of it can be found again."""
+"""Record of what was placed: written before anything is created, so that it can be found again."""
 
 from __future__ import annotations
 
@@ -32,23 +32,20 @@ class Record(Target):
     given_up: bool = False
     tags: dict[str, str] = field(default_factory=dict)
     """Tags of its resources, recorded just before Azure is asked to create anything."""
-    hub_peerings: list[str] = field(default_factory=list)
     allow_from: list[str] = field(default_factory=list)
     """Prefixes that its port 22 is open to."""
 
     @property
     def requested(self) -> bool:
-        """Whether Azure was asked to create any of it; then it may exist, and is deleted by `down`."""
+        """Whether Azure was asked to create any of it; then it may exist, and is deleted."""
         return bool(self.tags) or self.made
 
     def age_h(self, now: dt.datetime) -> float:
         """Hours since it was created, 0 if it was not."""
         created = self.tags.get("netperf-created")
-        return (
-            max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600)
-            if created
-            else 0.0
-        )
+        if not created:
+            return 0.0
+        return max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600)
 
 
 @dataclass
@@ -78,24 +75,24 @@ _STORED, _BILL = TypeAdapter(Stored), TypeAdapter(Bill)
 
 
 class State:
-    """The folder of one experiment's deployments: a list of resource groups, and the keys to the VMs."""
+    """The folder of one experiment's deployments: the list of groups, and the keys to the VMs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file = folder / "azure.json"
         try:
-            self.data = (
-                _STORED.validate_json(self._file.read_bytes()) if self._file.exists() else Stored()
-            )
+            content = self._file.read_bytes() if self._file.exists() else b"{}"
+            self.data = _STORED.validate_json(content)
         except ValueError:
             raise AzureError(
-                f"{self._file} is damaged: find what was placed with `npl down --all`, then delete the file"
+                f"{self._file} is damaged: find what was placed with `npl down --all`, "
+                "then delete the file"
             ) from None
 
     @classmethod
     @contextmanager
     def locked(cls, folder: Path) -> Iterator[State]:
-        """The state, for one process at a time."""
+        """Yield the state, for one process at a time."""
         import fcntl  # not on Windows
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,61 +101,58 @@ class State:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise AzureError(
-                    f"another process is placing or removing the hosts in {folder}: wait until it ends"
+                    f"another process is placing or removing the hosts in {folder}: "
+                    "wait until it ends"
                 ) from None
             yield cls(folder)
 
-    def begin(
-        self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None
-    ) -> Record:
-        """Return the record of this attempt; a new one is on disk before anything can be created."""
+    def begin(self, number: int, attempt: int, experiment: str, subscription: str) -> Record:
+        """Return the record of this attempt; a new one is on disk before anything is created."""
         data = self.data
         data.subscription = data.subscription or subscription
         if data.subscription != subscription:
             raise AzureError(
-                f"deployments of {experiment} are in subscription {data.subscription}, and this is {subscription}: "
-                f"name the first one in hosts.options.subscription, or run `npl down`"
+                f"deployments of {experiment} are in subscription {data.subscription}, and this "
+                f"is {subscription}: name the first one in hosts.options.subscription, "
+                "or run `npl down`"
             )
         data.mark = data.mark or secrets.token_hex(3)
         for record in data.groups:
             if (record.number, record.attempt) == (number, attempt):
                 return record
         tail = f"{data.mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
-        # also the name of a deployment, which may have 64 characters
         record = Record(name=f"npl-{experiment[:40]}-{tail}", number=number, attempt=attempt)
-        if shared:
-            record.shared, record.prefix = shared, f"npl-{tail}-"
         data.groups.append(record)
-        self._write()
+        self.write()
         return record
 
     def note(self, record: Record, **fields: Any) -> None:
         """Change fields of a record."""
         for name, value in fields.items():
             setattr(record, name, value)
-        self._write()
+        self.write()
 
     def open(self, number: int) -> list[Record]:
-        """Records of a deployment that were not given up, in the order of the attempts."""
+        """Return the records of a deployment that were not given up, in order of the attempts."""
         return [r for r in self.data.groups if r.number == number and not r.given_up]
 
     def remember(self, number: int, deployment: Deployment, parts: dict[str, str]) -> None:
         """Store a complete deployment, and its parts."""
         self.data.parts[number], self.data.deployments[number] = parts, deployment
-        self._write()
+        self.write()
 
     def forget(self, number: int) -> None:
-        """Forget a deployment that no longer exists."""
+        """Forget that a deployment is complete."""
         self.data.deployments.pop(number, None)
-        self._write()
+        self.write()
 
     def gone(self, record: Record) -> None:
-        """Remove a deployment that was verified to be gone; its hours still count towards the cost."""
+        """Remove a deployment that is proven to be gone; its hours still count to the cost."""
         self.data.deployments.pop(record.number, None)
         if record.made and (bill := self._bill()):
             self._write_bill(bill.cost, bill.hours + record.age_h(dt.datetime.now(dt.UTC)))
         self.data.groups.remove(record)
-        self._write()
+        self.write()
 
     def priced(self, cost: Cost) -> None:
         """Store the prices, so that the cost can be computed later without querying anything."""
@@ -166,13 +160,11 @@ class State:
         self._write_bill(cost, bill.hours if bill else 0.0)
 
     def spent(self, now: dt.datetime, *, done: float) -> float | None:
-        """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
+        """Return the cost so far, of all machines and the share `done` of the planned traffic."""
         bill = self._bill()
-        return (
-            bill.cost.spent(bill.hours + sum(r.age_h(now) for r in self.data.groups), done)
-            if bill
-            else None
-        )
+        if not bill:
+            return None
+        return bill.cost.spent(bill.hours + sum(r.age_h(now) for r in self.data.groups), done)
 
     def _bill(self) -> Bill | None:
         file = self.folder / "azure-cost.json"
@@ -187,7 +179,8 @@ class State:
         self._file.unlink(missing_ok=True)
         self.data = Stored()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the record."""
         self._replace(self._file, _STORED.dump_json(self.data, indent=1))
 
     def _replace(self, file: Path, content: bytes) -> None:
@@ -210,36 +203,30 @@ class State:
         return self.files / "id_ed25519"
 
     def public_key(self) -> str:
-        """Public key of the experiment; generated if there is none."""
+        """Return the public key of the experiment; generated if there is none."""
         return self._key(self.identity)[1]
 
     def host_key(self, group: str, vm: str) -> tuple[str, str]:
-        """Private and public host key of a VM: made here and given to the VM, and so known before the first contact.
+        """Return the private and public host key of a VM: made here, and so known beforehand.
 
-        Azure does not report a VM's host key: it would have to be read from the log of the serial console or by a
-        command run through the VM's agent, both slow and no more trustworthy than this. The private key travels as a
-        secure parameter, which no deployment record shows, inside the first start's data, which the metadata service
-        does not serve (that is user data). In the VM it is readable by root, who can read ``/etc/ssh`` anyway; here by
-        the caller until `down`, like the key that opens the VM. It identifies one VM for as long as that VM exists.
-
-        A VM that presents another key is refused, and never trusted at first contact: either there is an attacker in
+        Azure does not report a VM's host key. The private key travels as a secure parameter, which
+        no deployment record shows, inside the first start's data, which the metadata service does
+        not serve. A VM that presents another key is refused: either there is an attacker in
         between, or the first start did not run, and then there are no tools to measure with.
         """
         return self._key(self.files / "hosts" / f"{group}-{vm}")
 
     def secret(self, name: str) -> str:
-        """A random secret, the same until it is cleared."""
+        """Return a random secret, the same until it is cleared."""
         path = self.files / name
         if not path.exists():
             self._private(path, secrets.token_urlsafe(32))
         return path.read_text("utf-8")
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
-        """File with the host keys of a group's VMs, for these addresses."""
-        path = self.files / f"known_hosts-{group}"
+        """Return the file with the host keys of a group's VMs, for these addresses."""
         lines = [f"{address} {self.host_key(group, vm)[1]}\n" for vm, address in addresses.items()]
-        self._private(path, "".join(lines))
-        return path
+        return self.file(f"known_hosts-{group}", "".join(lines))
 
     def _key(self, path: Path) -> tuple[str, str]:
         if not path.exists():
@@ -252,13 +239,12 @@ class State:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.new")
         draft.unlink(missing_ok=True)
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as file:
+        new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(new, "w", encoding="utf-8") as file:
             file.write(text)
         draft.replace(path)
 
     def file(self, name: str, text: str) -> Path:
-        """A private file that is deleted with the deployment."""
+        """Write and return a private file that is deleted with the deployment."""
         self._private(self.files / name, text)
         return self.files / name

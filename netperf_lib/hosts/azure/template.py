@@ -15,38 +15,29 @@ import yaml
 
 from ...tools import TOOLS
 from .options import Options
-from .topology import Topology, Vm
+from .topology import Network, Topology, Vm
 
-SUBNETS = {"hosts": "hosts", "hosts2": "hosts2", "gateways": "GatewaySubnet"}
+USER = "azureuser"
+"""Administrator account of the VMs."""
 PACKAGES = ("ethtool", *(tool.PACKAGE for tool in TOOLS.values()))
 
 
+def _shipped(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
 def template_text() -> str:
-    """The ARM template as shipped in the package."""
-    return resources.files(__package__).joinpath("template.json").read_text("utf-8")
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {r["type"].lower(): r["apiVersion"] for r in json.loads(template_text())["resources"]}
-
-
-def api_version(kind: str) -> str:
-    """API version with which the template creates a type of resource; "" for one that comes with another."""
-    return _versions().get(
-        kind.lower(), "2024-03-02" if kind.lower() == "microsoft.compute/disks" else ""
-    )
+    """Return the ARM template as shipped in the package."""
+    return _shipped("template.json")
 
 
 def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
-    """The same template wrapped in its resource group, so that Azure can validate it before the group exists.
+    """Return the template wrapped in its resource group, so that Azure can validate it beforehand.
 
-    It takes the parameters of the template. It is validated and never deployed: the group and the template are created
-    separately.
+    It takes the parameters of the template. It is validated and never deployed: the group and the
+    template are created separately.
     """
-    document = json.loads(
-        resources.files(__package__).joinpath("rehearsal.json").read_text("utf-8")
-    )
+    document = json.loads(_shipped("rehearsal.json"))
     group_resource, deployment = document["resources"]
     inner = deployment["properties"]["template"] = json.loads(template_text())
     document["parameters"] = inner["parameters"]
@@ -59,19 +50,16 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     return json.dumps(document)
 
 
-def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
-    """Cloud-init configuration of one VM: its TCP buffers, packages, and (private, public) ed25519 host key."""
+def user_data(vm: Vm, image: str, host_key: tuple[str, str]) -> str:
+    """Return the cloud-init configuration of one VM: packages, TCP buffers, and its host key."""
     config = json.loads(_first_start())
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
-    versions = options.pinned()
-    packages = [f"{p}={versions[p]}" if p in versions else p for p in PACKAGES]
+    debian = image.partition(":")[0].lower() in ("canonical", "debian")
     # sockperf is not packaged everywhere in the Red Hat family: it is built there
-    packages = (
-        packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
-    )
-    config["runcmd"].append(["/usr/local/sbin/npl-prepare", options.package_manager, *packages])
-    if vm.tcp_buffer_bytes:
-        n = vm.tcp_buffer_bytes
+    packages = [p for p in PACKAGES if debian or p != "sockperf"]
+    manager = "apt" if debian else "dnf"
+    config["runcmd"].append(["/usr/local/sbin/npl-prepare", manager, *packages])
+    if n := vm.tcp_buffer_bytes:
         lines = [
             f"net.core.{k}_max = {n}\nnet.ipv4.tcp_{k} = 4096 {d} {n}\n"
             for k, d in (("rmem", 131072), ("wmem", 16384))
@@ -79,104 +67,58 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
         config["write_files"].append(
             {"path": "/etc/sysctl.d/99-netperf.conf", "content": "".join(lines)}
         )
-    return f"#cloud-config\n{json.dumps(config, indent=1)}\n"  # JSON is YAML, and takes a hundredth of the time to write
+    # JSON is YAML, and takes a hundredth of the time to write
+    return f"#cloud-config\n{json.dumps(config, indent=1)}\n"
 
 
 @cache
 def _first_start() -> str:
-    return json.dumps(
-        yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8"))
-    )
+    return json.dumps(yaml.safe_load(_shipped("cloud-init.yaml")))
 
 
-def _fields(part: Any, prefix: str, *prefixed: str) -> dict[str, Any]:
-    """Fields of a part of the topology, as the template calls them; those `prefixed` begin with the prefix."""
-    fields = {
-        name: prefix + value if name in prefixed and value else value
-        for name, value in asdict(part).items()
-    }
+def _located(part: Any) -> dict[str, Any]:
+    """Fields of a part of the topology, as the template calls them."""
+    fields = asdict(part)
     return fields | {"location": fields.pop("region")}
 
 
-def _machines(
-    topology: Topology, options: Options, prefix: str, rarity: Callable[[Vm], Any]
-) -> dict[str, Any]:
-    """Parameters about the VMs, where they are placed, and the load balancers before them."""
+def _machines(topology: Topology, options: Options, rarity: Callable[[Vm], Any]) -> list[Any]:
     after: dict[str, str] = {}
     for members in topology.ppgs.values():
         order = sorted(members, key=lambda v: (rarity(v), v.name))
-        after |= {b.name: prefix + a.name for a, b in pairwise(order)}
-    subnet = {n.name: n.subnet_id for n in topology.networks}
-    vms = [
-        _fields(v, prefix, "name", "network", "ppg")
+        after |= {b.name: a.name for a, b in pairwise(order)}
+    return [
+        _located(v)
         | {
-            "host": v.name,
             "after": after.get(v.name, ""),
-            "subnetId": subnet[v.network],
-            "publicAddress": options.management == "public",
-            "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
+            "subnetId": topology.network(v.network).subnet_id,
+            "publicAddress": options.public,
+            "balancer": f"lb-{v.name}" if v.balanced else "",
         }
         for v in topology.vms
     ]
-    return {
-        "vms": vms,
-        "ppgs": [
-            {
-                "name": prefix + name,
-                "location": m[0].region,
-                "zone": m[0].zone,
-                "sizes": sorted({v.size for v in m}),
-            }
-            for name, m in topology.ppgs.items()
-        ],
-        "balancers": [
-            vm | {"name": vm["balancer"]} for vm in vms if vm["balancer"] == f"lb-{vm['name']}"
-        ],
+
+
+def _network(network: Network) -> dict[str, Any]:
+    subnets = network.subnets
+    return _located(network) | {
+        "hosts": subnets.get("hosts", ""),
+        "hosts2": subnets.get("hosts2", ""),
+        "gateways": subnets.get("GatewaySubnet", ""),
+        "existing": bool(network.subnet_id),
     }
 
 
-def _paths(topology: Topology, prefix: str) -> dict[str, Any]:
-    """Parameters about the networks and how they are joined: peerings, gateways, connections."""
-    appliance = {"nextHopType": "VirtualAppliance"}
-    to_hub = {"to": "", "name": "to-hub", "remoteId": topology.hub}
-    return {
-        "networks": [
-            _fields(n, prefix, "name")
-            | {part: n.subnets.get(key, "") for part, key in SUBNETS.items()}
-            | {
-                "existing": bool(n.subnet_id),
-                "routes": [
-                    {
-                        "name": f"route-{i}",
-                        "properties": appliance | {"addressPrefix": to, "nextHopIpAddress": by},
-                    }
-                    for i, (to, by) in enumerate(n.routes, 1)
-                ],
-            }
-            for n in topology.networks
-        ],
-        "peerings": [
-            *(
-                {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
-                for a, b in topology.peerings
-            ),
-            *(
-                {"from": prefix + n.name} | to_hub
-                for n in topology.networks
-                if topology.hub and n.prefix
-            ),
-        ],
-        "gateways": [_fields(g, prefix, "name", "network") for g in topology.gateways],
-        "connections": [
-            {
-                "name": prefix + connection_name(a, b),
-                "location": next(g.region for g in topology.gateways if g.name == a),
-                "from": prefix + a,
-                "to": prefix + b if b else "",
-            }
-            for a, b in topology.connections
-        ],
+def _admitted(topology: Topology) -> list[dict[str, Any]]:
+    """One rule for each address, and network that admits it."""
+    sources = {
+        (topology.vm(server).network, _source(topology, client)): client
+        for client, server in topology.public_pairs
     }
+    return [
+        {"name": f"tests-from-{c}", "network": network, "address": address, "priority": 200 + i}
+        for i, ((network, address), c) in enumerate(sources.items())
+    ]
 
 
 def parameters(
@@ -189,76 +131,72 @@ def parameters(
     host_key: Callable[[str], tuple[str, str]],
     shared_key: str = "",
     rarity: Callable[[Vm], Any] = lambda vm: vm.size,
-    prefix: str = "",
-    plan: bool = False,
 ) -> dict[str, Any]:
-    """Parameters of the template, in the form of a parameter file.
+    """Return the parameters of the template, in the form of a parameter file.
 
-    The `tags` are put on every resource; the one with the expiry determines when the VMs are stopped. Addresses in
-    `allow_from` reach port 22; `host_key` returns the (private, public) host key of a VM. Members of a proximity
-    placement group are created in the order of `rarity`, the rarest first. All names begin with `prefix`, so that they
-    do not collide with other resources in a shared group.
+    The `tags` are put on every resource; the one with the expiry determines when the VMs are
+    stopped. Addresses in `allow_from` reach port 22; `host_key` returns the (private, public) host
+    key of a VM. Members of a proximity placement group are created in the order of `rarity`, the
+    rarest first.
     """
     publisher, offer, sku, version = options.image.split(":")
-    security: dict[str, Any] = {"encryptionAtHost": True} if options.encryption_at_host else {}
-    if options.security_type != "Standard":  # unknown to versions of the API before 2025-11-01
-        settings = {"secureBootEnabled": True, "vTpmEnabled": True}
-        security |= {"securityType": options.security_type, "uefiSettings": settings}
-    key = (
-        {"diskEncryptionSet": {"id": options.disk_encryption_set}}
-        if options.disk_encryption_set
-        else {}
-    )
-    who = (
-        {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}}
-        if options.identity
-        else {}
-    )
-    sources = {  # one rule for each address and network that admits it
-        (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
+    trusted = {
+        "securityType": "TrustedLaunch",
+        "uefiSettings": {"secureBootEnabled": True, "vTpmEnabled": True},
     }
+    machines = _machines(topology, options, rarity)
+    region = {g.name: g.region for g in topology.gateways}
     values: dict[str, Any] = {
         "tags": dict(tags),
-        **_machines(topology, options, prefix, rarity),
-        **_paths(topology, prefix),
-        "publicPairs": [
+        "vms": machines,
+        "networks": [_network(n) for n in topology.networks],
+        "ppgs": [
             {
-                "name": f"tests-from-{c}",
-                "network": prefix + network,
-                "address": address,
-                "priority": 200 + i,
+                "name": name,
+                "location": members[0].region,
+                "zone": members[0].zone,
+                "sizes": sorted({v.size for v in members}),
             }
-            for i, ((network, address), c) in enumerate(sources.items())
+            for name, members in topology.ppgs.items()
         ],
+        "balancers": [m | {"name": m["balancer"]} for m in machines if m["balancer"]],
+        "peerings": [{"from": a, "to": b} for a, b in topology.peerings],
+        "gateways": [_located(g) for g in topology.gateways],
+        "connections": [
+            {"name": connection_name(a, b), "location": region[a], "from": a, "to": b}
+            for a, b in topology.connections
+        ],
+        "publicPairs": _admitted(topology),
         "circuitId": options.expressroute_circuit or "",
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
-        "plan": {"name": sku, "product": offer, "publisher": publisher} if plan else {},
-        "managedDisk": {"storageAccountType": options.disk} | key,
-        "securityProfile": security,
-        "identity": who,
-        "shutdownAt": tags["netperf-expires"][11:16].replace(":", "") if options.shutdown else "",
-        "adminUsername": options.user,
+        # "Standard" is unknown to versions of the API before 2025-11-01: absence means it
+        "securityProfile": trusted if options.security_type == "TrustedLaunch" else {},
+        "shutdownAt": tags["netperf-expires"][11:16].replace(":", "") if options.stopped else "",
+        "adminUsername": USER,
         "sshPublicKey": public_key,
         "sshFrom": list(allow_from),
         "userData": {
-            v.name: base64.b64encode(user_data(v, options, host_key(v.name)).encode()).decode()
+            v.name: base64.b64encode(
+                user_data(v, options.image, host_key(v.name)).encode()
+            ).decode()
             for v in topology.vms
         },
     }
+    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#"
     return {
-        "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#",
+        "$schema": schema,
         "contentVersion": "1.0.0.0",
         "parameters": {name: {"value": value} for name, value in values.items()},
     }
 
 
 def connection_name(a: str, b: str) -> str:
-    """Name of the connection between two gateways, or of one to the circuit."""
+    """Return the name of the connection between two gateways, or of one to the circuit."""
     return f"cn-{a}-{b}" if b else f"cn-{a}"
 
 
-def _source(topology: Topology, client: str, prefix: str) -> str:
-    """The public source address of a client's packets: a NAT gateway takes precedence over its own address."""
+def _source(topology: Topology, client: str) -> str:
+    """The public source of a client's packets: a NAT gateway precedes its own address."""
     network = topology.network(topology.vm(client).network)
-    return f"ip-nat-{prefix}{network.name}" if network.nat else f"ip-{prefix}{client}"
+    return f"ip-nat-{network.name}" if network.nat else f"ip-{client}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import json
+import pickle
+import random
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -25,10 +27,9 @@ from .rules import (
     GENERATIONS,
     IMAGES,
     NOT_LINUX,
+    NVME,
     REGIONS,
     SIZES,
-    SOLD,
-    UNTRUSTED,
     ArmError,
     Resource,
     apply,
@@ -37,6 +38,8 @@ from .rules import (
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
 OTHER = "07070707-0000-4000-8000-000000000003"
 """Another subscription of the same user: nothing but its regions can be read."""
+OLD_S, NEW_S = 60, 30
+"""How old what is shown may be, and for how long what was made may be denied, in seconds."""
 TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
 PROVIDERS = {
@@ -51,10 +54,8 @@ PROVIDERS = {
         "virtualNetworkGateways",
         "connections",
         "expressRouteCircuits",
-        "routeTables",
     ),
     "Microsoft.DevTestLab": ("schedules",),
-    "Microsoft.MarketplaceOrdering": ("offerTypes",),
     "Microsoft.Resources": ("deployments", "resourceGroups"),
 }
 
@@ -168,15 +169,13 @@ class Cloud:
         self.full: set[str] = set()
         """Families that there is no room for."""
         self.requests: list[str] = []
-        self.unregistered: set[str] = set()
-        """Providers that are not registered."""
         self.stopped: set[str] = set()
         """Names of VMs that are deallocated."""
-        self.locks: list[Resource] = []
-        self.actions = ["*"]
-        """What the caller may do."""
-        self.terms: set[str] = set()
-        """Plans whose terms are accepted."""
+        self.lag: random.Random | None = None
+        """It decides what is answered late; None: nothing is."""
+        self.born: dict[str, float] = {}
+        """When each group was made."""
+        self.history: list[tuple[float, bytes]] = []
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
@@ -224,7 +223,54 @@ class Cloud:
             steps = [s for s in steps if s[0] <= now]
             if not steps:
                 return
-            min(steps, key=lambda s: s[0])[1]()
+            due, step = min(steps, key=lambda s: s[0])
+            step()
+            self._remember(due)
+
+    # lag
+
+    def _remember(self, now: float) -> None:
+        """Keep what there is, so that it can be shown later."""
+        if self.lag is None:
+            return
+        shown = {w: (r.document, r.operations) for w, r in self.deployments.items()}
+        self.history = [h for h in self.history[-200:] if h[0] > now - 4 * OLD_S]
+        self.history.append((now, pickle.dumps((self.groups, self.resources, shown))))
+
+    def _denied(self, method: str, path: str) -> bool:
+        """Whether a group that was just made is denied: creations are not known everywhere."""
+        named = re.match(r"/subscriptions/[^/]+/resourcegroups/(npl-[^/]+)(/.*)?$", path, re.I)
+        if self.lag is None or not named or (method == "PUT" and not named[2]):
+            return False
+        young = self.clock() - self.born.get(named[1].lower(), -NEW_S) < NEW_S
+        return young and self.lag.random() < 0.5
+
+    @contextmanager
+    def _earlier(self, method: str, path: str) -> Iterator[None]:
+        """Show what there was up to a minute ago, of what is looked at."""
+        operation = re.search("/operation(s|results|statuses)/", path, re.I)
+        if self.lag is None or method != "GET" or operation or self.lag.random() < 0.4:
+            yield
+            return
+        until = self.clock() - self.lag.uniform(0, OLD_S)
+        before = [content for time_, content in self.history if time_ <= until]
+        now = self.groups, self.resources, self.deployments
+        if before:
+            self.groups, self.resources, shown = pickle.loads(before[-1])
+        else:
+            # nothing that this project makes was there
+            self.groups = {n: g for n, g in self.groups.items() if not n.startswith("npl-")}
+            self.resources = {w: r for w, r in self.resources.items() if "/npl-" not in w}
+            shown = {}
+        empty = arm.Scope(SUBSCRIPTION, "", "", {}, {}, self._reference)
+        self.deployments = {
+            w: Running(document, "", [], empty, {}, 0.0, operations)
+            for w, (document, operations) in shown.items()
+        }
+        try:
+            yield
+        finally:
+            self.groups, self.resources, self.deployments = now
 
     def _finish(self, operation: Operation) -> None:
         try:
@@ -259,9 +305,17 @@ class Cloud:
                 if fault.body is not None:
                     return Answer(fault.status, fault.body, fault.headers)
                 raise fault.error()
-            return self._route(method, path, query or {}, body)
+            if self._denied(method, path):
+                name = path.split("/")[4]
+                text = f"Resource group '{name}' could not be found."
+                raise ArmError(404, "ResourceGroupNotFound", text)
+            with self._earlier(method, path):
+                answer = self._route(method, path, query or {}, body)
         except ArmError as error:
             return Answer(error.status, {"error": error.error}, error.headers)
+        if method != "GET":
+            self._remember(self.clock())
+        return answer
 
     def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Answer:
         if path.lower() == "/subscriptions":
@@ -340,8 +394,7 @@ class Cloud:
                     "AcceleratedNetworkingEnabled": accelerated,
                     "HyperVGenerations": GENERATIONS.get(name, "V1,V2"),
                     "CpuArchitectureType": CHIPS.get(name, "x64"),
-                    "EncryptionAtHostSupported": name not in UNTRUSTED,
-                    **({"TrustedLaunchDisabled": True} if name in UNTRUSTED else {}),
+                    "DiskControllerTypes": "NVMe" if name in NVME else "SCSI",
                 }
                 out.append({
                     "resourceType": "virtualMachines", "name": name, "family": family, "locations": [region], "tier": "Standard", "size": name.removeprefix("Standard_"),
@@ -374,22 +427,6 @@ class Cloud:
             for name in ("PublicIPAddresses", "StandardSkuPublicIpAddresses", "IPv4StandardSkuPublicIpAddresses")
         ]  # fmt: skip
         return Answer(200, {"value": entries})
-
-    @route(
-        "GET",
-        "/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine/publishers/{publisher}/offers/{offer}/plans/{plan}/agreements/current",
-    )
-    def agreement(self, publisher: str, offer: str, plan: str, **_: Any) -> Answer:
-        """Whether the terms of an image are accepted."""
-        properties = {
-            "publisher": publisher,
-            "product": offer,
-            "plan": plan,
-            "accepted": plan in self.terms,
-        }
-        return Answer(
-            200, {"id": f"{BASE}/agreements/{plan}", "name": plan, "properties": properties}
-        )
 
     @route("GET", "/providers/Microsoft.Compute/locations/{region}/usages")
     def usages(self, region: str, **_: Any) -> Answer:
@@ -431,11 +468,6 @@ class Cloud:
             "hyperVGeneration": "V1" if sku in FIRST_GENERATION else "V2",
             "architecture": "x64",
             "osDiskImage": {"operatingSystem": "Windows" if sku in NOT_LINUX else "Linux"},
-            **(
-                {"plan": {"name": sku, "product": offer, "publisher": publisher}}
-                if sku in SOLD
-                else {}
-            ),
             "dataDiskImages": [],
             "automaticOSUpgradeProperties": {"automaticOSUpgradeSupported": False},
             "features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}],
@@ -447,23 +479,6 @@ class Cloud:
                 "name": version,
                 "id": f"{BASE}/versions/{version}",
                 "properties": properties,
-            },
-        )
-
-    @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/locks")
-    def listed_locks(self, **_: Any) -> Answer:
-        """Locks."""
-        return Answer(200, {"value": self.locks})
-
-    @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/permissions")
-    def permissions(self, **_: Any) -> Answer:
-        """What the caller may do."""
-        return Answer(
-            200,
-            {
-                "value": [
-                    {"actions": self.actions, "notActions": ["Microsoft.Authorization/*/Write"]}
-                ]
             },
         )
 
@@ -495,7 +510,7 @@ class Cloud:
         return {
             "id": f"{BASE}/providers/{name}",
             "namespace": name,
-            "registrationState": "NotRegistered" if name in self.unregistered else "Registered",
+            "registrationState": "Registered",
             "resourceTypes": kinds,
         }
 
@@ -595,6 +610,8 @@ class Cloud:
         }
         fresh = name.lower() not in self.groups
         self.groups[name.lower()] = made
+        if fresh:
+            self.born[name.lower()] = self.clock()
         return Answer(201 if fresh else 200, made)
 
     def _check_group(self, name: str, region: str) -> None:
@@ -632,29 +649,6 @@ class Cloud:
             self.groups.pop(name.lower(), None)
 
         return Answer(202, None, self._location(self._start(work, 3)))
-
-    @route("GET", "/resources")
-    def find_resources(self, query: dict[str, str], **_: Any) -> Answer:
-        """Resources by filter: how az asks whether something exists."""
-        wanted = {
-            k.lower(): v.lower()
-            for k, v in re.findall(r"(\w+) eq '([^']*)'", query.get("$filter", ""))
-        }
-        tag = wanted.pop("tagname", None)
-
-        def fits(r: Resource) -> bool:
-            facts = {
-                "name": r["name"],
-                "resourcetype": r["type"],
-                "location": r.get("location", ""),
-                "resourcegroup": r["id"].split("/")[4],
-            }
-            return all(facts.get(k, "").lower() == v for k, v in wanted.items()) and (
-                tag is None or tag in {t.lower() for t in r.get("tags", {})}
-            )
-
-        found = (r for r in self.resources.values() if r["type"].count("/") == 1 and fits(r))
-        return Answer(200, {"value": [_listed(r) for r in found]})
 
     # deployments
 
@@ -970,6 +964,27 @@ class Cloud:
             raise ArmError(404, "DeploymentNotFound", f"Deployment '{name}' could not be found.")
         return found
 
+    @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments")
+    def list_deployments(self, group: str, **_: Any) -> Answer:
+        """All deployments of a group."""
+        self._group(group)
+        inside = f"{BASE}/resourceGroups/{group}/".lower()
+        found = [r.document for w, r in self.deployments.items() if w.startswith(inside)]
+        return Answer(200, {"value": found})
+
+    @route(
+        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/cancel"
+    )
+    def cancel(self, group: str, name: str, **_: Any) -> Answer:
+        """End a deployment; what it made stays."""
+        running = self._deployment(group, name)
+        if not running.left:
+            text = f"The deployment '{name}' cannot be cancelled."
+            raise ArmError(409, "DeploymentCannotBeCancelled", text)
+        running.left.clear()
+        running.document["properties"]["provisioningState"] = "Canceled"
+        return Answer(204)
+
     @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}")
     def show_deployment(self, group: str, name: str, **_: Any) -> Answer:
         """One deployment."""
@@ -987,34 +1002,10 @@ class Cloud:
         "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate"
     )
     def validate(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
-        """Check a template."""
+        """Check a template, as az does before it deploys one."""
         self._group(group, writing=True)
-        _, _, items = self._read(group, name, body)
-        return Answer(
-            200,
-            {
-                "id": f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}",
-                "name": name,
-                "type": "Microsoft.Resources/deployments",
-                "properties": {
-                    "provisioningState": "Succeeded",
-                    "mode": "Incremental",
-                    "timestamp": stamp(),
-                    "duration": "PT0S",
-                    "correlationId": str(uuid.uuid4()),
-                    "validatedResources": [{"id": i.id} for i in items],
-                },
-            },
-        )
-
-    @route(
-        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf"
-    )
-    def what_if(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
-        """Tell what a template would change in a group."""
-        self._group(group, writing=True)
-        _, _, items = self._read(group, name, body)
-        return self._what_if([i.id for i in items])
+        self._read(group, name, body)
+        return Answer(200, {"name": name, "properties": {"provisioningState": "Succeeded"}})
 
     @route("POST", "/providers/Microsoft.Resources/deployments/{name}/validate")
     def validate_subscription(self, name: str, body: Resource, **_: Any) -> Answer:
@@ -1153,18 +1144,6 @@ class Cloud:
         out["properties"].get("osProfile", {}).pop("customData", None)
         return out
 
-    @route("GET", "/resourceGroups/{group}/resources")
-    def list_resources(self, group: str, **_: Any) -> Answer:
-        """All resources of a group."""
-        self._group(group)
-        inside = f"{BASE}/resourceGroups/{group}/".lower()
-        found = (
-            r
-            for w, r in self.resources.items()
-            if w.startswith(inside) and r["type"].count("/") == 1
-        )
-        return Answer(200, {"value": [_listed(r) for r in found]})
-
     @route(
         "GET",
         "/resourceGroups/{group}/providers/Microsoft.Compute/virtualMachines/{name}/instanceView",
@@ -1220,10 +1199,6 @@ class Cloud:
                     (x, "VirtualNetworkGateway", "VirtualNetworkGateway", [])
                     for x in self._behind(network, p)
                 ]
-        table = (self.resources[subnet]["properties"].get("routeTable") or {}).get("id", "").lower()
-        for entry in self.resources.get(table, {}).get("properties", {}).get("routes", ()):
-            p = entry["properties"]
-            found.append((p["addressPrefix"], p["nextHopType"], "User", [p["nextHopIpAddress"]]))
         value = [
             {
                 "addressPrefix": [prefix],
@@ -1259,34 +1234,6 @@ class Cloud:
             and r["properties"].get("peer") == connection.get("peer")
         )
         return [self._prefix(o) for o in others if o != network]
-
-    @route("DELETE", "/resourceGroups/{group}/providers/{tail+}")
-    def delete(self, group: str, tail: str, **_: Any) -> Answer:
-        """Delete one resource, unless another one needs it."""
-        home = self._group(group, writing=True)
-        where = f"{home['id']}/providers/{tail}".lower()
-        if where not in self.resources:
-            return Answer(204)
-        gone = {w for w in self.resources if w == where or w.startswith(where + "/")}
-        if self.resources[where]["type"].lower() == "microsoft.compute/virtualmachines":
-            profile = self.resources[where]["properties"]
-            parts = {n["id"].lower() for n in profile["networkProfile"]["networkInterfaces"]}
-            disk = profile["storageProfile"]["osDisk"]["name"]
-            gone |= parts | {f"{home['id']}/providers/microsoft.compute/disks/{disk}".lower()}
-        back = ("virtualMachine", "ipConfiguration", "targetResourceId", "remoteVirtualNetwork")
-        for other, r in self.resources.items():
-            text = json.dumps({k: v for k, v in r["properties"].items() if k not in back}).lower()
-            inside = other in gone or other.rsplit("/", 2)[0] in gone
-            if not inside and any(f'"{w}"' in text or f'"{w}/' in text for w in gone):
-                raise ArmError(409, "InUse", f"{where} is used by {other}.")
-            if r["properties"].get("remoteVirtualNetwork", {}).get("id", "").lower() in gone:
-                r["properties"]["peeringState"] = "Disconnected"
-        for w in gone:
-            self.resources.pop(w, None)
-        if not tail.lower().startswith("microsoft.network"):
-            return Answer(200)
-        operation = self._start()
-        return Answer(202, None, self._location(operation) | self._asynchronous(operation))
 
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
     def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:
@@ -1328,15 +1275,6 @@ class Cloud:
                 "displayStatus": code.rsplit("/", 1)[1],
             }
         return Answer(200, out)
-
-    @route("HEAD", "/resourceGroups/{group}/providers/{tail+}")
-    def head(self, group: str, tail: str, **_: Any) -> Answer:
-        """Whether a resource exists."""
-        return Answer(
-            204
-            if f"{BASE}/resourceGroups/{group}/providers/{tail}".lower() in self.resources
-            else 404
-        )
 
     @route("PUT", "/resourceGroups/{group}/providers/{tail+}")
     def write(self, group: str, tail: str, body: Resource, **_: Any) -> Answer:

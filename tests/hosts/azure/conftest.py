@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ import pytest
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import az as az_module
-from netperf_lib.hosts.azure import checks
+from netperf_lib.hosts.azure import checks, groups, prices
 from netperf_lib.hosts.azure.checks import Preflight
-from netperf_lib.hosts.azure.prices import Cost
 
 from ...warm import warm
-from .cloud import SUBSCRIPTION, Cloud
+from .cloud import Cloud
 from .direct import Clock, DirectAz
 from .emulator import Emulator, login
 from .guard.sitecustomize import watch
@@ -36,25 +35,6 @@ PRICES = {
 AZ = Path(__file__).resolve().parents[3] / ".venv-azure" / "bin" / "az"
 
 Make = Callable[..., Experiment]
-
-
-@cache
-def here() -> dict[str, str]:
-    """The packages of the tools on this machine, which stands in for the image that is asked for."""
-    asked = [
-        "dpkg-query",
-        "-W",
-        "-f",
-        "${Package} ${Version}\\n",
-        "iperf",
-        "iperf3",
-        "qperf",
-        "sockperf",
-    ]
-    return dict(
-        line.split()
-        for line in subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()
-    )
 
 
 def experiment(
@@ -77,16 +57,13 @@ def experiment(
             }
         )
         plain |= {name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more}
+    sizes = ("Standard_D4s_v5", "Standard_D4s_v4", "Standard_D2s_v5")
     options = {
         "region": "westeurope",
         "remote_region": "northeurope",
         "vm_size": "Standard_D4s_v5",
         "allow_from": ["192.0.2.7"],
-        "bandwidth_mbps": {
-            "Standard_D4s_v5": 12500,
-            "Standard_D4s_v4": 10000,
-            "Standard_D2s_v5": 12500,
-        },
+        "bandwidth_mbps": dict.fromkeys(sizes, 12500),
         "prices": PRICES,
         **options,
         "vms": plain | options.get("vms", {}),
@@ -132,9 +109,16 @@ def clock() -> Clock:
     return Clock()
 
 
+LAGGING = pytest.mark.parametrize("cloud", [1, 2, 3], indirect=True)
+"""The cloud answers late, by three seeds."""
+
+
 @pytest.fixture
-def cloud(clock: Clock) -> Cloud:
-    return Cloud(step_s=4, clock=clock.now)
+def cloud(clock: Clock, request: pytest.FixtureRequest) -> Cloud:
+    made = Cloud(step_s=4, clock=clock.now)
+    seed = getattr(request, "param", None)
+    made.lag = random.Random(seed) if seed else None
+    return made
 
 
 @pytest.fixture
@@ -146,9 +130,7 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
         out = {}
         for host in hosts:
             kind = "Microsoft.Network/networkInterfaces"
-            nic = cloud.get(
-                kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}"))
-            )["properties"]
+            nic = cloud.get(kind, f"nic-{host.name}")["properties"]
             out[host.name] = GUEST | {
                 "nic": GUEST["nic"] if accelerated(cloud, nic) else GUEST["nic"][:1]
             }
@@ -157,6 +139,7 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
     monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)
     monkeypatch.setattr(azure, "guests", guests)
     monkeypatch.setattr(azure, "paths", seen)
+    monkeypatch.setattr(azure, "AGAIN_S", (30.0, 100.0))
     monkeypatch.setattr(azure, "CLOCK", azure.Clock(poll_s=5, now=clock.now, sleep=clock.sleep))
     return direct
 
@@ -183,14 +166,7 @@ class World:
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Options that ask the emulator for prices and for the caller's address."""
-        asked = {"prices": None, "allow_from": None}
-        return {
-            **asked,
-            "prices_url": f"{self.emulator.base}/prices",
-            "address_url": f"{self.emulator.base}/address",
-            "versions": here(),
-            **more,
-        }
+        return {"prices": None, "allow_from": None, **more}
 
 
 @pytest.fixture(scope="package")
@@ -220,7 +196,10 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for name, value in environment.items():
             patch.setenv(name, value)
         sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
-        patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2))
+        patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2, lag_s=0))
+        patch.setattr(groups, "LOOKS_S", 0)
+        patch.setattr(prices, "PRICES_URL", f"{emulator.base}/prices")
+        patch.setattr(prices, "ADDRESS_URL", f"{emulator.base}/address")
         patch.setattr(azure, "AGAIN_S", (0.0, 0.0))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
@@ -255,28 +234,9 @@ def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emul
     emulator = Emulator(Cloud(), tmp_path / "emulator")
     for name, value in emulator.environment("0").items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(prices, "PRICES_URL", f"{emulator.base}/prices")
     yield emulator
     emulator.close()
-
-
-@pytest.fixture
-def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at beforehand is found in order, without asking: for tests of what comes after it."""
-    monkeypatch.setattr(checks, "examine", canned)
-
-
-def canned(findings: Preflight, _: object) -> list[tuple[str, str, bool]]:
-    """No checks, and what they would add to a preflight without problems."""
-    findings.subscription, findings.allow_from = SUBSCRIPTION, ("192.0.2.7/32",)
-    findings.cost = Cost(hours=1, currency="USD")
-    return []
-
-
-def proposal(declared: Experiment) -> Preflight:
-    """What the checks begin with."""
-    findings = azure._proposal(declared)
-    findings.subscription = SUBSCRIPTION
-    return findings
 
 
 def preflight(declared: Experiment, workload: Workload | None = None) -> Preflight:

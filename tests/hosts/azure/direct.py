@@ -6,13 +6,13 @@ That it answers as the real az does is itself tested (`test_end_to_end.py` compa
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from netperf_lib.hosts.azure.failures import AzError, error_of
 
 from .cloud import BASE, SUBSCRIPTION, Cloud
-from .emulator import token
 
 COMPUTE, NETWORK = "providers/Microsoft.Compute", "providers/Microsoft.Network"
 
@@ -38,20 +38,24 @@ class DirectAz:
         self.commands: list[tuple[str, ...]] = []
         self.user = {"name": "tester", "type": "user"}  # who is logged in
         self.interrupt_at: int | None = None
+        self.interrupt_when: Callable[[tuple[str, ...]], bool] | None = None
         self.interrupt_after = False
-        self.extensions: list[str] = []
+        self.stopping: Callable[[], Any] = lambda: None
+        """Called when it is interrupted."""
         self.version = "2.91.0"
-        self.factors = ["pwd", "mfa"]
 
     def __call__(self, *words: str) -> Any:
         index = len(self.commands)
         self.commands.append(words)
-        if index == self.interrupt_at and not self.interrupt_after:
+        due = index == self.interrupt_at or bool(self.interrupt_when and self.interrupt_when(words))
+        if due and not self.interrupt_after:
+            self.stopping()
             raise KeyboardInterrupt
         try:
             return self._run(*words)
         finally:
-            if index == self.interrupt_at:
+            if due:
+                self.stopping()
                 raise KeyboardInterrupt
 
     def _run(self, *words: str) -> Any:
@@ -93,12 +97,6 @@ class DirectAz:
     def _version(self, o: dict[str, list[str]]) -> Any:
         return {"azure-cli": self.version}
 
-    def _account_get_access_token(self, o: dict[str, list[str]]) -> Any:
-        return {"accessToken": token(factors=self.factors), "tokenType": "Bearer"}
-
-    def _extension_list(self, o: dict[str, list[str]]) -> Any:
-        return [{"name": name} for name in self.extensions]
-
     def _rest(self, o: dict[str, list[str]]) -> Any:
         answer = self.cloud.request(o["method"][0].upper(), o["url"][0].partition("?")[0])
         if answer.status >= 400:
@@ -111,21 +109,6 @@ class DirectAz:
         if version == "latest":
             version = self._ask("GET", f"{where}/{sku}/versions")[0]["name"]
         return _flat(self._ask("GET", f"{where}/{sku}/versions/{version}"))
-
-    def _vm_image_terms_show(self, o: dict[str, list[str]]) -> Any:
-        where = f"publishers/{o['publisher'][0]}/offers/{o['offer'][0]}/plans/{o['plan'][0]}/agreements/current"
-        ordering = "providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine"
-        return _flat(self._ask("GET", f"{ordering}/{where}"))
-
-    def _lock_list(self, o: dict[str, list[str]]) -> Any:
-        within = f"resourceGroups/{o['resource_group'][0]}/" if "resource_group" in o else ""
-        return [
-            _flat(r)
-            for r in self._ask("GET", f"{within}providers/Microsoft.Authorization/locks")["value"]
-        ]
-
-    def _provider_show(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", f"providers/{o['namespace'][0]}")
 
     def _network_list_usages(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", f"{NETWORK}/locations/{o['location'][0]}/usages")["value"]
@@ -146,47 +129,6 @@ class DirectAz:
         return self._ask(
             "POST", self._of(o, f"{NETWORK}/networkInterfaces") + "/effectiveRouteTable"
         )
-
-    def _network_vnet_show(self, o: dict[str, list[str]]) -> Any:
-        return _flat(self._ask("GET", o["ids"][0].removeprefix(BASE + "/")))
-
-    def _peering(self, o: dict[str, list[str]]) -> str:
-        networks = f"resourceGroups/{o['resource_group'][0]}/{NETWORK}/virtualNetworks"
-        return f"{networks}/{o['vnet_name'][0]}/virtualNetworkPeerings/{o['name'][0]}"
-
-    def _network_vnet_peering_create(self, o: dict[str, list[str]]) -> Any:
-        properties = {
-            "remoteVirtualNetwork": {"id": o["remote_vnet"][0]},
-            "allowGatewayTransit": "allow_gateway_transit" in o,
-        }
-        self._ask("PUT", self._peering(o), body={"properties": properties})
-
-    def _network_vnet_peering_update(self, o: dict[str, list[str]]) -> Any:
-        peering = self._ask("GET", self._peering(o))
-        peering["properties"]["useRemoteGateways"] = o["set"] == ["useRemoteGateways=true"]
-        self._ask("PUT", self._peering(o), body=peering)
-
-    def _network_vnet_peering_delete(self, o: dict[str, list[str]]) -> Any:
-        self._ask("DELETE", self._peering(o))
-
-    def _resource_list(self, o: dict[str, list[str]]) -> Any:
-        if "tag" in o:
-            return self._ask("GET", "resources", {"$filter": f"tagName eq '{o['tag'][0]}'"})[
-                "value"
-            ]
-        return self._ask("GET", f"resourceGroups/{o['resource_group'][0]}/resources")["value"]
-
-    def _resource_delete(self, o: dict[str, list[str]]) -> Any:
-        for where in o["ids"]:
-            if "api_version" not in o:  # az looks it up
-                self._ask("GET", f"providers/{where.split('/')[6]}")
-            self._ask("DELETE", where.removeprefix(BASE + "/"))
-
-    def _deployment_group_validate(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("POST", self._deployment(o, "/validate"), body=self._body(o))
-
-    def _deployment_group_what_if(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("POST", self._deployment(o, "/whatIf"), body=self._body(o))["properties"]
 
     def _vm_list_skus(self, o: dict[str, list[str]]) -> Any:
         found = self._ask(
@@ -247,6 +189,13 @@ class DirectAz:
     def _deployment_group_create(self, o: dict[str, list[str]]) -> Any:
         self._ask("PUT", self._deployment(o), body=self._body(o))
 
+    def _deployment_group_list(self, o: dict[str, list[str]]) -> Any:
+        where = f"resourceGroups/{o['resource_group'][0]}/providers/Microsoft.Resources/deployments"
+        return self._ask("GET", where)["value"]
+
+    def _deployment_group_cancel(self, o: dict[str, list[str]]) -> Any:
+        self._ask("POST", self._deployment(o, "/cancel"))
+
     def _deployment_group_show(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", self._deployment(o))
 
@@ -276,11 +225,6 @@ class DirectAz:
 
     def _network_vnet_list(self, o: dict[str, list[str]]) -> Any:
         return self._list(self._of(o, f"{NETWORK}/virtualNetworks"))
-
-    def _network_vnet_subnet_show(self, o: dict[str, list[str]]) -> Any:
-        return _flat(self._ask("GET", o["ids"][0].removeprefix(BASE + "/")))
-
-    _network_express_route_show = _network_vnet_subnet_show
 
     def _network_vpn_connection_show(self, o: dict[str, list[str]]) -> Any:
         return _flat(self._ask("GET", self._of(o, f"{NETWORK}/connections")))

@@ -1,20 +1,17 @@
 """Stand-ins for the VMs of the emulated cloud: a real sshd each, at the VM's own address, with its own host key.
 
 All of it lives in a network namespace whose loopback interface holds the addresses, and nothing else: no packet can
-leave. Machines behind a load balancer have networks of their own, with `balancer` before them. Each stand-in has its
-own view of the few files that tell a guest in Azure what it is.
+leave. Each stand-in has its own view of the few files that tell a guest in Azure what it is.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
-import json
 import os
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +20,6 @@ from typing import Any
 
 import yaml
 
-from . import balancer
 from .cloud import Cloud
 from .rules import accelerated
 
@@ -77,11 +73,6 @@ class Machines:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.silent: set[str] = set()
         """VMs that do not answer."""
-        self.outside = -1
-        self.behind: dict[str, tuple[int, list[str]]] = {}
-        """Machines behind a load balancer: descriptor of their network, addresses."""
-        self.balancer: subprocess.Popen[bytes] | None = None
-        self.balanced: tuple[dict[str, dict[str, Any]], dict[int, list[str]]] = {}, {}
         self.without_vf: set[str] = set()
         """VMs whose virtual function is missing although it was asked for."""
 
@@ -95,65 +86,13 @@ class Machines:
         for where, vm in vms.items():
             if where not in self.running and vm["name"] not in self.silent:
                 self._start(where, vm)
-        self._balance()
 
     def close(self) -> None:
         """End all."""
         for where in list(self.running):
             self._end(where)
-        self._balance()
-
-    def _balance(self) -> None:
-        """Put a load balancer before the machines that have one, as the cloud has it now."""
-        fronts: dict[str, dict[str, Any]] = {}
-        for resource in self.cloud.resources.values():
-            if resource["type"].endswith("/loadBalancers"):
-                p = resource["properties"]
-                front = p["frontendIPConfigurations"][0]["properties"]["privateIPAddress"]
-                rule = p["loadBalancingRules"][0]["properties"]
-                pool = p["backendAddressPools"][0]["id"].lower()
-                machines = [
-                    a[0] for where, (_, a) in self.behind.items() if pool in self._pools(where)
-                ]
-                if machines:
-                    fronts[front] = {
-                        "machines": machines,
-                        "flow": rule.get("loadDistribution") != "SourceIP",
-                    }
-        inside = dict(self.behind.values())
-        if self.balanced == (fronts, inside):
-            return
-        self.balanced = fronts, inside
-        if self.balancer:
-            self.balancer.kill()
-            self.balancer.wait()
-            self.balancer = None
-        if self.outside < 0:
-            self.outside = balancer.device("lb0", [])
-        subprocess.run("ip route flush table local dev lb0".split(), check=True)
-        if not fronts:
-            return
-        for address in [*fronts, *(a for many in inside.values() for a in many)]:
-            route = f"route replace table local {address}/32 dev lb0 src 10.77.0.1"
-            subprocess.run(["ip", *route.split()], check=True)
-        words = map(str, (self.outside, json.dumps(inside), json.dumps(fronts)))
-        self.balancer = subprocess.Popen(
-            [sys.executable, balancer.__file__, *words],
-            pass_fds=[self.outside, *inside],
-            start_new_session=True,
-        )
-
-    def _pools(self, where: str) -> set[str]:
-        vm = self.cloud.resources.get(where)
-        nic = vm and self.cloud.resources.get(
-            vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()
-        )
-        entry = nic["properties"]["ipConfigurations"][0]["properties"] if nic else {}
-        return {pool["id"].lower() for pool in entry.get("loadBalancerBackendAddressPools") or ()}
 
     def _end(self, where: str) -> None:
-        if where in self.behind:
-            os.close(self.behind.pop(where)[0])
         process = self.running.pop(where)
         process.kill()  # the first process of its PID namespace: all others in it go with it
         process.wait()
@@ -167,7 +106,6 @@ class Machines:
             (entry.get("publicIPAddress") or {}).get("id", "").lower()
         )
         address = public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
-        balanced = bool(self._pools(where))
         profile = vm["properties"]["osProfile"]
         self.started += 1
         home = self.folder / f"{self.started}-{vm['name']}"
@@ -203,7 +141,7 @@ class Machines:
             (device / "driver").symlink_to(f"../../.drivers/{driver}")
             (home / "net" / name / "operstate").write_text("up\n", "utf-8")
         # packets that are sent are counted as those of the virtual function, where there is one
-        count = "awk '/lo:|lb0:/ {n += $11} END {print \"     vf_tx_packets: \" n}' /proc/net/dev"
+        count = "awk '/lo:/ {n += $11} END {print \"     vf_tx_packets: \" n}' /proc/net/dev"
         counter = count if len(drivers) > 1 else "true"
         (home / "ethtool").write_text(f'#!/bin/sh\n[ "$1" != -S ] || {counter}\n', "utf-8")
         (home / "ethtool").chmod(0o755)
@@ -239,14 +177,11 @@ class Machines:
             cp {here["ethtool"]} /usr/local/sbin/ethtool
             mkdir -p /run/sshd
             hostname {shlex.quote(profile["computerName"])}
-            ip link set lo up
-            until ip -o address | grep -qF ' {f"{address}/" if balanced else ""}'; do sleep 0.02; done
             exec /usr/sbin/sshd -D -e -f {here["sshd_config"]}"""
         with (home / "log").open("wb") as log:
             command = [
                 "unshare",
                 "--mount",
-                *(("--net",) if balanced else ()),
                 "--uts",
                 "--pid",
                 "--fork",
@@ -259,12 +194,6 @@ class Machines:
             self.running[where] = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True
             )
-        if balanced:
-            pid, mine = self.running[where].pid, Path("/proc/thread-self/ns/net").readlink()
-            while Path(f"/proc/{pid}/ns/net").readlink() == mine:
-                time.sleep(0.01)
-            addresses = list(dict.fromkeys((entry["privateIPAddress"], address)))
-            self.behind[where] = balancer.device("eth0", addresses, pid), addresses
         for _ in range(100):
             if (
                 b"Server listening" in (home / "log").read_bytes()

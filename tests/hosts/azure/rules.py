@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .shapes import fill, shape
-
 if TYPE_CHECKING:
     from .cloud import Cloud
 
@@ -25,7 +23,7 @@ SIZES = {
     "Standard_D16s_v5": ("standardDSv5Family", 16, True, None, None),
     "Standard_D4s_v4": ("standardDSv4Family", 4, True, None, None),
     "Standard_D8s_v4": ("standardDSv4Family", 8, True, None, None),
-    "Standard_D2s_v3i": ("standardDSv3Family", 2, True, None, None),
+    "Standard_D4s_v6": ("standardDSv6Family", 4, True, None, None),
     "Standard_B2s": ("standardBSFamily", 2, False, None, None),
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),
     "Standard_HB120rs_v3": ("standardHBrsv3Family", 120, True, None, "Zone"),
@@ -33,20 +31,17 @@ SIZES = {
     "Standard_D16_v3": ("standardDv3Family", 16, True, None, None),
     "Standard_D4ps_v5": ("standardDPSv5Family", 4, True, None, None),
 }
-UNTRUSTED = {"Standard_D2s_v3i"}
 GENERATIONS = {"Standard_D16_v3": "V1"}
 CHIPS = {"Standard_D4ps_v5": "Arm64"}
-"""Sizes that cannot have trusted launch."""
+NVME = {"Standard_D4s_v6"}
+"""Sizes whose disks are NVMe only."""
 IMAGES = {
     ("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100",
     ("almalinux", "almalinux-x86_64", "9-gen2"): "9.6.2025052201",
     ("canonical", "0001-com-ubuntu-server-jammy", "22_04-lts"): "22.04.202511100",
-    ("resf", "rockylinux-x86_64", "9-base"): "9.6.20250531",
     ("contoso", "appliance", "plain"): "1.0.0",
 }
 FIRST_GENERATION = {"22_04-lts"}
-SOLD = {"9-base"}
-"""Images with a plan."""
 NOT_LINUX = {"plain"}
 EMBEDDED = {
     "virtualnetworks": ("subnets", "virtualNetworkPeerings"),
@@ -101,7 +96,6 @@ def apply(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     rule(cloud, new, old)
     if not new["type"].lower().endswith("proximityplacementgroups"):
         new["properties"]["provisioningState"] = "Succeeded"
-    fill(new, shape(new["type"].lower()))
 
 
 def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
@@ -356,12 +350,6 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         raise ArmError(
             400, "BadRequest", "Use of TrustedLaunch setting is not supported for Generation 1 VMs."
         )
-    if (image.get("sku") in SOLD) != bool(new.get("plan")):
-        raise ArmError(
-            400,
-            "VMMarketplaceInvalidInput",
-            "Creating a virtual machine from Marketplace image requires Plan information in the request.",
-        )
     if old:
         before = old["properties"].get("osProfile", {}).get("customData")
         if p.get("osProfile", {}).get("customData") != before:
@@ -444,7 +432,7 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 
 def _subnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    for key in ("natGateway", "networkSecurityGroup", "routeTable"):
+    for key in ("natGateway", "networkSecurityGroup"):
         if used := new["properties"].get(key):
             _there(cloud, used["id"], new)
 
@@ -475,9 +463,7 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             "NonAzSkusNotAllowedForVPNGateway",
             "VpnGw1-5 non-AZ SKUs are no longer supported for VPN gateways. Only VpnGw1-5AZ SKUs can be created going forward.",
         )
-    if p["gatewayType"] == "ExpressRoute" and not re.fullmatch(
-        r"ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance", sku
-    ):
+    if p["gatewayType"] == "ExpressRoute" and not re.fullmatch(r"ErGw[1-3]AZ", sku):
         raise ArmError(400, "InvalidParameter", f"sku {sku}")
     for entry in p["ipConfigurations"]:
         entry["id"] = f"{new['id']}/ipConfigurations/{entry['name']}"
@@ -557,10 +543,8 @@ RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
     "microsoft.compute/proximityplacementgroups": _ppg,
     "microsoft.compute/virtualmachines": _vm,
     "microsoft.devtestlab/schedules": _schedule,
-    "microsoft.network/routetables": _plain,
     "microsoft.network/connections": _connection,
     "microsoft.network/expressroutecircuits": _plain,
-    "microsoft.network/bastionhosts": _plain,
     "microsoft.network/loadbalancers": _balancer,
     "microsoft.network/natgateways": _nat_gateway,
     "microsoft.network/networkinterfaces": _nic,

@@ -1,0 +1,199 @@
+"""The program az: how it is run, how it fails, and how its failures are read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netperf_lib.errors import AzureError
+from netperf_lib.hosts.azure import groups
+from netperf_lib.hosts.azure.az import Az
+from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError, error_of, read_failure
+
+from ...sshd import alive, wait_until
+
+HERE = Path(__file__).parent
+# what az printed for answers that Azure has given (recordings in Azure/azure-cli, MIT)
+SEEN = [json.loads(line) for line in (HERE / "recorded_failures.jsonl").read_text().splitlines()]
+# what others were refused: code (or `az`: a text without one), deed, sentence, page that shows it
+with (HERE / "refusals.tsv").open(encoding="utf-8", newline="") as _file:
+    REFUSED = list(csv.DictReader(_file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def printed(code: str, sentence: str) -> list[AzError]:
+    """A refusal as az prints it for each kind of command, read again."""
+    if code == "az":
+        return [read_failure("az", 1, f"ERROR: {sentence}\n")]
+    if code.startswith("AADSTS"):
+        return [read_failure("az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n")]
+    error = {"code": code, "message": sentence}
+    invalid = '{"code": "InvalidTemplateDeployment", "message": "See inner errors."}'
+    inner = f"ERROR: {invalid}\n\nInner Errors: \n{json.dumps(error)}\n"
+    wrapped = {"code": "ResourceDeploymentFailure", "message": "failed", "details": [error]}
+    message = {"error": wrapped}
+    failed = {
+        "provisioningState": "Failed",
+        "statusCode": "Conflict",
+        "statusMessage": message,
+    }
+    texts = (
+        f"ERROR: ({code}) {sentence}\nCode: {code}\nMessage: {sentence}\n",
+        f"ERROR: Conflict({json.dumps({'error': error})})\n",
+        inner,
+    )
+    read = [read_failure("az", 1, text) for text in texts]
+    return [*read, groups._why(groups.Target(name="d1"), {}, [failed])]
+
+
+def test_recorded_answers_are_read_as_what_they_mean() -> None:
+    """Az prints the same words for pages of 401, 429 and 503: at most one in twenty is lost."""
+    wrong = []
+    for seen in SEEN:
+        failure = read_failure("az", 1, seen["stderr"])
+        assert not set("{}\n") & set(str(failure)), "a sentence, and no document"
+        if failure.kind != seen["kind"] and failure.deed != KINDS[seen["kind"]].deed:
+            wrong.append((seen["file"], seen["command"], failure.kind))
+    assert len(wrong) <= 0.05 * len(SEEN), wrong
+    assert len(SEEN) > 100
+
+
+@pytest.mark.parametrize("refused", REFUSED, ids=lambda r: f"{r['code']}-{r['deed']}")
+def test_a_refusal_has_the_deed_of_an_operator(refused: dict[str, str]) -> None:
+    for failure in printed(refused["code"], refused["sentence"]):
+        assert failure.deed == refused["deed"], f"{failure.kind}: {failure}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("AllocationTimeout", "NoAvailableCapacity", "RegionCapacityConstrained"),
+        *("CapacityReservationNotAvailable", "VMRedeploymentFailed", "ZonalAllocationFailed"),
+    ],
+)
+def test_capacity_in_any_spelling(code: str) -> None:
+    assert error_of("az", {"code": code, "message": "sorry"}).deed == "alternative"
+
+
+@pytest.mark.parametrize("code", ["500", "502", "503", "504", "429", "GetVnetError"])
+def test_what_passes_is_waited_for(code: str) -> None:
+    assert error_of("az", {"code": code, "message": "sorry"}).deed == "retry"
+
+
+def test_every_failure_has_a_deed_and_every_deed_a_use() -> None:
+    assert {kind.deed for kind in KINDS.values()} == set(DEEDS)
+
+
+def test_a_code_without_a_sentence_stands_alone() -> None:
+    failure = error_of("deployment of x", {"code": "GatewayError", "message": ""})
+    assert str(failure) == "deployment of x: GatewayError; try later"
+
+
+# the program
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program `az` on PATH, to be written by the test."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "az"
+
+
+def write(program: Path, script: str) -> None:
+    program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("sleep 60", "did not answer within 1 s"),
+        ("kill -9 $$", "was ended by SIGKILL: run the command again"),
+        ("echo 'Name  Location'", "not JSON .'Name Location'"),
+        ("exit 3", "exit code 3 without a message"),
+    ],
+)
+def test_a_program_that_fails(program: Path, script: str, said: str) -> None:
+    write(program, script)
+    with pytest.raises(AzError, match=said):
+        Az(timeout_s=1)("group", "list")
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"), [("printf 'A new version: az upgrade\\n[1]\\n'", [1]), ("true", None)]
+)
+def test_a_program_that_answers(program: Path, script: str, answer: object) -> None:
+    write(program, script)
+    assert Az()("group", "list") == answer
+
+
+def test_trouble_that_lasts_has_a_bound_that_is_said(program: Path) -> None:
+    write(program, "echo 'ERROR: (ServiceUnavailable) later' >&2; exit 1")
+    waits: list[float] = []
+    with pytest.raises(AzError, match=r"ServiceUnavailable.*it was repeated for 9 min"):
+        Az(sleep=waits.append)("group", "list")
+    assert 500 < sum(waits) <= 600
+
+
+def test_as_long_as_azure_asks_is_waited(program: Path) -> None:
+    again = "ERROR: (TooManyRequests) try again after 30 seconds"
+    write(program, f"[ -e $0.seen ] && exec true; touch $0.seen; echo '{again}' >&2; exit 1")
+    waits: list[float] = []
+    assert Az(sleep=waits.append)("group", "list") is None
+    assert waits == [30.0]
+
+
+def test_the_login_that_az_asks_for_is_said(program: Path) -> None:
+    login = 'az login --tenant "t1" --claims-challenge "e30="'
+    error = "ERROR: AADSTS50076: you must use multi-factor authentication. Trace ID: 1"
+    write(program, f"printf 'az logout\\n{login}\\n' >&2; echo '{error}' >&2; exit 1")
+    with pytest.raises(AzError) as caught:
+        Az()("group", "create")
+    assert caught.value.deed == "login"
+    assert f"run `az logout`, then `{login}`, then try again" in str(caught.value)
+
+
+def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    command = f"{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli"
+    with pytest.raises(AzureError, match=f"not installed here: run `{command}`"):
+        Az()
+
+
+LEAVING = """
+import os, signal
+from netperf_lib.hosts.azure.az import Az
+seen = []
+def leave(*_):
+    seen.append(1)
+    raise SystemExit(143 if len(seen) == 1 else "the first signal was dropped")
+signal.signal(signal.SIGTERM, leave)
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGTERM))
+Az()("group", "list")
+"""
+
+
+def test_a_signal_is_not_lost_while_az_starts(program: Path) -> None:
+    """What a signal raises in a hook of fork is dropped by Python."""
+    write(program, "kill -TERM $PPID\nsleep 60")
+    assert subprocess.run([sys.executable, "-c", LEAVING], timeout=300).returncode == 143
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_az_dies_with_its_caller(program: Path, by: signal.Signals) -> None:
+    """As the packages of Debian install it: a shell that starts Python without exec."""
+    sign = f"30{os.getpid()}{by.value}"
+    write(program, f"sleep {sign}\ntrue")
+    driver = "from netperf_lib.hosts.azure.az import Az; Az()('group', 'list')"
+    with subprocess.Popen([sys.executable, "-c", driver]) as caller:
+        assert wait_until(lambda: alive(f"sleep {sign}"), 90)
+        caller.send_signal(by)
+    assert wait_until(lambda: not alive(f"sleep {sign}"), 30), "az goes on without its caller"

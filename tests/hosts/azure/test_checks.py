@@ -1,0 +1,134 @@
+"""What can be known of a subscription before anything is created in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from netperf_lib.errors import AzureError
+from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure.failures import error_of
+
+from .cloud import OTHER, SUBSCRIPTION, Cloud
+from .conftest import PRICES, experiment, preflight
+from .direct import DirectAz
+from .recordings import fault
+
+SUBJECTS = ("login", "zones", "sizes", "quota", "access", "price", "time", "validation")
+
+
+def found(declared: Any) -> dict[str, tuple[str, bool]]:
+    return {subject: (words, fine) for subject, words, fine in azure.examine(declared)}
+
+
+def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud) -> None:
+    prices = PRICES | {"transfer cross-region": 0.07}
+    lines = found(experiment("a b cross-region", budget=5, prices=prices))
+    assert tuple(lines) == SUBJECTS
+    assert all(fine for _, fine in lines.values()), lines
+    assert lines["quota"][0].startswith("4 vCPUs in westeurope, 1 public addresses in westeurope")
+    assert lines["validation"][0].startswith("Azure finds it valid, and would create 2 network")
+    assert "within the budget of 5" in lines["price"][0]
+    assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"vm_size": "Standard_HB120rs_v3"}, "a, b: size .* zone 1 of westeurope, in no zone"),
+        ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
+        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "zone 2 of westeurope, only in zone 1"),
+        ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
+        ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking"),
+        ({"vm_size": "Standard_D4s_v6"}, "has NVMe disks only, which image Canonical:.* does not"),
+        ({"region": "westus"}, "region westus has no zone 1: set hosts.options.zones"),
+        ({"region": "atlantis"}, "region 'atlantis' is not open"),
+        ({"expires_h": 0.1}, "longer than hosts.options.expires_h"),
+        ({"budget": 0.01}, "above the budget of 0.01"),
+    ],
+)
+def test_one_mistake_is_one_sentence(
+    az: DirectAz, cloud: Cloud, tmp_path: Any, options: dict[str, Any], said: str
+) -> None:
+    prices = PRICES | dict.fromkeys((str(options.get("vm_size")), "x"), 0.3)
+    declared = experiment(prices=prices, **options)
+    problems = [words for words, fine in found(declared).values() if not fine]
+    assert len(problems) == 1
+    with pytest.raises(AzureError, match=f"nothing was created, because .*{said}") as caught:
+        azure.up(declared, number=1, state=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not cloud.groups
+
+
+def test_an_unknown_address_is_a_problem(az: DirectAz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netperf_lib.hosts.azure.prices.ADDRESS_URL", "https://localhost:1/")
+    (problem,) = preflight(experiment(allow_from=None)).problems
+    assert "give hosts.options.allow_from" in problem
+
+
+def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
+    cloud.limits["westeurope", "standardFSv2Family"] = -5
+    assert not preflight(experiment()).problems
+    cloud.limits["westeurope", "PublicIPAddresses"] = 1
+    (problem,) = preflight(experiment()).problems
+    assert "2 public addresses needed, 1 free" in problem
+    cloud.limits["westeurope", "PublicIPAddresses"] = -1
+    cloud.limits["westeurope", "standardDSv5Family"] = 7
+    (problem,) = preflight(experiment()).problems
+    assert "8 vCPUs needed, 7 free of 7; ask for more at https://aka.ms/quota" in problem
+
+
+def test_going_on_is_not_stopped_by_its_own_quota(
+    az: DirectAz, cloud: Cloud, tmp_path: Any
+) -> None:
+    cloud.limits["westeurope", "standardDSv5Family"] = 8
+    az.interrupt_after = True
+    az.interrupt_when = lambda words: words[:3] == ("deployment", "group", "create")
+    with pytest.raises(KeyboardInterrupt):
+        azure.up(experiment(), number=1, state=tmp_path)
+    az.interrupt_when = None
+    cloud.settle()
+    assert len(azure.up(experiment(), number=1, state=tmp_path).hosts) == 2
+
+
+def test_a_policy_is_told_beforehand(az: DirectAz, cloud: Cloud) -> None:
+    cloud.faults.append(fault("RequestDisallowedByPolicy", "validate", "b$"))
+    words, fine = found(experiment())["validation"]
+    assert not fine
+    assert "disallowed" in words
+    assert "ask its owner for an exemption" in words
+
+
+def test_zones_are_those_of_the_subscription(az: DirectAz, tmp_path: Any) -> None:
+    from netperf_lib.hosts.azure.az import locations
+
+    here, other = (locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
+    assert here != other
+    made = azure.up(experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path)
+    assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in "12"]
+
+
+def test_a_far_region_without_zones_is_used_without(az: DirectAz, tmp_path: Any) -> None:
+    declared = experiment("a b cross-region", remote_region="westus")
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [(h.region, h.zone) for h in made.hosts] == [("westeurope", "1"), ("westus", None)]
+
+
+def test_an_old_az_is_refused_first(az: DirectAz, tmp_path: Any) -> None:
+    az.version = "2.45.0"
+    with pytest.raises(AzureError, match=r"az 2\.45\.0 is too old .*run `az upgrade` .2\.76"):
+        azure.up(experiment(), number=1, state=tmp_path)
+    assert [c[0] for c in az.commands] == ["version"]
+
+
+def test_a_missing_second_factor_asks_for_a_login() -> None:
+    message = "Resource was disallowed by Azure: users must use MFA for Create operations."
+    assert error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind == "login"
+
+
+def test_the_budget_is_of_all_deployments(az: DirectAz) -> None:
+    minute = Workload(measuring_s=60)
+    one, four = (preflight(experiment(deployments=n), workload=minute).cost.amount for n in (1, 4))
+    assert four == pytest.approx(2 * 0.2 * (60 + 4 * 900) / 3600)
+    assert (one or 0) < (four or 0)

@@ -1,0 +1,155 @@
+"""The cost of a deployment, by the recorded price list, and what is spent of a budget."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib import hosts
+from netperf_lib.experiment.estimate import Sent
+from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure import prices
+from netperf_lib.hosts.azure.state import State
+from netperf_lib.hosts.azure.topology import topology
+
+from .cloud import Answer
+from .conftest import PRICES, experiment, preflight
+from .direct import DirectAz
+from .emulator import Emulator
+from .test_topology import CIRCUIT
+
+TRAFFIC = {("a", "b"): Sent(1100e9, 880.0, 1100e9)}
+WORKLOAD = Workload(measuring_s=60, traffic=TRAFFIC)
+FAR = "a b cross-region"
+
+
+def estimate(pair: str, **more: Any) -> prices.Cost:
+    """The cost of what a pair needs; a terabyte is sent from its client to its server."""
+    declared = experiment(pair, **{"prices": None} | more)
+    options = hosts.options(declared)
+    return prices.cost(
+        topology(declared, options),
+        options,
+        measuring_s=60,
+        deployments=1,
+        traffic={tuple(pair.split()[:2]): Sent(1e12, 1e9, 1e12)},  # type: ignore[dict-item]
+    )
+
+
+def listed(pair: str, **more: Any) -> dict[str, float | None]:
+    return {item.name: item.price for item in estimate(pair, **more).items}
+
+
+@pytest.mark.parametrize(
+    ("pair", "name", "price"),
+    [
+        # beside it are Spot, Low Priority and Windows
+        ("a b same-zone", "Standard_D4s_v5 in westeurope", 0.23),
+        (FAR, "Standard_D4s_v5 in northeurope", 0.214),
+        # the same SKU has the meters of its connections
+        ("a b vpn", "VpnGw1AZ in westeurope", 0.21),
+        # beside it are dynamic, basic and global ones
+        ("a b same-zone", "public address in westeurope", 0.005),
+        ("a b nat-gateway", "nat gateway in westeurope", 0.045),
+        # beside the general one are those of edge sites and of the government's cloud
+        ("a b standard-lb", "load balancer in westeurope", 0.025),
+    ],
+)
+def test_an_hour_has_its_price(price_list: Emulator, pair: str, name: str, price: float) -> None:
+    price_list.page = 2
+    assert listed(pair)[name] == pytest.approx(price)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "price"),
+    [
+        *((path, {}, 0.0) for path in ("ppg", "cross-zone")),
+        ("vnet-peering", {}, 0.02),
+        ("standard-lb", {}, 0.005),
+        ("cross-region", {}, 0.07),
+        ("vpn", {}, 0.035),
+        ("public-ip", {}, 0.05),
+        ("nat-gateway", {"remote_region": None}, 0.045),
+        ("expressroute", {"expressroute_circuit": CIRCUIT}, None),
+        ("cross-region", {"remote_region": "austriaeast"}, None),
+    ],
+)
+def test_a_gigabyte_has_its_price(
+    price_list: Emulator, path: str, options: dict[str, Any], price: float | None
+) -> None:
+    found = listed(f"a b {path}", **options)[f"transfer {path}"]
+    assert found == (None if price is None else pytest.approx(price))
+
+
+def test_an_unknown_billing_zone_is_said(price_list: Emulator) -> None:
+    text = str(estimate(FAR, remote_region="austriaeast"))
+    assert "transfer cross-region (billing zone of austriaeast not known)" in text
+
+
+@pytest.mark.parametrize(("broken", "price"), [("", 0.025), ("3", None)])
+def test_half_a_list_is_none(
+    price_list: Emulator, monkeypatch: pytest.MonkeyPatch, broken: str, price: float | None
+) -> None:
+    answer, price_list.page = price_list.answer, 3
+
+    def partly(*given: Any) -> Answer:
+        return Answer(503) if broken and given[2].get("$skip") == broken else answer(*given)
+
+    monkeypatch.setattr(price_list, "answer", partly)
+    assert listed("a b standard-lb")["load balancer in westeurope"] == price
+
+
+@pytest.mark.parametrize(
+    ("region", "zone"),
+    [("eastus2", 1), ("uksouth", 1), ("japaneast", 2), ("brazilus", 3), ("austriaeast", None)],
+)
+def test_the_billing_zone_of_a_region(region: str, zone: int | None) -> None:
+    assert prices.zone_of(region) == (zone and f"Zone {zone}")
+
+
+def test_the_budget_counts_transfer(az: DirectAz) -> None:
+    known = PRICES | {"transfer cross-region": 0.07}
+    declared = experiment(FAR, budget=60, prices=known)
+    assert not preflight(declared, Workload(measuring_s=60)).problems
+    found = preflight(declared, WORKLOAD)
+    assert found.cost.amount == pytest.approx(1100 * 0.07, rel=0.05)
+    assert any("budget of 60" in p for p in found.problems)
+    # no more than the declared bandwidth can be sent: 1 Gbit/s for 880 s
+    slow = {"Standard_D4s_v5": 1000}
+    narrow = experiment(FAR, budget=60, prices=known, bandwidth_mbps=slow)
+    assert not preflight(narrow, WORKLOAD).problems
+
+
+def test_no_budget_is_kept_by_unknown_prices(az: DirectAz, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "PRICES_URL", "https://localhost:1/")
+    found = preflight(experiment(FAR, budget=60), WORKLOAD)
+    assert found.cost.unknown == ("transfer cross-region",)
+    (problem,) = found.problems
+    assert "budget 60 cannot be kept: cost unknown" in problem
+
+
+def test_what_is_spent_ends_the_collection(az: DirectAz, tmp_path: Path) -> None:
+    known = PRICES | {"transfer cross-region": 0.05}
+    declared = experiment(FAR, budget=60, prices=known)
+    azure.up(declared, number=1, state=tmp_path, workload=WORKLOAD)
+    assert hosts.budget_reached(declared, state=tmp_path, done=0.5) is None
+    assert azure.spent(state=tmp_path, done=1.0) == pytest.approx(55, rel=0.01)
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=20)
+    assert State(tmp_path).spent(later, done=0.0) == pytest.approx(20 * 0.4, rel=0.01)
+    cheap = declared.model_copy(update={"budget": 20})
+    assert hosts.budget_reached(cheap, state=tmp_path, done=0.5)
+    azure.down(declared, state=tmp_path)
+    lived = json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["hours"]
+    assert 0 <= lived < 0.1
+
+
+def test_what_goes_on_costing_is_said(price_list: Emulator) -> None:
+    found = azure._proposal(experiment("c d same-zone", "c w vpn", "c l standard-lb", prices=None))
+    idle = 2 * 0.21 + 6 * 0.005 + 0.025
+    assert found.cost.idle_h == pytest.approx(idle, rel=0.1)
+    assert "12 h a schedule stops the VMs; addresses, disks" in found.left_running
+    assert "USD a day" in found.left_running

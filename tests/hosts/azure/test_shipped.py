@@ -1,0 +1,75 @@
+"""The experiments that come with the project and are placed in Azure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import pipeline
+from netperf_lib.experiment import estimate
+from netperf_lib.experiment.yaml import load_experiment
+from netperf_lib.hosts import azure
+
+from ...conftest import REPO
+from .cloud import Cloud
+from .conftest import PRICES
+from .direct import DirectAz
+from .emulator import Emulator
+from .test_place import nothing_is_left, unproven
+
+EVERY = sorted((REPO / "data" / "experiments").glob("*.yaml"))
+SHIPPED = {p.stem: p for p in EVERY if load_experiment(p).hosts.source == "azure"}
+CHANGING = {"create", "validate", "what-if"}
+
+
+def shape(command: list[str]) -> list[str]:
+    """Verbs and options, without the values that only a deployment has."""
+    return [w for w in command if w.startswith("--") or not re.search(r"[/=.]|npl-", w)]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_is_placed_as_the_dry_run_shows(
+    name: str, az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    """The emulator refuses what Azure's own classes do not know."""
+    declared = load_experiment(SHIPPED[name])
+    options = declared.hosts.options
+    known = {options["vm_size"]: 0.8, "transfer cross-region": 0.02, "transfer vnet-peering": 0.02}
+    options |= {"prices": PRICES | known, "allow_from": ["192.0.2.7"]}
+    shown = azure.dry_run(declared)
+    assert not az.commands
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert unproven(made) == []
+    done = [shape(list(c)) for c in az.commands if CHANGING & set(c[:4])]
+    told = [shape(shlex.split(line)[1:]) for line in shown["commands"].splitlines()]
+    assert told == done
+    vms = json.loads(shown["parameters.json"])["parameters"]["vms"]["value"]
+    assert [v["name"] for v in vms] == [h.name for h in made.hosts]
+    assert "go on costing until `npl down`" in shown["in words"]
+    azure.down(declared, state=tmp_path)
+    nothing_is_left(cloud, tmp_path)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_is_planned_within_its_budget(name: str, price_list: Emulator) -> None:
+    """The parts add up to the likely and the highest cost that are said."""
+    preview = pipeline.plan(SHIPPED[name], cheapest=True)
+    found = re.match(r"about ([\d.]+) USD(?:, at most ([\d.]+))? for [\d.]+ h", preview.cost or "")
+    assert found, preview.cost
+    likely, most = float(found[1]), float(found[2] or found[1])
+    assert likely <= most <= (preview.plan.experiment.budget or 0)
+    sums = [re.search(r": ([\d.]+)(?: to at most ([\d.]+))? USD$", part) for part in preview.parts]
+    assert sum(float(m[1]) for m in sums if m) == pytest.approx(likely, abs=0.06)
+    assert sum(float(m[2] or m[1]) for m in sums if m) == pytest.approx(most, abs=0.06)
+    for trial in preview.plan.trials:
+        if estimate.is_far(trial.pair.placement) and estimate.sending_bps(trial):
+            assert trial.test.duration_s + trial.test.omit_s <= 7
+
+
+def test_what_is_sent_between_regions_is_cut_first(price_list: Emulator) -> None:
+    first = pipeline.plan(SHIPPED["study-placement"], cheapest=True).savings[0]
+    assert first.startswith("2 s instead of 5 s of iperf2 tcp on cross-region (saves up to ")
