@@ -39,7 +39,7 @@ HOLDS = True
 CLOCK = Clock()
 AGAIN_S = (30.0, 100.0, 300.0)
 """Seconds before a deployment that met a passing conflict is started again."""
-DEADLINE_S = {"vm": 30 * 60, "gateway": 90 * 60}
+DEPLOYED_S = {"vm": 30 * 60, "gateway": 90 * 60}
 GUEST_WAIT_S = 900.0
 
 
@@ -320,7 +320,7 @@ class _Attempt:
     def _deploy(self, files: tuple[Path, Path]) -> dict[str, Any]:
         """Deploy; after a passing conflict of a resource again: what exists stays as it is."""
         record, store = self.record, self.store
-        deadline_s = DEADLINE_S["gateway" if self.topology.gateways else "vm"]
+        deadline_s = DEPLOYED_S["gateway" if self.topology.gateways else "vm"]
         for pause_s in (*AGAIN_S, None):
             if record.quiet:
                 store.note(record, starts=record.starts + 1, quiet=False)
