@@ -19,7 +19,7 @@ from .studies.published import STUDIES, measured
 from .studies.test_kept import CONCLUSIONS
 
 FOLDER = Path(__file__).with_name("answers")
-RECORDED = ("lab-full", "before", "after", "datagrams", "paths", "zones", "day")
+RECORDED = ("lab-full", "before", "after", "paths", "zones", "day")
 NAMES = [
     *RECORDED,
     "before-after",

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ..errors import unknown
 from ._tails import ecdf
-from ._throughput import lost_by_rate, roofline, roofs, share, streams, waits
+from ._throughput import roofline, roofs, share, streams, waits
 from ._time import by_clock, over_time
 from .answers import forest
 from .drawing import Panels
@@ -27,7 +27,6 @@ __all__ = [
     "forest",
     "intervals",
     "levels",
-    "lost_by_rate",
     "matrix",
     "over_time",
     "paired",
@@ -35,7 +34,6 @@ __all__ = [
     "roofs",
     "rounds",
     "share",
-    "shift",
     "streams",
     "under_load",
     "waits",

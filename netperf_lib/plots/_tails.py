@@ -10,9 +10,9 @@ from ..errors import NothingToReport, UsageError
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
 from ..questions.details import tail_metric
+from ..questions.judging import FEW_BEYOND
 from ..questions.observe import Observations, details
 from ..questions.runs import is_details
-from ..stats.tail import FEW_BEYOND
 from .drawing import Draws, plot
 from .figure import MUTE, conditions, each, legend, legend_height, listed, round_ticks, table_first
 

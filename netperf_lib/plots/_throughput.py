@@ -16,8 +16,6 @@ from ..questions.colours import colours
 from ..questions.details import advertised_bps as declared_bps
 from ..questions.limits import Held, limits, streams_of
 from ..questions.observe import Observations, ladders, level_of
-from ..questions.runs import runs_of
-from ..questions.udp import datagrams, has_rates
 from ..questions.words import interval_words
 from .drawing import Draws, plot
 from .figure import (
@@ -345,72 +343,5 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         round_ticks(axes.xaxis, "bps")
         axes.set_xlabel("Throughput (log scale)")
         axes.grid(axis="y", visible=False)
-        legend(axes, painted)
-    return axes  # type: ignore[no-any-return]
-
-
-def _is_rates(data: Any) -> bool:
-    return isinstance(data, pd.DataFrame) and "asked_bps" in data
-
-
-def _rates(data: Any, metric: Any) -> Sequence[str]:
-    return ("bitrate",) if has_rates(runs_of(data)) else ()
-
-
-@Draws("lost_ratio", by=_rates, drawable=_is_rates, make=datagrams)
-def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Axes:
-    """The share of lost datagrams against the requested rate.
-
-    The result of `netperf_lib.questions.datagrams` can be drawn, too.
-
-    Parameters
-    ----------
-    loss : float
-        Largest share of loss at which a rate counts as carried; drawn as a line.
-
-    Examples
-    --------
-    >>> axes = npl.plots.lost_by_rate("data/recorded/datagrams")
-    """
-    painted = colours(list(dict.fromkeys(table["path"])))
-    lines = {path: table[(table["path"] == path) & table["asked_bps"].notna()] for path in painted}
-    alt = "; ".join(
-        f"{path}: "
-        + ", ".join(
-            f"{format_value(rate, 'bps')} {format_value(lost, 'ratio')} lost"
-            for rate, lost in zip(rates["asked_bps"], rates["lost_ratio"], strict=True)
-        )
-        for path, rates in lines.items()
-    )
-    caption = (
-        "Share of the datagrams that is lost against the requested rate: the median of the runs (line) and the largest "
-        f"(bar). Dashed: {format_value(loss, 'ratio')}. Below 0.1 % the axis is linear."
-    )
-    with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
-        for path, (colour, marker) in painted.items():
-            rates = lines[path]
-            axes.vlines(
-                rates["asked_bps"],
-                rates["lost_ratio"],
-                rates["lost_most_ratio"],
-                color=colour,
-                lw=2.4,
-            )
-            axes.plot(
-                rates["asked_bps"],
-                rates["lost_ratio"],
-                marker,
-                color=colour,
-                **(BIG | {"ls": "-", "ms": 6}),
-            )
-        axes.axhline(loss, color=MUTE, lw=0.9, ls="--")
-        axes.set_yscale("symlog", linthresh=0.001)
-        axes.set_ylim(-0.0001, 1)
-        axes.set_yticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.1 %", "1 %", "10 %", "100 %"])
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylabel("Datagrams lost")
-        axes.set_xscale("log")
-        round_ticks(axes.xaxis, "bps")
-        axes.set_xlabel("Requested rate, all streams (log scale)")
         legend(axes, painted)
     return axes  # type: ignore[no-any-return]

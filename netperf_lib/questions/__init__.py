@@ -21,17 +21,11 @@ if TYPE_CHECKING:
     from .details import advertised_bps as advertised_bps
     from .details import ask_windows as ask_windows
     from .details import counts as counts
-    from .details import interval_rows as interval_rows
     from .details import network_cards as network_cards
     from .details import overview as overview
     from .details import places as places
     from .details import saturation as saturation
-    from .details import shift_table as shift_table
-    from .details import spread_words as spread_words
-    from .details import stability as stability
-    from .details import stability_words as stability_words
     from .details import tail_metric as tail_metric
-    from .details import tail_shift as tail_shift
     from .history import ChangePoint as ChangePoint
     from .history import History as History
     from .history import ask_history as ask_history
@@ -46,17 +40,8 @@ if TYPE_CHECKING:
     from .limits import note as note
     from .pairs import ends_of as ends_of
     from .pairs import pairs_words as pairs_words
-    from .published_figures import published as published
-    from .published_figures import published_beside as published_beside
-    from .published_figures import published_levels as published_levels
-    from .published_figures import published_metrics as published_metrics
-    from .published_figures import published_table as published_table
-    from .published_figures import published_words as published_words
     from .runs import headline_metrics as headline_metrics
     from .tables import Table as Table
-    from .udp import datagrams as datagrams
-    from .udp import datagrams_table as datagrams_table
-    from .udp import datagrams_words as datagrams_words
     from .words import Headline as Headline
     from .words import Words as Words
     from .words import contrasts as contrasts
@@ -74,17 +59,11 @@ _HOMES = {
     "advertised_bps": ".details",
     "ask_windows": ".details",
     "counts": ".details",
-    "interval_rows": ".details",
     "network_cards": ".details",
     "overview": ".details",
     "places": ".details",
     "saturation": ".details",
-    "shift_table": ".details",
-    "spread_words": ".details",
-    "stability": ".details",
-    "stability_words": ".details",
     "tail_metric": ".details",
-    "tail_shift": ".details",
     "ChangePoint": ".history",
     "History": ".history",
     "ask_history": ".history",
@@ -99,17 +78,8 @@ _HOMES = {
     "note": ".limits",
     "ends_of": ".pairs",
     "pairs_words": ".pairs",
-    "published": ".published_figures",
-    "published_beside": ".published_figures",
-    "published_levels": ".published_figures",
-    "published_metrics": ".published_figures",
-    "published_table": ".published_figures",
-    "published_words": ".published_figures",
     "headline_metrics": ".runs",
     "Table": ".tables",
-    "datagrams": ".udp",
-    "datagrams_table": ".udp",
-    "datagrams_words": ".udp",
     "Headline": ".words",
     "Words": ".words",
     "contrasts": ".words",

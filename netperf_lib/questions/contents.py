@@ -24,7 +24,6 @@ from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs
-from .udp import has_rates
 from .words import contrasts, factor_of, heading
 
 LONG_H = 10.0
@@ -167,7 +166,6 @@ WHEN: Mapping[str, Callable[[Any, Any, Sequence[Contrast]], bool]] = {
     "long": lambda runs, _, __: _hours(runs) >= 6,
     "pairs": lambda runs, metric, _: has_pairs(runs, metric),
     "paths": lambda runs, metric, _: _has_paths(runs) and len(_placements(runs, metric)) > 1,
-    "rates": lambda runs, _, __: has_rates(runs),
     "zones": lambda runs, metric, _: not _has_paths(runs) and len(_placements(runs, metric)) > 1,
 }
 """Conditions of chapters, by name: from good runs, a metric, and the declared contrasts."""

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 import pandas as pd
 
-from ..errors import NothingToReport, StatsError, UsageError
-from ..experiment.attached import attached
+from ..errors import StatsError
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
 from ..metrics import format_value, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import (
     Buffers,
-    Quantiles,
     Streams,
     buffer_needed,
     buffers,
     streams,
-    tails,
 )
 from ..stats.result import check_share, percent, quantity
-from ..tools.parsed import Percentile
-from .observe import Data, Observations, details, ladders, level_names, levels, observe
-from .runs import HOSTS, headline_metrics, nearest, ok_runs, status_counts, table_of
+from .observe import Data, Observations, ladders, level_names, levels, observe
+from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
 from .tables import Table
-from .words import Headline, Words, effect, span
+from .words import Headline, Words
 
 
 def network_cards(data: Data, metric: str | None = None) -> Table | Words:
@@ -168,53 +164,6 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
     return f"{info.label}: {figures}."
 
 
-def spread_words(data: Data) -> Words:
-    """How much single runs of the same condition differ, in the first headline metric.
-
-    Examples
-    --------
-    >>> npl.questions.spread_words(exp)[:60]
-    'In this experiment the one-way latency of runs of the same c'
-    """
-    metric = next(iter(headline_metrics(data)), None)
-    if metric is None:
-        return Words("This experiment has no complete run to compare them with.")
-    table = levels(data, metric)
-    spread = table["largest"] / table["smallest"] - 1
-    if spread.isna().all():
-        return Words(
-            "This experiment has one run of each condition: how much its runs differ is not known."
-        )
-    quantity = metric_of(metric).label
-    return Words(
-        f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
-        f"up to {format_value(spread.max(), 'ratio', 2)} ({spread.idxmax()}), and by "
-        f"{format_value(spread.median(), 'ratio', 2)} in the median "
-        "condition. Two published figures that differ by less may be the same condition measured twice."
-    )
-
-
-def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals of the complete runs with a throughput, with their conditions; no row where there are none.
-
-    Examples
-    --------
-    >>> npl.questions.interval_rows(exp, exp.intervals)["condition"].nunique()
-    13
-    """
-    tables = []
-    for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
-        with contextlib.suppress(NothingToReport):
-            tables.append(details(observe(data, metric), measured_intervals(intervals)))
-    return (
-        tables[0]
-        if len(tables) == 1
-        else pd.concat(tables)
-        if tables
-        else intervals.head(0).assign(condition=None)
-    )
-
-
 def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals with a throughput, without those that the tool itself omitted."""
     measured = intervals[intervals["throughput_bps"].notna()]
@@ -244,37 +193,6 @@ def tail_metric(data: Any) -> str:
         if runs[name].notna().any():
             return name
     return "latency_oneway_p99_us"
-
-
-def tail_shift(
-    data: Data,
-    percentiles: pd.DataFrame | None = None,
-    metric: str | None = None,
-    *,
-    sides: Sequence[str] = (),
-    margin: float = 0.1,
-) -> Quantiles | None:
-    """How two conditions differ at every percentile: `sides`, else the first two; None if there is only one condition.
-
-    Each percentile of a run (by default from the table of the experiment) is one value, paired by round. Ratios within
-    the margin count as equivalent.
-
-    Examples
-    --------
-    >>> npl.questions.tail_shift(exp, metric="latency_oneway_p99_us").percentiles[-1]
-    99.999
-    """
-    obs = observe(data, metric)
-    names = [str(c) for c in obs.conditions.index]
-    if strange := [name for name in sides if name not in names]:
-        raise UsageError(f"no condition {strange[0]!r}; {nearest(strange[0], names)}")
-    names = list(sides) if len(sides) == 2 else names
-    if len(names) > 1:
-        with contextlib.suppress(NothingToReport):
-            rows = details(obs, "percentiles" if percentiles is None else percentiles)
-            quantiles = _shift(rows, names[0], names[1], margin)
-            return replace(quantiles, notice=attached(obs.table).notice)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,136 +493,3 @@ def counts(data: Data) -> Counts:
         Table.of(causes, "Runs that do not count, and why."),
         share[:1].upper() + share[1:],
     )
-
-
-def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantiles:
-    """How condition `a` differs from `b` at every percentile in their logs."""
-    inner = percentiles[percentiles["percentile"].between(1, 100, inclusive="left")]
-    sides = {}
-    for name in (a, b):
-        rows = inner[inner["condition"].astype(str) == name]
-        sides[name] = {
-            key: [
-                Percentile(float(p), float(v), None if pd.isna(n) else int(n))
-                for p, v, n in zip(g["percentile"], g["latency_us"], g["beyond"], strict=True)
-            ]
-            for key, g in rows.groupby(["deployment", "round"])
-        }
-    both = sorted(sides[a].keys() & sides[b].keys())
-    if not both:
-        raise NothingToReport(f"no round holds percentiles of both {a} and {b}")
-    common = sorted(
-        set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both))
-    )
-    return tails(
-        [sides[a][k] for k in both],
-        [sides[b][k] for k in both],
-        percentiles=common,
-        margin=margin,
-        names=(a, b),
-        quantity="latency",
-    )
-
-
-def shift_table(quantiles: Quantiles | None) -> Table:
-    """The result of `tail_shift` as a table of text, one row per percentile.
-
-    Examples
-    --------
-    >>> npl.questions.shift_table(npl.questions.tail_shift(exp, metric="latency_oneway_p99_us"))["effect"].iloc[0]
-    '−72 %'
-    """
-    rows = [
-        [
-            f"{p:g}",
-            effect(c.ratio),
-            span(c.ratio, c.low, c.high),
-            c.n,
-            "few" if p in q.flagged else "enough",
-        ]
-        for q in filter(None, [quantiles])
-        for p, c in zip(q.percentiles, q, strict=True)
-    ]
-    frame = pd.DataFrame(
-        rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"]
-    )
-    return Table.of(frame, "The first condition divided by the second at each percentile.")
-
-
-def stability(data: Data, intervals: pd.DataFrame) -> Table:
-    """How steady the seconds within each run are, and how evenly parallel streams share the throughput.
-
-    By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
-    of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and ``fastest_stream``
-    in bits per second (null with one stream). Tools without intervals have no rows.
-
-    Examples
-    --------
-    >>> obs = npl.observe(exp, "throughput_bps", by="streams")
-    >>> npl.questions.stability(obs, exp.intervals).columns.to_list()[2:4]
-    ['variation', 'slowest']
-    """
-    heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
-    caption = (
-        "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    )
-    obs = _observed(data, "throughput_bps")
-    try:
-        joined = details(obs, measured_intervals(intervals))
-    except NothingToReport:
-        return Table.of(pd.DataFrame(columns=heads), caption)
-    single = joined[joined["stream"] != -1]
-    sums = (
-        totals(joined)
-        .groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"]
-        .sum()
-    )
-    each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
-    each = each[each["size"] > 1]
-    streams = single.groupby(["condition", "run_id", "stream"], observed=True)[
-        "throughput_bps"
-    ].mean()
-    ends = streams.groupby(["condition", "run_id"], observed=True).agg(["min", "max", "size"])
-    ends = ends.loc[ends["size"] > 1, ["min", "max"]]
-    rows = []
-    for name, group in each.groupby("condition", observed=True):
-        own = ends.loc[ends.index.get_level_values("condition") == name]
-        shares = [float((group[what] / group["mean"]).median()) for what in ("std", "min")]
-        rows.append(
-            [
-                str(name),
-                len(group),
-                *shares,
-                *(float(own[e].median()) if len(own) else None for e in ends),
-            ]
-        )
-    return Table.of(pd.DataFrame(rows, columns=heads), caption)
-
-
-def stability_words(table: pd.DataFrame) -> Words:
-    """The most and the least steady condition, in a sentence.
-
-    Examples
-    --------
-    >>> obs = npl.observe(exp, "throughput_bps", by="streams")
-    >>> npl.questions.stability_words(npl.questions.stability(obs, exp.intervals))[:40]
-    'Within a run the intervals vary by 0.26 '
-    """
-    if not len(table):
-        return Words("The tools reported no intervals within these runs.")
-    worst = table.sort_values("variation").iloc[-1]
-    best = table.sort_values("variation").iloc[0]
-    words = f"Within a run the intervals vary by {format_value(best['variation'], 'ratio', 2)} ({best['condition']})"
-    if worst["condition"] != best["condition"]:
-        words += f" to {format_value(worst['variation'], 'ratio', 2)} ({worst['condition']})"
-    words += " of their mean."
-    uneven = table.dropna(subset=["slowest_stream"])
-    if len(uneven):
-        row = uneven.iloc[
-            int((uneven["fastest_stream"] / uneven["slowest_stream"]).to_numpy().argmax())
-        ]
-        ends = [format_value(float(row[c]), "bps") for c in ("slowest_stream", "fastest_stream")]
-        words += (
-            f" Parallel streams of one run carry {ends[0]} to {ends[1]} each ({row['condition']})."
-        )
-    return Words(words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -26,7 +26,6 @@ from ..metrics import ALPHA, MARGIN, METRICS, format_value, plural
 from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
-from ..stats.tail import FEW_BEYOND
 from .observe import (
     MEASUREMENT,
     SEVERAL,
@@ -38,7 +37,6 @@ from .observe import (
     unchained,
 )
 from .runs import ENDS, HOSTS, nearest, status_counts
-from .udp import NOTICEABLE, lost_share
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
@@ -47,7 +45,17 @@ PLACES = (
     *(f"{host}_{what}" for what in ("zone", "region", "zone_physical") for host in HOSTS),
 )
 """Factors that describe where the VMs landed."""
+FEW_BEYOND = 10
+"""A percentile with fewer packets beyond it is not yet a property of the network."""
+NOTICEABLE = 0.01
+"""Share of lost datagrams from which on a throughput is not shown without it."""
 Levels = Mapping[str, Any]
+
+
+def lost_share(obs: Observations, conditions: Collection[str]) -> float:
+    """Return the median share of datagrams that runs of these conditions lost; 0: none was counted."""
+    shares = obs.column("lost_ratio", conditions).dropna()
+    return float(shares.median()) if len(shares) else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -19,7 +18,7 @@ import pandas as pd
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
-from ..errors import NothingToReport, NotMeasured, UsageError
+from ..errors import NotMeasured, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
@@ -32,11 +31,10 @@ from .compare import compare, within
 from .details import filling_words, saturation
 from .families import judged_by_rule, of_main_tools, runs_with, usual
 from .history import ask_history
-from .judging import Pair
+from .judging import NOTICEABLE, Pair, lost_share
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
 from .runs import read_data, runs_of, states, table_of
-from .udp import NOTICEABLE, datagrams, datagrams_words, lost_share
 from .words import contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
@@ -795,9 +793,6 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     others = ""
     with_figures = False
     for obs in (obs for obs in p.observed if name in obs.factors):
-        if name == "bitrate" and (rates := _rates(obs)):
-            clauses.append(rates)
-            continue
         main = _shown_conditions(p, obs, name, findings)
         if not main or (name != "placement" and len({obs.at(c, name) for c in main}) == 1):
             continue
@@ -963,16 +958,6 @@ def _incident(obs: Observations) -> str:
     points = [p for some in ask_history(obs).changes.values() for p in some]
     clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
     return f"; {clear.words(obs.metric)}" if clear else ""
-
-
-def _rates(obs: Observations) -> str:
-    """``ppg: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s``; empty where none was counted."""
-    with suppress(NothingToReport):
-        return "; ".join(
-            line.removesuffix(".")
-            for line in datagrams_words(datagrams(obs.runs)).splitlines()[:FEW]
-        )
-    return ""
 
 
 def _lost(obs: Observations) -> str:

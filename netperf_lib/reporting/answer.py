@@ -18,7 +18,6 @@ from ..questions.lead import lead_paragraph
 from ..questions.limits import with_causes
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
-from ..questions.published_figures import published_beside
 from ..questions.runs import read_data
 from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, headline
@@ -175,17 +174,6 @@ class Answer:
         also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(rows, caption, metric=self.metric)
-
-    def published(self) -> Table:
-        """Return published figures of these conditions beside your own."""
-        rows = published_beside(self.runs, self.metric)
-        frame = (
-            rows
-            if "throughput at the sender" in set(rows["metric"])
-            else rows.drop(columns="metric")
-        )
-        here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
-        return Table.of(frame[here] if here.any() else frame, rows.caption)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the comparisons, as `Family.to_frame` does."""

@@ -14,7 +14,6 @@ from .median_ci import Level, level
 from .power import InterimAnalysis, rounds_needed, until_decided
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
-from .tail import Quantiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "InterimAnalysis",
     "Level",
     "LevelChange",
-    "Quantiles",
     "Sample",
     "Streams",
     "Trend",
@@ -40,7 +38,6 @@ __all__ = [
     "rounds_needed",
     "rounds_required",
     "streams",
-    "tails",
     "trend",
     "until_decided",
 ]

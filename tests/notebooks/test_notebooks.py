@@ -44,7 +44,7 @@ SECOND: list[tuple[str, dict[str, Any]]] = [
     ("03-streams", {"metric": "throughput_sent_bps", "share": 0.9, "advertised_gbps": 8.0}),
     ("04-tcp-buffers", {"target_gbps": 2.5, "eta": 0.7}),
     ("05-paths", {"metric": "throughput_bps", "baseline": "cross-region"}),
-    ("06-tails", {"metric": "latency_oneway_p999_us", "margin": 0.2}),
+    ("06-tails", {"metric": "latency_oneway_p999_us"}),
     ("factor", {"factor": "streams", "metric": "throughput_bps", "baseline": "4"}),
     ("time", {"name": "lab-full", "metric": "throughput_bps"}),
     ("published", {"source": "azure-westeurope-d16v3"}),
@@ -225,8 +225,8 @@ def test_every_parameter_takes_a_second_value(
 
 
 def test_every_notebook_is_given_second_values() -> None:
-    # pages of pairs and datagrams are tested with an experiment that has some; the others have no parameter
-    others = {"pairs", "09-datagrams", "summary", "07-quality", "08-limits"}
+    # pages of pairs are tested with an experiment that has some; the others have no parameter
+    others = {"pairs", "summary", "07-quality", "08-limits"}
     assert {name for name, _ in SECOND} == set(notebooks()) - others
 
 
@@ -680,7 +680,6 @@ def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
     assert len(lines) == 3
     other = {
         "05-paths": "paths",
-        "09-datagrams": "datagrams",
         "before-after": "after",
         "pairs": "zones",
         "time": "day",

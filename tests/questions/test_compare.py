@@ -184,12 +184,11 @@ def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_gi
 
 PLOTTED: dict[str, tuple[Any, ...]] = {
     "matrix": ("data/recorded/zones", "latency_oneway_us"),
-    "lost_by_rate": ("data/recorded/datagrams",),
     "by_clock": ("data/recorded/day",),
     "over_time": ("data/recorded/day",),
     "share": (None, 10),
     **dict.fromkeys(
-        ("streams", "roofline", "waits", "roofs", "ecdf", "shift", "intervals", "forest"), (None,)
+        ("streams", "roofline", "waits", "roofs", "ecdf", "intervals", "forest"), (None,)
     ),
 }
 """What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
@@ -273,8 +272,8 @@ def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
 
 def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
     by_rule, (family, _) = (
-        npl.compare("data/recorded/datagrams"),
-        npl.questions.lead.conclude("data/recorded/datagrams"),
+        npl.compare("data/recorded/day"),
+        npl.questions.lead.conclude("data/recorded/day"),
     )
     assert [c.words for c in by_rule] == [c.words for c in family]
 
@@ -343,7 +342,6 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
     [
         ("lab-full", "latency_oneway_us", "placement"),  # long names
         ("lab-full", "throughput_bps", "during"),  # five footnotes, and what limits both sides
-        ("datagrams", "throughput_bps", "bitrate"),
         ("paths", "throughput_bps", "tcp_buffer_bytes"),
     ],
 )

@@ -62,7 +62,7 @@ def day(minutes: int = 1320, slower: float = 1.18) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page() -> None:
+def test_an_incident_of_some_hours_is_dated_and_sized() -> None:
     runs = day()
     history = npl.questions.ask_history(runs, "latency_oneway_us")
     [change] = (

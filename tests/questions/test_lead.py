@@ -318,23 +318,6 @@ def test_the_sentence_to_copy_names_the_fewest_streams_that_fill_the_path_and_wh
     assert str(answer.parts()[-1]).startswith(f"- cross-region: {filled}")
 
 
-def test_a_rate_that_was_asked_for_is_no_gain_and_loss_is_said() -> None:
-    family, lead = npl.questions.lead.conclude("data/recorded/datagrams")
-    text = str(lead)
-    assert not any(
-        "bitrate" in c.a and c.a["bitrate"] != (c.b or {}).get("bitrate") for c in lead.contrasts
-    )
-    assert (
-        "Datagrams lost: 62.1 % on cross-region, bitrate 80 Mbit/s (79.9 Mbit/s sent, 28.8 Mbit/s received)"
-        in text
-    )
-    assert (
-        "cross-zone: the largest rate with at most 0.1 % of the datagrams lost is 40 Mbit/s" in text
-    )
-    assert "counts" not in text
-    assert not any(c.verdict == "better" for c in family)
-
-
 def test_a_row_says_which_side_loses_datagrams() -> None:
     runs = table({"ppg": 1e9, "same-zone": 9e8}, metric="throughput_bps")
     runs["lost_ratio"] = np.where(runs["placement"] == "ppg", 0.73, 0.005)

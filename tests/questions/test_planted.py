@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.errors import NothingToReport, UsageError
-from netperf_lib.experiment.attached import attach
-from netperf_lib.questions.details import beside, levels_words
+from netperf_lib.errors import NothingToReport
+from netperf_lib.questions.details import beside
 from netperf_lib.questions.history import measurements, name_of
 from netperf_lib.questions.pairs import has_pairs
 
@@ -50,71 +49,6 @@ def runs(values: dict[str, Any], rounds: int = ROUNDS, **common: Any) -> pd.Data
         for i, (p, v) in enumerate(values.items())
     ]
     return pd.DataFrame(rows)
-
-
-def intervals(table: pd.DataFrame, seconds: int = 10, **by_second: Any) -> pd.DataFrame:
-    """A row for each second of a run; `by_second` gives the share of its throughput by stream."""
-    rows = [
-        {"run_id": r.run_id, "stream": s, "start_s": float(t), "end_s": t + 1.0, "omitted": False}
-        | {"throughput_bps": r.throughput_bps * share(t)}
-        for r in table.itertuples()
-        for s, share in by_second.get("streams", {0: lambda t: 1 + 0.1 * (-1) ** t}).items()
-        for t in range(seconds)
-    ]
-    return pd.DataFrame(rows)
-
-
-# -- published figures -------------------------------------------------------------------------------------------------
-
-
-def test_published_figures_of_one_source_or_of_all() -> None:
-    figures, one = q.published(), q.published("oci-phoenix-vmstandard2.16")
-    assert set(one["source"]) == {"oci-phoenix-vmstandard2.16"}
-    assert q.published_words(figures) == (
-        f"{len(figures)} published figures from {figures['source'].nunique()} sources, "
-        f"{figures['raw_log'].notna().sum()} of them with the log that they were taken from."
-    )
-    assert q.published_metrics(one) == ["latency_oneway_us", "throughput_bps"]
-    with pytest.raises(NothingToReport, match="no source 'oci'; the sources are azure-eastasia"):
-        q.published("oci")
-
-
-def test_published_figures_are_shown_as_printed_and_as_numbers() -> None:
-    figures = q.published("azure-westeurope-d16v3")
-    assert q.published_table(figures)["Printed"].tolist()[:4] == [
-        "39.4 us",
-        "58.2 us",
-        "57.2 us",
-        "9.9 ms",
-    ]
-    levels = q.published_levels(figures, "throughput_sent_bps").set_index("condition")
-    assert levels["median"].to_dict() == {
-        "ppg": 7.55e9, "same-zone": 7.56e9, "cross-zone": 7.54e9,
-        "cross-region": 721e6, "cross-region, 16 streams": 2.55e9,
-    }  # fmt: skip
-    assert set(levels["n"]) == {1}
-    with pytest.raises(UsageError, match="no figure was published of 'jitter_us'"):
-        q.published_levels(figures, "jitter_us")
-
-
-def test_own_levels_stand_below_published_ones() -> None:
-    table = q.published_levels(q.published(), "throughput_bps", runs({"ppg": 7e9, "vpn": 1e9}))
-    own = table[table["source"] == "this experiment"].set_index("condition")
-    assert own["median"].to_dict() == {"ppg": 7e9, "vpn": 1e9}
-    assert (own["n"] == ROUNDS).all()
-    assert len(q.published_levels(q.published(), "rtt_us", runs({"ppg": 7e9}))) == len(
-        q.published_levels(q.published(), "rtt_us")
-    )
-
-
-def test_emulated_hosts_do_not_stand_beside_published_figures() -> None:
-    table = runs({"ppg": 7.55e9})
-    assert (
-        len(q.published_beside(table.rename(columns={"throughput_bps": "throughput_sent_bps"})))
-        == 1
-    )
-    attach(table, declared={"hosts": {"source": "lab"}})
-    assert q.published_beside(table).empty
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------------
@@ -233,20 +167,6 @@ def test_network_cards_and_bandwidth() -> None:
     )
 
 
-def test_how_far_runs_of_a_condition_differ() -> None:
-    table = runs({"ppg": lambda n: 1e9 if n > 1 else 1.2e9, "vpn": 1e9})
-    assert "differs by up to 20 % (ppg), and by 10 % in the median condition" in q.spread_words(
-        table
-    )
-    assert "one run of each condition" in q.spread_words(runs({"ppg": 1e9}, rounds=1))
-    assert "no complete run" in q.spread_words(table.assign(status="failed"))
-    levels = npl.levels(table, "throughput_bps")
-    assert (
-        levels_words(levels, "throughput_bps")
-        == "Throughput at the receiver: 1 Gbit/s (ppg), 1 Gbit/s (vpn)."
-    )
-
-
 def test_how_many_streams_are_enough() -> None:
     ladder = [
         runs({"ppg": rate}).assign(streams=k)
@@ -260,64 +180,6 @@ def test_how_many_streams_are_enough() -> None:
         None,
         ["ppg", "cross-zone"],
     )
-
-
-def test_seconds_and_streams_within_a_run() -> None:
-    table = runs({"ppg": 1e9, "vpn": 4e8})
-    streams = {1: lambda t: 0.25 + 0.05 * (-1) ** t, 2: lambda _: 0.75}
-    rows = q.stability(
-        npl.observe(table, "throughput_bps"), intervals(table, streams=streams)
-    ).set_index("condition")
-    # the sum alternates between 0.95 and 1.05
-    assert rows.loc["ppg", "slowest"] == pytest.approx(0.95)
-    assert rows.loc["ppg", "variation"] == pytest.approx(np.std([0.95, 1.05] * 5, ddof=1))
-    assert rows.loc["vpn", ["slowest_stream", "fastest_stream"]].tolist() == pytest.approx(
-        [1e8, 3e8]
-    )
-    assert "Parallel streams of one run carry 250 Mbit/s to 750 Mbit/s each" in q.stability_words(
-        rows.reset_index()
-    )
-    none = q.stability(
-        npl.observe(table, "throughput_bps"), intervals(table).assign(run_id="other")
-    )
-    assert q.stability_words(none) == "The tools reported no intervals within these runs."
-
-
-def percentiles(table: pd.DataFrame, factor: dict[str, float]) -> pd.DataFrame:
-    rows = [
-        {"run_id": r.run_id, "percentile": p, "latency_us": us * factor[r.placement], "beyond": n}
-        for r in table.itertuples()
-        for p, us, n in ((50.0, 50.0, 5000), (99.0, 80.0, 100), (99.99, 300.0, 1))
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_tails_are_compared_percentile_by_percentile() -> None:
-    table = runs({"ppg": 50.0, "vpn": 100.0}).rename(
-        columns={"throughput_bps": "latency_oneway_p99_us"}
-    )
-    table["rtt_p99_us"] = None
-    metric, rows = "latency_oneway_p99_us", percentiles(table, {"ppg": 1.0, "vpn": 2.0})
-    shift = q.tail_shift(table, rows, metric)
-    shown = q.shift_table(shift)
-    assert (shown["effect"].tolist(), shown["packets_beyond"].tolist()) == (
-        ["−50 %"] * 3,
-        ["enough", "enough", "few"],
-    )
-    back = q.tail_shift(
-        table,
-        percentiles(table, {"ppg": 1.0, "vpn": 2.0}),
-        "latency_oneway_p99_us",
-        sides=("vpn", "ppg"),
-    )
-    assert q.shift_table(back)["effect"].tolist() == ["+100 %"] * 3
-    assert q.shift_table(None).empty
-    one = table[table["placement"] == "ppg"]
-    assert q.tail_shift(one, percentiles(one, {"ppg": 1.0}), "latency_oneway_p99_us") is None
-    apart = rows[rows["run_id"].str.startswith("ppg")]
-    assert q.tail_shift(table, apart, metric) is None
-    assert q.tail_metric(table) == metric
-    assert q.tail_metric(table.assign(rtt_p99_us=1.0, latency_oneway_p99_us=None)) == "rtt_p99_us"
 
 
 def test_the_buffer_that_a_path_needs() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import netperf_lib as npl
@@ -19,6 +20,7 @@ from ..stats import limits_matrix, validate
 from ..tools.test_conformance import UNSENT
 
 REPO = Path(__file__).parents[2]
+PUBLISHED = REPO / "data" / "published" / "figures.tsv"
 FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|µs|us|ms|[MG]bit/s|[kMG]i?B|times)(?!\w)")
 COMPUTED: dict[str, Callable[[], str]] = {
     "5 %": lambda: f"{100 * ALPHA:g} %",
@@ -28,7 +30,7 @@ COMPUTED: dict[str, Callable[[], str]] = {
     ),
     "128 MB": lambda: next(
         c.removesuffix(" buffers")
-        for c in npl.questions.published("azure-eastasia-d8sv3")["condition"].dropna()
+        for c in pd.read_csv(PUBLISHED, sep="\t")["condition"].dropna()
         if c.endswith("MB buffers")
     ),
     "0.3 MB": lambda: f"{UNSENT / 1e6:g} MB",

@@ -83,7 +83,6 @@ def test_every_notebook_names_the_default_experiment(place: Path) -> None:
         "pairs": "zones",
         "time": "day",
         "05-paths": "paths",
-        "09-datagrams": "datagrams",
         "before-after": "after",
     }  # the lab has no such data
     example = f"data/recorded/{examples.get(place.stem)}"

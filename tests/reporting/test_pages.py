@@ -290,19 +290,12 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
 @pytest.mark.parametrize(
     ("experiment", "draw"),
     [
-        (
-            "lab-full",
-            lambda path: npl.plots.shift(
-                npl.questions.tail_shift(path, metric="latency_oneway_p99_us")
-            ),
-        ),
         ("lab-full", lambda path: npl.plots.roofs(npl.limits(path))),
         ("lab-full", lambda path: npl.plots.levels(path, "throughput_bps")),
         ("paths", lambda path: npl.plots.share(path, "throughput_bps", advertised_bps=8e9)),
         ("zones", lambda path: npl.plots.matrix(path, "latency_oneway_us")),
-        ("datagrams", lambda path: npl.plots.lost_by_rate(path)),
     ],
-    ids=["shift", "roofs", "levels", "share", "matrix", "lost_by_rate"],
+    ids=["roofs", "levels", "share", "matrix"],
 )
 def test_a_figure_of_a_folder_or_of_an_answer_carries_the_notice(
     experiment: str, draw: Callable[[Path], Any]

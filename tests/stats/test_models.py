@@ -18,7 +18,6 @@ from netperf_lib import stats
 from netperf_lib.errors import StatsError
 from netperf_lib.questions.judging import judge
 from netperf_lib.stats.intervals import nominal_level
-from netperf_lib.tools.parsed import Percentile
 
 from . import planted
 
@@ -89,56 +88,6 @@ def test_missing_values_are_counted_and_bad_ones_refused():
 
 
 # --- tails ----------------------------------------------------------------------------------------------------------
-
-
-POINTS = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-
-
-def latencies(
-    seed: int, factor: float = 1.0, runs: int = 12, packets: int = 5000
-) -> list[np.ndarray]:
-    rng = default_rng(seed)
-    return [
-        factor * rng.lognormal(3, 0.5, packets) * np.exp(0.02 * rng.standard_normal())
-        for _ in range(runs)
-    ]
-
-
-def logged(runs: list[np.ndarray]) -> list[list[Percentile]]:
-    """The percentiles that the logs of these runs hold."""
-    return [[Percentile(p, float(q), int((x > q).sum())) for p, q in zip(POINTS, np.percentile(x, POINTS), strict=True)]
-            for x in runs]  # fmt: skip
-
-
-def test_tails_are_compared_a_run_at_a_time():
-    slow, fast = logged(latencies(1, 1.3)), logged(latencies(2))
-    found = stats.tails(slow, fast, names=("vpn", "direct"), quantity="one-way latency")
-    assert [c.verdict for c in found] == ["worse", "worse"]
-    assert found.n == 12
-    assert found.comparisons[0].family == 2
-    assert found.words.startswith("vpn: 3")
-    assert "higher one-way latency (99th percentile) than direct" in found.words
-    assert found.beyond == (50, 5)
-    assert found.flagged == (99.9,)
-    assert "99.9th percentile: a run has only 5 observations beyond it" in found.warnings[0]
-
-
-def test_a_percentile_that_no_log_holds_has_no_verdict():
-    unknown = [[(Percentile(99.0, 5.0),)] * 8] * 2
-    assert stats.tails(*unknown).beyond == (None, None)
-    assert stats.tails(*unknown).comparisons[1].dropped == 8
-    assert stats.tails(*unknown).comparisons[1].verdict == "no verdict"
-
-
-def test_the_shift_function_finds_where_two_distributions_differ():
-    rng = default_rng(3)
-    a, b = latencies(4), latencies(5)
-    a = [np.where(rng.random(x.size) < 0.03, 3 * x, x) for x in a]  # every 33rd packet is held up
-    found = stats.tails(logged(a), logged(b), percentiles=POINTS, margin=0.1)
-    verdicts = dict(zip(found.percentiles, (c.verdict for c in found), strict=True))
-    assert verdicts[50] == "equivalent"
-    assert verdicts[99] == "worse"
-    assert 99.99 in found.flagged
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -327,7 +276,6 @@ def test_every_result_shows_itself_as_json_and_in_a_notebook():
         stats.until_decided(looked(runs), rounds_left=3),
         judge(runs, ASKED),
         judge(runs, ASKED)[0],
-        stats.tails(logged(latencies(1)), logged(latencies(2))),
     ]
     for found in results:
         assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
