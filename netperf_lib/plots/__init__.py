@@ -14,7 +14,6 @@ from .answers import forest
 from .drawing import Panels
 from .figure import Chart, Plot
 from .places import levels, matrix
-from .ratios import shift
 from .rounds import drift, intervals, paired, rounds, under_load
 
 __all__ = [
