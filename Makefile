@@ -79,7 +79,7 @@ notebooks: setup ## open the notebooks in JupyterLab
 
 lock: ## update the lock files for the oldest supported Python
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command "make lock" --extra lab --extra dask --group dev --group docs pyproject.toml -o requirements.lock
+		--custom-compile-command "make lock" --extra lab --group dev --group docs pyproject.toml -o requirements.lock
 	@echo 'azure-cli>=2.76' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
 

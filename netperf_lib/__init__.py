@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from .data.shipped import recorded as recorded
     from .data.verify import verify as verify
     from .hosts.prerequisites import doctor as doctor
-    from .pipeline import bundle as bundle
     from .pipeline import collect as collect
     from .pipeline import down as down
     from .pipeline import plan as plan
     from .pipeline import run as run
     from .pipeline import up as up
     from .questions.compare import compare as compare
-    from .questions.export import export as export
     from .questions.limits import limits as limits
     from .questions.observe import levels as levels
     from .questions.observe import observe as observe
@@ -68,14 +66,12 @@ _HOMES = {
     "recorded": ".data.shipped",
     "verify": ".data.verify",
     "doctor": ".hosts.prerequisites",
-    "bundle": ".pipeline",
     "collect": ".pipeline",
     "down": ".pipeline",
     "plan": ".pipeline",
     "run": ".pipeline",
     "up": ".pipeline",
     "compare": ".questions.compare",
-    "export": ".questions.export",
     "limits": ".questions.limits",
     "levels": ".questions.observe",
     "observe": ".questions.observe",

@@ -39,17 +39,6 @@ def _share(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(f"{text!r} is not a percentage; write 2% or 0.02") from None
 
 
-def _workers(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str:
-    """Read a number of processes, or the address of a Dask scheduler."""
-    if text is None:
-        return os.cpu_count() or 1
-    if "://" not in text and not re.fullmatch("[1-9][0-9]{0,3}", text):
-        raise click.BadParameter(
-            f"{text!r}: write a number of processes, or tcp://host:port of a Dask scheduler"
-        )
-    return text if "://" in text else int(text)
-
-
 FILE, FOLDER = (
     click.Path(dir_okay=False, path_type=Path),
     click.Path(file_okay=False, path_type=Path),
@@ -63,9 +52,9 @@ root = click.option(
 )
 workers = click.option(
     "--workers",
-    callback=_workers,
-    metavar="N|tcp://HOST:PORT",
-    help="Processes on this machine (default: all cores), or the scheduler of a Dask cluster.",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    help="Processes that read at a time (default: all cores).",
 )
 experiment_file = click.argument("experiment", type=PATH)
 rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
@@ -292,15 +281,16 @@ def collect(**options: Any) -> None:
 @npl.command()
 @folder
 @workers
-def ingest(folder: str, **options: Any) -> None:
+def ingest(folder: str, workers: int) -> None:
     """Read the raw logs of an experiment into tables.
 
     FOLDER is an experiment, or a data root with several.
     """
     from .data.ingest import ingest as do
+    from .data.workers import processes
 
-    with _progress("reading") as progress:
-        n = do(folder, progress, **options, say=_say)
+    with _progress("reading") as progress, processes(workers) as executor:
+        n = do(folder, progress, executor=executor, say=_say)
     _echo(f"{n} runs read")
 
 
@@ -317,39 +307,6 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 
 @npl.command()
 @folder
-@click.argument("url", type=PATH_OR_URL)
-@click.option("--dated", is_flag=True, help="Name the copy after the start of the measurement.")
-def push(folder: str, url: str, dated: bool) -> None:
-    """Copy an experiment to an object store.
-
-    FOLDER is an experiment, or a data root with several. URL is the data root to copy to, such as
-    abfs://container/folder. Only what is missing there is copied; the same command continues an interrupted copy.
-    """
-    from .data.transfer import push as do
-
-    with _progress("copying") as progress:
-        copies = do(folder, url, dated=dated, progress=progress)
-    _echo("\n".join(copies))
-
-
-@npl.command()
-@click.argument("url", type=PATH_OR_URL)
-@click.argument("root", default="results")
-def pull(url: str, root: str) -> None:
-    """Copy an experiment from an object store to this machine.
-
-    URL is an experiment, or a data root with several; ROOT is the data root to copy to. Only what is missing here is
-    copied.
-    """
-    from .data.transfer import pull as do
-
-    with _progress("copying") as progress:
-        copies = do(url, root, progress=progress)
-    _echo("\n".join(copies))
-
-
-@npl.command()
-@folder
 @click.option(
     "--root",
     metavar="DIGEST",
@@ -357,7 +314,7 @@ def pull(url: str, root: str) -> None:
 )
 @workers
 @as_json
-def verify(folder: str, as_json: bool, **options: Any) -> None:
+def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
     """Check that raw runs are unchanged and the tables agree.
 
     Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which identifies everything
@@ -365,10 +322,11 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     """
     from .data.layout import stores
     from .data.verify import verify as do
+    from .data.workers import processes
     from .metrics import plural
 
-    with _progress("checking") as progress:
-        problems = do(folder, progress, **options)
+    with _progress("checking") as progress, processes(workers) as executor:
+        problems = do(folder, progress, root=root, executor=executor)
     if as_json:
         _print_json(problems)
     else:
@@ -477,9 +435,11 @@ def compare(
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:
-        from .questions.export import as_cells
+        from .errors import as_cell
 
-        _echo(as_cells(result.to_frame()).to_csv(index=False), nl=False)
+        table = result.to_frame().rename(columns=as_cell)
+        cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+        _echo(cells.to_csv(index=False), nl=False)
     else:
         if lead:
             _echo(
@@ -535,50 +495,6 @@ def show(experiment: str, as_json: bool) -> None:
             )
             for i, row in enumerate(rows if value else []):
                 _echo(f"  {name if i == 0 else '':11}{row}")
-
-
-@npl.command()
-@folder
-@click.option(
-    "--to",
-    type=click.Choice(["csv", "xlsx", "parquet"]),
-    default="csv",
-    show_default=True,
-    help="File format.",
-)
-@click.option(
-    "--into",
-    type=FOLDER,
-    help="Folder to write to (default: reports/ of the experiment; bundle: here).",
-)
-@click.option(
-    "--bundle", is_flag=True, help="Write one file with everything, including raw logs and report."
-)
-@click.option("--anonymous", is_flag=True, help="Replace names and public addresses in the bundle.")
-@click.option(
-    "--hide",
-    multiple=True,
-    metavar="WORD",
-    help="Also replace this word in the bundle; can be repeated.",
-)
-def export(
-    folder: str, to: Any, into: Path | None, bundle: bool, anonymous: bool, hide: tuple[str, ...]
-) -> None:
-    """Export runs, intervals, levels and verdicts to a folder.
-
-    --bundle writes one file instead. `npl report`, `npl verify` and other commands take this file like a folder.
-    """
-    from .questions.export import export as do
-
-    if bundle:
-        from .pipeline import bundle as pack
-
-        _echo(pack(folder, into or Path(), anonymous=anonymous, hide=hide, say=_say))
-        return
-    if anonymous or hide:
-        raise click.UsageError("--anonymous and --hide go with --bundle")
-    for file in do(folder, to, into):
-        _echo(file)
 
 
 @npl.command()

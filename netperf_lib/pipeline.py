@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,65 +146,6 @@ def run(
     if failed:
         raise failed
     return files
-
-
-def bundle(
-    folder: PathLike,
-    into: PathLike = ".",
-    *,
-    anonymous: bool = False,
-    hide: Sequence[str] = (),
-    say: Callable[[str], None] = print,
-) -> Path:
-    """Write an experiment as one file: declaration, plan, raw logs, tables, report and root digest.
-
-    `read`, `report`, `verify` and every command take this file in place of the folder.
-
-    Parameters
-    ----------
-    folder : path
-        The experiment's folder.
-    into : path
-        Folder to write the file to.
-    anonymous : bool
-        Replace subscriptions, resources, users, hosts and public addresses, in raw logs too.
-    hide : sequence of str
-        Further words to replace, such as the name of a company; implies `anonymous`.
-    say : callable
-        Called with a line about what was replaced.
-
-    Raises
-    ------
-    UsageError
-        The experiment is on an object store, or a name is also a word of the logs.
-    ReportError
-        A page of the report could not be made.
-    """
-    from .data.anonymous import anonymous_copy
-    from .data.bundle import SUFFIX, pack
-    from .data.files import is_url, scratch
-    from .data.ingest import ingest
-    from .data.layout import IMPORT, Store
-
-    store = Store.at(folder)
-    if is_url(store.url):
-        raise UsageError(f"{store.url}: copy it to this machine first, with `npl pull`")
-    ingest(store.location)
-    if store.declared().hosts.source == "imported" and not all(
-        n.startswith(IMPORT) for n in store.folders()
-    ):
-        say(
-            "imported by an older version, with a copy of its log for each run; import into a new folder to send one"
-        )
-    with scratch() as copy:
-        if anonymous or hide:
-            store, ins = anonymous_copy(store, copy, hide)
-            for name, stand_in in ins.replaced.items():
-                say(f"{name} is now {stand_in}")
-        reports = report_to(store.location)[-1:]
-        root = store.root_digest()
-        target = Path(into, f"{store.experiment}-{root[:8]}{SUFFIX}")
-        return pack(Path(store.location), store.experiment, root, target, reports)
 
 
 def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:

@@ -59,9 +59,7 @@ REMEDIES = {
     r"apt-get install ([\w-]+)": r"sudo apt-get install \1",
     r"run '([^']+)'": r"\1",
     r"(make (?:soak|test-azure|\.venv-azure/ready))": r"\1",
-    r"npm could not install (\w+)": r"npm install \1",
     r"NETPERF_SHARED": "NETPERF_SHARED=FOLDER make test (a collection of logs)",
-    r"NETPERF_SPARK": "NETPERF_SPARK=PYTHON make test (one that has pyspark)",
     r"\broot\b": "sudo make test",
 }
 """What is in the reason of a skipped test, and the command that brings what it lacks."""

@@ -19,7 +19,7 @@ import orjson
 
 from netperf_lib.data.files import Location, explained, folder
 from netperf_lib.data.layout import BLOCK_ROUNDS, Store, new_record
-from netperf_lib.data.workers import run_all
+from netperf_lib.data.workers import processes, run_all
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.model import Experiment, Trial
 from netperf_lib.experiment.schedule import schedule, trial_levels
@@ -131,8 +131,8 @@ def synth(
         "change": CHANGE,
     }
     done = 0
-    with explained(root):
-        for _, written in run_all(_write, _tasks(fleet, str(root)), workers):
+    with explained(root), processes(workers) as executor:
+        for _, written in run_all(_write, _tasks(fleet, str(root)), executor):
             done += written
             if progress:
                 progress(done, runs)

@@ -46,7 +46,6 @@ from ..tools import READERS
 from ..tools.figures import NAME as FIGURES
 from ..tools.parsed import ParsedRun
 from . import logs
-from .bundle import is_bundle
 from .files import Location, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
@@ -910,7 +909,7 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
 def are_logs(location: Location) -> bool:
     """Whether a location is a file, a folder or a pattern of logs, not an experiment or data root."""
     path = Path(location)
-    if is_url(location) or is_bundle(location) or (path / "experiment.yaml").exists():
+    if is_url(location) or (path / "experiment.yaml").exists():
         return False
     return bool(set("*?[") & set(str(location))) or (path.exists() and not experiments(location))
 

@@ -15,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
@@ -35,7 +36,7 @@ from .files import Location, explained, scratch
 from .layout import RawFolder, Store, block_of, stores
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
-from .workers import Workers, run_all
+from .workers import run_all
 
 OnProgress = Callable[[int, int], None]
 
@@ -139,7 +140,6 @@ class Tables:
         }
         if self.blocks:
             parts = {n: part for n, part in parts.items() if n in self.blocks}
-        list(files.each(lambda part: part.schema, parts.values()))  # read and kept
         return parts
 
     def look(self, details: Sequence[TableName]) -> Tables:
@@ -215,7 +215,7 @@ def ingest(
     path: Location | Iterable[Location] | Sequence[Store],
     progress: OnProgress | None = None,
     *,
-    workers: Workers = 1,
+    executor: Executor | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
@@ -229,9 +229,9 @@ def ingest(
         An experiment, several, or a data root: all its experiments.
     progress : callable, optional
         Called with (runs read, runs to read).
-    workers : int, str or concurrent.futures.Executor
-        Processes on this machine (1 works in this one); the address of a Dask scheduler, such as
-        ``tcp://10.0.0.5:8786``, whose workers must be able to open the data root; or an executor.
+    executor : concurrent.futures.Executor, optional
+        Where parts of tables are made, for example in a ``ProcessPoolExecutor`` or on a Dask cluster with
+        ``client.get_executor()``; its workers must be able to open the data root. By default in this process.
     say : callable, optional
         Called with a message about tables that another version of the readers made.
 
@@ -254,11 +254,11 @@ def ingest(
             say(
                 f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs"
             )
-        return _ingest(several, progress, workers)
+        return _ingest(several, progress, executor)
 
 
 def _ingest(
-    several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1
+    several: Sequence[Tables], progress: OnProgress | None = None, executor: Executor | None = None
 ) -> int:
     tasks = [
         (tables.store, tables.at, block, tables.blocks[block], generation)
@@ -273,7 +273,7 @@ def _ingest(
             for name in filter(_OWN.fullmatch, files.names(f"tables/{table}")):
                 if name.removesuffix(_SUFFIX) not in tables.blocks:  # it has no raw runs
                     files.remove(f"tables/{table}/{name}")
-    for (_, _, _, folders, _), _ in run_all(make_part, tasks, workers):
+    for (_, _, _, folders, _), _ in run_all(make_part, tasks, executor):
         done += len(folders)
         if progress:
             progress(done, total)

@@ -1,7 +1,6 @@
 """The layout of an experiment. Only this module builds these paths.
 
-Raw runs are written on a disk of this machine. On an object store, to which `push` copies them, they are read, and
-tables are written.
+Raw runs are written on a disk of this machine. A copy on an object store is read there, and its tables are written.
 
 ::
 
@@ -13,11 +12,12 @@ tables are written.
     <root>/<experiment>/excluded/<run_id>.json          a run left out, and the reason
     <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
     <root>/<experiment>/reports/                        delete at will
-    <root>/<experiment>/collector.json                  the claim of the active collector
+    <root>/<experiment>/collector.lock                  locked by the active collector, which it names
 """
 
 from __future__ import annotations
 
+import getpass
 import gzip
 import hashlib
 import json
@@ -34,7 +34,6 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import orjson
 import yaml
@@ -42,21 +41,23 @@ from pydantic import BaseModel, TypeAdapter
 
 from ..errors import CONTROL, StoreError, did_you_mean, visible
 from ..experiment.model import Contrast, Deployment, Experiment
-from .bundle import opened
 from .files import (
     Folder,
     Location,
     RemoteFolder,
     explained,
     folder,
-    is_alive,
     is_url,
     own_path,
     plain_file,
     sha256_of,
     split,
-    status_of,
 )
+
+try:
+    import fcntl
+except ImportError:  # Windows, where logs are imported by one process at a time
+    fcntl = None  # type: ignore[assignment]
 
 RECORD = "run.json"
 """The file that makes a run complete."""
@@ -71,8 +72,7 @@ FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 REACH = frozenset("address port user identity known_hosts ssh_config host_keys management".split())
 """Options of an inventory that may change too: how SSH reaches a host does not matter to what is measured on it."""
 
-_CLAIM = "collector.json"
-_START = 19  # the field with the start time of a process: pids are reused
+_LOCK = "collector.lock"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
@@ -215,7 +215,7 @@ class Store:
             with explained(url):
                 experiment = split(self.files.path)[1]
         self.experiment = experiment
-        self._claim: bytes | None = None
+        self._locked = False
         self.frozen: dict[str, Any] | None = None
         """Entry of run records about the frozen contrasts; see `freeze`."""
 
@@ -233,10 +233,12 @@ class Store:
                 if meant
                 else ""
             )
+            if not hint and os.path.isfile(path):  # noqa: PTH113
+                hint = "; an experiment is a folder: unpack an archive with tar xf"
             if not hint and os.path.exists(path):  # noqa: PTH110 - a URL, too
                 hint = "; raw logs become one by npl import LOGS --into results/NAME"
             raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
-        return cls(*split(opened(path)))
+        return cls(*split(path))
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
@@ -253,7 +255,7 @@ class Store:
     def _disk(self) -> Folder:
         if isinstance(self.files, RemoteFolder):
             raise StoreError(
-                f"{self.url}: runs are measured into a folder on this machine; then `npl push FOLDER URL`"
+                f"{self.url}: only a folder of this machine is written; copy it there afterwards"
             )
         return self.files
 
@@ -396,9 +398,8 @@ class Store:
             number += 1
             aside = aside.with_name(f"{self.dated().name}-{number}")
         with self.lock():
-            self.files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
             self.path.rename(aside)
-            self._claim = self.frozen = None
+            self.frozen = None
         return aside
 
     def _continues(self, declared: Experiment, changed: Experiment) -> bool:
@@ -510,7 +511,7 @@ class Store:
         names += [f"excluded/{n}" for n in self.files.names("excluded")]
         links: dict[str, str] = {}
         link = ""
-        for name, content in zip(names, self.files.each(self.files.read, names), strict=True):
+        for name, content in zip(names, map(self.files.read, names), strict=True):
             link = hashlib.sha256(
                 f"{link}{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
             ).hexdigest()
@@ -527,70 +528,35 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Keep other collectors out for the duration of the block; StoreError if one is active.
 
-        The lock is reentrant. A claim is a file created only if absent. A claim of a process of this machine that no
-        longer exists is replaced; that of a dead machine must be removed by hand. Runs are published only while the
-        claim exists.
+        The lock is reentrant, and ends with the process that holds it.
         """
-        if self._claim is not None:
+        if self._locked:
             yield
             return
-        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now()}
-        claim = orjson.dumps(
-            holder | {"started": status_of(os.getpid(), _START), "id": uuid4().hex}
-        )
-        for _ in range(3):
+        path = own_path(self._disk.path, _LOCK)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+", encoding="utf-8") as file:
             try:
-                self._disk.create(_CLAIM, claim)
-                break
-            except FileExistsError:
-                self._replace_dead_claim()
-        else:
-            raise StoreError(
-                f"{self.url}: other collectors are starting here at the same time; run the command again"
-            )
-        self._claim = claim
-        try:
-            for name in ("raw", "."):
-                self.files.tidy(name)  # what a killed collector left; never a complete run
-            yield
-        finally:
-            with suppress(OSError, StoreError):
-                self._check_claim()
-                self.files.remove(_CLAIM)
-            self._claim = None
-
-    def _replace_dead_claim(self) -> None:
-        try:
-            claim = self.files.read(_CLAIM)
-        except FileNotFoundError:
-            return  # it has just ended
-        try:
-            holder = orjson.loads(claim)
-            host, pid, since, started = (holder[k] for k in ("host", "pid", "since_utc", "started"))
-        except (ValueError, KeyError, TypeError):
-            raise StoreError(
-                f"{self.url}/{_CLAIM}: damaged; if no other collector is at work here, remove it"
-            ) from None
-        dead = host == socket.gethostname() and (
-            not is_alive(pid)
-            or (started is not None and status_of(pid, _START) not in (None, started))
-        )
-        if not dead:
-            raise StoreError(
-                f"{self.url}: another collector is at work here (process {pid} on {host}, since {since}); wait for it "
-                f"or stop it; if that machine is gone, remove {self.url}/{_CLAIM}"
-            )
-        if self.files.read(_CLAIM) == claim:
-            self.files.remove(_CLAIM)
-
-    def _check_claim(self) -> None:
-        with suppress(FileNotFoundError):
-            if self._claim is None or self.files.read(_CLAIM) == self._claim:
-                return
-        raise StoreError(
-            f"{self.url}: the claim of this collector ({_CLAIM}) was removed; another one may be at work, "
-            "so nothing more is written here"
-        )
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = visible(file.read(200)) or "a process"
+                raise StoreError(
+                    f"{self.url}: another collector is at work here ({holder}); wait for it or "
+                    "stop it"
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} of {_user()}, since {_now()}")
+            file.flush()
+            self._locked = True
+            try:
+                self._disk.tidy("raw", older_s=0)  # only who holds the lock writes there
+                self._disk.tidy(".")
+                yield
+            finally:
+                self._locked = False
+                file.truncate(0)
 
     # -- raw runs --------------------------------------------------------------------------------------------------
 
@@ -598,24 +564,26 @@ class Store:
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
         """A folder to write a run into; it becomes ``raw/<run_id>`` in one step when the block succeeds.
 
-        `durable` waits until the data are on disk; reproducible data need not. StoreError if the run already exists,
-        the block wrote no run.json, or the collector's claim was removed.
+        `durable` waits until the data are on disk; reproducible data need not. StoreError if the run already exists
+        or the block wrote no run.json.
         """
         name = f"raw/{run_id}"
         if self.files.exists(f"{name}/{RECORD}"):
             raise StoreError(
                 f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
             )
+        if self.files.names(name):
+            raise StoreError(f"{self.url}/{name}: a partial copy of a run is in the way; remove it")
         self.freeze()
-        with self._disk.new_folder(name, RECORD, durable=durable) as staged:
+        with self._disk.new_folder(name, durable=durable) as staged:
             yield staged
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
-            self._check_claim()
-            self._disk.append(
-                f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable
-            )
+            digests = f"digests/{block_of(run_id)}.sha256"
+            before = self._disk.read(digests) if self._disk.exists(digests) else b""
+            line = f"{digest}  {name}/{RECORD}\n".encode()
+            self._disk.write(digests, before + line, durable=durable)
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -632,7 +600,7 @@ class Store:
         digests: dict[str, set[str]] = {}
         files = [f"{block}.sha256" for block in (*blocks, block_of(IMPORT))]
         names = [f"digests/{n}" for n in self.files.names("digests") if not blocks or n in files]
-        for data in self.files.each(self.files.read, names):
+        for data in map(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
@@ -697,13 +665,14 @@ class Store:
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every complete run with its record, without reading its logs."""
-        for records in self.files.each(self.records, self.folders()):
+        for records in map(self.records, self.folders()):
             yield from records.items()
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
         if run_id not in self.run_folders():
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
+        _ = self._disk
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:
@@ -730,6 +699,13 @@ def _without_controls(document: Any) -> Any:
     if isinstance(document, list):
         return [_without_controls(value) for value in document]
     return visible(document) if isinstance(document, str) else document
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return f"user {os.getuid()}"
 
 
 def _now() -> str:
@@ -820,9 +796,9 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def is_experiment(path: Location) -> bool:
-    """Whether a folder, URL or archive is that of one experiment."""
+    """Whether a folder or URL is that of one experiment."""
     with explained(path):
-        return folder(opened(path)).exists("experiment.yaml")
+        return folder(path).exists("experiment.yaml")
 
 
 def experiments(root: Location) -> list[str]:
@@ -834,14 +810,9 @@ def experiments(root: Location) -> list[str]:
     ['after', 'before']
     """
     with explained(root):
-        files = folder(opened(root))
+        files = folder(root)
         names = files.names()
-        complete = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
-        return [
-            f"{files.url}/{n}"
-            for n, is_complete in zip(names, complete, strict=True)
-            if is_complete
-        ]
+        return [f"{files.url}/{n}" for n in names if files.exists(f"{n}/experiment.yaml")]
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:

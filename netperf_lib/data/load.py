@@ -269,7 +269,7 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
         parts = _parts(store, table)
         schema = unified((part.schema for part in parts), table)
         # what a part lacks is null
-        rows = store.files.each(Part.read, parts)
+        rows = map(Part.read, parts)
         data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(
             schema.names
         )

@@ -273,7 +273,7 @@ def parse_files(
     tuple of list
         The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
     """
-    from .workers import run_all
+    from .workers import processes, run_all
 
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
@@ -284,10 +284,11 @@ def parse_files(
         batch = 1 if len(names) < BATCH else BATCH  # a large file is worth a separate task
     tasks = [tuple(names[i : i + batch]) for i in range(0, len(names), batch)]
     results: dict[tuple[str, ...], tuple[list[dict[str, Any]], list[str]]] = {}
-    for task, result in run_all(_read_batch, tasks, workers or 1):
-        results[task] = result
-        if progress is not None:
-            progress(sum(map(len, results)), len(names))
+    with processes(workers or 1) as executor:
+        for task, result in run_all(_read_batch, tasks, executor):
+            results[task] = result
+            if progress is not None:
+                progress(sum(map(len, results)), len(names))
     ordered = [results[task] for task in tasks]
     return [run for runs, _ in ordered for run in runs], [
         error for _, errors in ordered for error in errors

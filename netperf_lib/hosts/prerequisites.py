@@ -44,7 +44,7 @@ def _az() -> Prerequisite:
     try:
         return Prerequisite("az", "Azure", True, find_az(), "")
     except AzureError:
-        return Prerequisite("az", "Azure", False, "not found", pip_install("azure-cli adlfs"))
+        return Prerequisite("az", "Azure", False, "not found", pip_install("azure-cli"))
 
 
 def doctor() -> list[Prerequisite]:

@@ -6,7 +6,6 @@ Times are those of the machine that it runs on, and of what else runs there: the
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import re
 import shutil
@@ -14,10 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import netperf_lib as npl
@@ -121,98 +118,11 @@ def packets(base: Path) -> None:
     shutil.rmtree(root)
 
 
-def workers(base: Path, runs: int) -> None:
-    """One Dask worker against two, in pairs; each worker is held on a core of its own."""
-    from distributed import Client, LocalCluster
-
-    logging.disable(logging.INFO)  # Dask tells much when a cluster ends
-    cores = sorted(os.sched_getaffinity(0))
-    print(
-        f"\nworkers on {len(cores)} cores, {runs} runs (pairs, one after the other, for {PAIRS_S} s)"
-    )
-    root = base / "workers"
-    synth(root, runs=runs, experiments=10, samples=300, workers=2)
-    clusters = {
-        n: LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0")  # type: ignore[no-untyped-call]
-        for n in (1, 2)
-    }
-    clients = {n: Client(cluster, set_as_default=False) for n, cluster in clusters.items()}  # type: ignore[no-untyped-call]
-    pids: list[int] = []
-    for client in clients.values():
-        for core, worker in zip(cores, client.scheduler_info()["workers"], strict=False):
-            pids += client.run(warm, core, workers=[worker]).values()
-    ratios, shares = [], []
-    took: dict[int, list[float]] = {1: [], 2: []}
-    until = time.monotonic() + PAIRS_S
-    while time.monotonic() < until or len(ratios) < 3:
-        free = sum(clients[2].run(spin).values())
-        for n, client in list(clients.items())[:: -1 if len(ratios) % 2 else 1]:
-            without_tables(root)
-            inside, outside = sum(client.run(cpu_s).values()), cpu_s()
-            took[n].append(timed(partial(npl.ingest, root, workers=clusters[n].scheduler_address)))
-            inside, outside = sum(client.run(cpu_s).values()) - inside, cpu_s() - outside
-            if n == 2:
-                shares.append(outside / (inside + outside))
-        ratios.append(took[1][-1] / took[2][-1])
-        print(
-            f"  Dask: 1 worker {took[1][-1]:.1f} s, 2 workers {took[2][-1]:.1f} s: {ratios[-1]:.2f}x "
-            f"(CPU time outside the workers {shares[-1]:.1%}; two busy loops got {free:.2f} cores just before)",
-            flush=True,
-        )
-    share = statistics.median(shares)
-    print(
-        f"  median of {len(ratios)} pairs: {statistics.median(ratios):.2f}x; outside the workers {share:.1%}"
-    )
-    expected = rows(root)
-    without_tables(root)
-    threading.Timer(statistics.median(took[2]) / 3, os.kill, (pids[-1], 9)).start()
-    npl.ingest(root, workers=clusters[2].scheduler_address)
-    print(
-        f"  kill -9 of a worker in mid-ingest: runs, distinct runs, packets {rows(root)}, expected {expected}"
-    )
-    for n in clusters:
-        clients[n].close()  # type: ignore[no-untyped-call]
-        clusters[n].close()
-    shutil.rmtree(root)
-
-
-PAIRS_S = 60
-
-
-def warm(core: int) -> int:
-    """Pay for the imports before the clock runs, and stay on one core."""
-    from netperf_lib.data import ingest
-
-    assert ingest
-    for thread in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(thread.name), {core})
-    return os.getpid()
-
-
-def cpu_s() -> float:
-    """CPU time of this process."""
-    return sum(os.times()[:2])
-
-
-def spin() -> float:
-    """Share of a core that a busy loop gets here for half a second."""
-    began, start = cpu_s(), time.perf_counter()
-    while time.perf_counter() - start < 0.5:
-        pass
-    return (cpu_s() - began) / (time.perf_counter() - start)
-
-
-def rows(root: Path) -> tuple[int, int, int]:
-    runs = npl.scan(root).to_table(columns=["experiment", "run_id"])
-    distinct = runs.group_by(["experiment", "run_id"]).aggregate([]).num_rows
-    return runs.num_rows, distinct, npl.scan(root, "samples").count_rows()
-
-
 def one_of_many(base: Path, experiments: int) -> None:
     print(f"\none experiment out of {experiments} (6 runs each)")
     root, alone = base / "many", base / "alone"
     synth(root, runs=6 * experiments, experiments=experiments, samples=20, workers=2)
-    npl.ingest(root, workers=2)
+    npl.ingest(root)
     shutil.copytree(root / "fleet-0001", alone / "fleet-0001")
     times: dict[str, list[float]] = {"many": [], "alone": []}
     for _ in range(15):
@@ -233,8 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=100_000, help="runs of the largest fleet")
     parser.add_argument("--experiments", type=int, default=1000)
-    parser.add_argument("--workers-runs", type=int, default=3000)
-    parser.add_argument("--only", choices=["growth", "storage", "packets", "workers", "many"])
+    parser.add_argument("--only", choices=["growth", "storage", "packets", "many"])
     given = parser.parse_args()
     cpu = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     print(
@@ -245,7 +154,6 @@ def main() -> None:
         parts: dict[str, Callable[[], None]] = {
             "storage": lambda: storage(base),
             "packets": lambda: packets(base),
-            "workers": lambda: workers(base, given.workers_runs),
             "many": lambda: one_of_many(base, given.experiments),
             "growth": lambda: growth(base, given.largest),
         }

@@ -71,9 +71,9 @@ def test_a_linked_state_of_hosts_is_refused(received: Path, thesis: Path, name: 
         _ = Store.at(received).hosts_dir
 
 
-def test_a_line_is_not_appended_through_a_link(received: Path, thesis: Path) -> None:
+def test_a_file_is_not_written_through_a_link(received: Path, thesis: Path) -> None:
     before = content(thesis)
     (received / "digests" / "x").symlink_to(thesis / "part-1.parquet")
     with pytest.raises(NetperfError, match="a link to elsewhere"):
-        Store.at(received).files.append("digests/x", "a line")
+        Store.at(received).files.write("digests/x", b"a line")
     assert content(thesis) == before

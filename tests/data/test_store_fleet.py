@@ -7,12 +7,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,14 +26,14 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import netperf_lib as npl
-from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
+from netperf_lib.data import layout
 from netperf_lib.data import tables as tables_module
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
-from netperf_lib.data.workers import run_all
-from netperf_lib.errors import StoreError, UsageError
+from netperf_lib.data.workers import processes
+from netperf_lib.errors import StoreError
 from netperf_lib.experiment.attached import attached
 from netperf_lib.tools.parsed import ParsedRun
 
@@ -100,21 +97,9 @@ def test_what_was_planted_is_what_is_read(made: Path) -> None:
     )
 
 
-def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        synth(tmp_path / name, runs=12, samples=20, seed=4)
-    listed = [
-        sorted(p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*.*")) for n in ("a", "b")
-    ]
-    assert listed[0] == listed[1]
-    for file in listed[0]:
-        if (tmp_path / "a" / file).is_file() and file.name != "plan.json":
-            assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
 def test_any_executor_makes_the_same_tables(expected: dict[str, pd.DataFrame], fresh: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        assert npl.ingest(fresh, workers=pool) == RUNS
+        assert npl.ingest(fresh, executor=pool) == RUNS
     same(expected, fresh)
 
 
@@ -133,8 +118,11 @@ def test_after_a_killed_worker_the_same_call_goes_on(
         if len(parts) == 1:
             os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
 
-    with pytest.raises(StoreError, match="run the command again"):
-        npl.ingest(fresh, kill, workers=2)
+    with (
+        processes(2) as executor,
+        pytest.raises(StoreError, match="run the command again"),
+    ):
+        npl.ingest(fresh, kill, executor=executor)
     assert npl.ingest(fresh) < RUNS
     same(expected, fresh)
 
@@ -142,10 +130,12 @@ def test_after_a_killed_worker_the_same_call_goes_on(
 def test_workers_end_with_their_parent(fresh: Path) -> None:
     code = (
         "import multiprocessing, os, netperf_lib as npl\n"
+        "from netperf_lib.data.workers import processes\n"
         "def say(done, total):\n"
         "    print(*(p.pid for p in multiprocessing.active_children()), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
-        f"if __name__ == '__main__': npl.ingest({str(fresh)!r}, say, workers=2)\n"
+        "if __name__ == '__main__':\n"
+        f"    with processes(2) as pool: npl.ingest({str(fresh)!r}, say, executor=pool)\n"
     )
     script = fresh / "ingest.py"
     script.write_text(code)
@@ -154,7 +144,7 @@ def test_workers_end_with_their_parent(fresh: Path) -> None:
     )  # waits for the end of the pipe
     pids = [int(p) for p in done.stdout.split()]
     assert pids
-    assert wait_until(lambda: not any(files.is_alive(p) for p in pids))
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in pids))
 
 
 def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fresh: Path) -> None:
@@ -207,9 +197,7 @@ def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -
 def test_a_dask_cluster_of_which_a_worker_is_killed(
     expected: dict[str, pd.DataFrame], fresh: Path, small_batches: None
 ) -> None:
-    distributed = pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install distributed"
-    )
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None
@@ -224,43 +212,10 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(
                 first.append(done)
                 os.kill(pids[0], signal.SIGKILL)
 
-        assert npl.ingest(fresh, kill, workers=cluster.scheduler_address) == RUNS
+        executor = client.get_executor(pure=False)
+        assert npl.ingest(fresh, kill, executor=executor) == RUNS
     assert first
     same(expected, fresh)
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_dies(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
-    dask, quiet = [sys.executable, "-m", "dask"], {"stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    options = ["--host", address, "--no-dashboard"]
-    scheduler = subprocess.Popen([*dask, "scheduler", *options], **quiet)  # type: ignore[call-overload]
-    worker = subprocess.Popen([*dask, "worker", address, "--no-dashboard", "--no-nanny"], **quiet)  # type: ignore[call-overload]
-    try:
-        for _ in range(60):
-            with suppress(UsageError):
-                work = run_all(time.sleep, [(0.2,)] * 300, address)
-                next(work)
-                scheduler.kill()
-                with pytest.raises(StoreError, match="the scheduler ended"):
-                    list(work)
-                return
-            time.sleep(1)
-        pytest.fail("Dask did not start")
-    finally:
-        for process in (worker, scheduler):
-            process.kill()
-            process.wait()
-
-
-def test_a_scheduler_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):
-        list(run_all(abs, [(1,), (2,)], "tcp://127.0.0.1:1"))
-    with pytest.raises(UsageError, match="workers must be"):
-        list(run_all(abs, [(1,), (2,)], 0))
 
 
 # -- verifying -------------------------------------------------------------------------------------------------------
@@ -274,19 +229,6 @@ def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
-
-
-def dask_too(parts: str, chosen: list[tuple[str, str, str]]) -> list[Any]:
-    """What Dask reads, where its data frames are installed."""
-    try:
-        import dask.dataframe
-    except ImportError:
-        return []
-    return [
-        dask.dataframe.read_parquet(parts, filters=chosen)["latency_oneway_us"].compute(
-            scheduler="sync"
-        )
-    ]
 
 
 def test_engines_read_the_same(made: Path) -> None:
@@ -313,7 +255,6 @@ def test_engines_read_the_same(made: Path) -> None:
         pd.read_parquet(sorted(made.glob("*/tables/runs/*.parquet")), filters=chosen)[
             "latency_oneway_us"
         ],
-        *dask_too(parts, chosen),
         duckdb.sql(
             f"select latency_oneway_us from '{parts}' where experiment = 'fleet-0002' and placement = 'ppg'"
         ).df()["latency_oneway_us"],

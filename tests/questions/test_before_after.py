@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
 from netperf_lib.questions.compare import between, compare
-from netperf_lib.questions.export import export
 from netperf_lib.questions.judging import judge
 from netperf_lib.questions.lines import lines, markdown, text
 from netperf_lib.stats import Family
@@ -370,37 +368,3 @@ def test_one_run_a_level_has_a_ratio_and_no_interval() -> None:
         [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": 1000}],
     )
     assert "no interval" in limit.words
-
-
-# -- export ------------------------------------------------------------------------------------------------------------
-
-
-def test_exported_tables_lie_where_the_reports_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(RECORDED.parent / "zones", tmp_path / "zones")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    done = CliRunner().invoke(cli, ["export", str(tmp_path / "zones")])
-    files = [Path(line) for line in done.output.splitlines()]
-    assert files
-    assert {file.parent for file in files} == {tmp_path / "zones" / "reports"}
-    assert not list(Path().iterdir())
-
-
-@pytest.mark.parametrize("to", ["csv", "parquet", "xlsx"])
-def test_tables_for_a_spreadsheet(tmp_path: Path, to: str) -> None:
-    places = export(str(RECORDED), to, tmp_path)  # type: ignore[arg-type]
-    readers = {"csv": pd.read_csv, "parquet": pd.read_parquet}
-    if to == "xlsx":
-        sheets = pd.read_excel(places[0], sheet_name=None)
-    else:
-        sheets = {p.stem.rpartition("-")[2]: readers[to](p) for p in places}
-    assert {"runs", "intervals", "levels", "verdicts"} <= set(sheets)
-    exp = read(RECORDED)
-    assert isinstance(exp, Results)
-    assert len(sheets["runs"]) == len(exp.runs)
-    levels = sheets["levels"]
-    assert (levels["low"] <= levels["median"]).all()
-    assert (levels["median"] <= levels["high"]).all()
-    assert len(sheets["verdicts"]) == len(exp.contrasts)

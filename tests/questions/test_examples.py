@@ -22,7 +22,6 @@ FUNCTIONS = {
     if inspect.isfunction(value := getattr(module, name))
 }
 WITHOUT = {
-    "netperf_lib.bundle": "data/test_bundle.py",
     "netperf_lib.collect": "measure/test_collector.py",
     "netperf_lib.report": "reporting/test_report.py",
     "netperf_lib.run": "test_end_to_end.py",

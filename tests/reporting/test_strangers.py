@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
@@ -39,7 +38,6 @@ from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.measure.progress import LineProgress, LiveProgress
 from netperf_lib.questions import lines
 from netperf_lib.questions.contents import Page
-from netperf_lib.questions.export import as_cells
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words, as_markdown
@@ -273,30 +271,6 @@ def test_every_heading_can_be_linked_to(page: BeautifulSoup) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_no_cell_of_an_export_is_a_formula(stranger: Path, tmp_path: Path) -> None:
-    cells = []
-    for file in npl.export(stranger, into=tmp_path):
-        cells += [cell for row in csv.reader(io.StringIO(file.read_text("utf-8"))) for cell in row]
-    [book] = npl.export(stranger, to="xlsx", into=tmp_path)
-    for sheet in openpyxl.load_workbook(book):
-        values = [cell for row in sheet.iter_rows() for cell in row]
-        assert not [cell.coordinate for cell in values if cell.data_type == "f"]
-        cells += [cell.value for cell in values if isinstance(cell.value, str)]
-    assert any(cell == as_cell("@SUM(1)") for cell in cells)
-    starts = [cell for cell in cells if cell[:1] in ("=", "+", "@")]
-    assert starts == []
-
-
-def test_no_heading_of_an_export_is_a_formula(tmp_path: Path) -> None:
-    runs = npl.load(npl.recorded()).head(3).assign(**{"=1+1": "x"})
-    [book] = npl.export(runs, to="xlsx", into=tmp_path)
-    heads = openpyxl.load_workbook(book)["runs"][1]
-    assert "'=1+1" in [cell.value for cell in heads]
-    assert {cell.data_type for cell in heads} == {"s"}
-    tables = [file.read_text("utf-8") for file in npl.export(runs, into=tmp_path)]
-    assert any("'=1+1" in text.splitlines()[0] for text in tables)
-
-
 def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "=HYPERLINK(1).txt").write_text("tcp_lat:\n    latency  =  50 us\n")
@@ -307,28 +281,6 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> 
     )
     [run] = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
     assert run.labels["rack"] == "@home"  # the apostrophe is the spreadsheet's, not the label's
-
-
-def test_a_full_disk_leaves_no_half_workbook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = npl.load(npl.recorded()).head(3)
-
-    def full(_self: Path, _data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match=r"No space left on device: .*xlsx"):
-        npl.export(runs, to="xlsx", into=tmp_path)
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
-    runs = npl.load(npl.recorded()).head(3).assign(rack=["a\x00b", "\x1b[31mred", "c"])
-    [book] = npl.export(runs, to="xlsx", into=tmp_path)
-    texts = [cell.value for row in openpyxl.load_workbook(book)["runs"].iter_rows() for cell in row]
-    assert {"ab", "[31mred"} <= set(texts)
-    assert [p.name for p in tmp_path.iterdir()] == [book.name]
 
 
 def test_a_price_in_a_label_is_text_in_a_figure() -> None:
@@ -424,7 +376,6 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["import", "--dry-run", "{}/../" + ESCAPES],
         ["parse", "{}/../" + ESCAPES],
         ["plan", "{}/../" + ESCAPES],
-        ["export", "{}", "--into", "{}/../out"],
     ],
     ids=lambda words: "-".join(word for word in words if word.isalpha()),
 )
@@ -442,7 +393,7 @@ def test_no_command_prints_what_a_terminal_acts_on(
         except NetperfError as error:
             cli._say(str(error))
     printed = "".join(capfd.readouterr())
-    assert "title" in printed or words[0] == "export"
+    assert "title" in printed
     assert not CONTROL.search(printed), printed
     for written in escapes.parent.glob("out/*.csv"):
         assert not written.exists() or not CONTROL.search(written.read_text("utf-8"))
@@ -495,7 +446,7 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     assert not kinds & {"html_inline", "image", "link_open", "code_inline"}, kinds
     assert "html_block" not in {token.type for token in table}
     assert len([t for t in table if t.type == "td_open"]) == 6 * len(rows)
-    flat = as_cells(pd.DataFrame({"label": labels}))
+    flat = pd.DataFrame({"label": map(as_cell, labels)})
     again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)[
         "label"
     ]
@@ -507,7 +458,7 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_generated_labels_are_imported_and_exported_as_they_are(seed: int, tmp_path: Path) -> None:
+def test_generated_labels_are_imported_as_they_are(seed: int, tmp_path: Path) -> None:
     labels = generated(seed)
     (tmp_path / "a.txt").write_text(
         "".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(len(labels)))
@@ -516,13 +467,6 @@ def test_generated_labels_are_imported_and_exported_as_they_are(seed: int, tmp_p
     mine = npl.import_logs(tmp_path / "a.txt", labels=table, into=tmp_path / "mine")
     expected = dict(zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True))
     assert dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True)) == expected
-    [file] = [
-        f
-        for f in npl.export(mine, into=tmp_path / "out")
-        if "rack" in f.read_text("utf-8").partition("\n")[0]
-    ][:1]
-    rows = csv.DictReader(io.StringIO(file.read_text("utf-8"), newline=""))
-    assert {of_cell(row["rack"]) for row in rows} == set(map(of_cell, labels))
 
 
 def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
@@ -558,7 +502,7 @@ def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
 )
 def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
     """A spreadsheet set to another country splits lines of CSV at other characters than the comma."""
-    written = pd.DataFrame({"rack": [cell]}).pipe(as_cells).to_csv(index=False).splitlines()[1:]
+    written = pd.DataFrame({"rack": [as_cell(cell)]}).to_csv(index=False).splitlines()[1:]
     for part in re.split("[;\t\n]", "\n".join(written)):
         assert not re.match(r'\s*"?\s*[=+\-@\uff1d\uff0b\uff0d\uff20]', part), part
     assert of_cell(as_cell(cell)) == cell
