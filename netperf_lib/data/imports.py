@@ -18,7 +18,7 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -38,14 +38,14 @@ from ..errors import (
     visible,
 )
 from ..experiment.attached import attach
-from ..experiment.factors import FACTORS, FLAGS, is_reserved
+from ..experiment.factors import FACTORS, FLAGS, LOG_NAME, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..experiment.placements import PLACEMENTS
-from ..metrics import metric, plural, to_bytes
+from ..metrics import in_words, metric, plural, to_bytes
 from ..tools import READERS
 from ..tools.figures import NAME as FIGURES
 from ..tools.parsed import ParsedRun
-from . import logs
+from . import log_names, logs
 from .files import Location, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
@@ -117,6 +117,8 @@ class LoggedRun:
     """Address in the log of ``client`` and ``server``, where a label gives its name."""
     warnings: list[str]
     """What the labels and the log do not agree on, without a contradiction."""
+    part: str | None = None
+    """What tells its name apart from those of other logs, where no label does."""
 
     @property
     def title(self) -> str:
@@ -317,6 +319,9 @@ def understand(
     logged, again = _once(logged)
     if left_out is not None:
         left_out += again
+    if pattern is None:
+        logged = _with_parts(logged)
+    _refuse(_collisions(logged))
     _warn_of_addresses(logged)
     return logged
 
@@ -355,6 +360,47 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
         else:
             again.append(f"{run.title} (the same run as {one.title})")
     return kept, again
+
+
+def _collisions(runs: Sequence[LoggedRun]) -> list[str]:
+    """Name the runs of one round that have the same labels, and differ in nothing that is known."""
+    groups = defaultdict[str, list[LoggedRun]](list)
+    for run in runs:
+        if run.get("round") is not None and run.parsed.status == "ok":
+            known = {**run.stated, **run.labels, **run.addresses, "part": run.part}
+            known.pop("started_utc", None)
+            groups[repr(sorted(known.items()))].append(run)
+    return [
+        f"{in_words([run.title for run in group])}: equal labels in round {group[0].get('round')}; "
+        "label what they differ in, or leave the round out"
+        for group in groups.values()
+        if len(group) > 1
+    ]
+
+
+def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Return the runs with what tells their names apart, for those that no label puts anywhere."""
+    unknown = [run for run in runs if _is_unplaced(run)]
+    parts = log_names.levels(list(map(_name, unknown)))
+    if len(set(parts)) < 2:
+        return list(runs)
+    of_run = dict(zip(map(id, unknown), parts, strict=True))
+    return [replace(run, part=of_run[id(run)]) if id(run) in of_run else run for run in runs]
+
+
+def _is_unplaced(run: LoggedRun) -> bool:
+    """Whether neither a placement, a host nor a label of the user's says where a run belongs."""
+    placed = {"placement", "client", "server"}
+    own = [label for label in run.labels if label in placed or label not in COLUMNS]
+    return run.get("placement") is None and not own
+
+
+def _name(run: LoggedRun) -> log_names.Name:
+    said = {str(run.stated.get(c) or "").lower() for c in ("test", "protocol", "direction")}
+    streams = run.stated.get("streams")
+    if streams:
+        said |= {f"p{streams}", f"{streams}", f"{streams}streams", "streams", "stream"}
+    return log_names.Name(run.name, str(run.parsed.tool), said)
 
 
 def _no_logs(files: Location | Iterable[Location]) -> str:
@@ -733,11 +779,24 @@ def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
         if left_out
         else NOTICE
     )
-    pairs = _both_ends(runs)
+    if pairs := _both_ends(runs):
+        notice += f" One test counts as two runs: {_first(pairs)}; import one end."
+    return f"{notice} {said}" if (said := _unlabelled(runs)) else notice
+
+
+def _unlabelled(runs: Sequence[LoggedRun]) -> str:
+    """What the names of logs tell apart without a label, and how to label it; empty if nothing."""
+    unknown = [run for run in runs if run.part is not None]
+    if not unknown:
+        return ""
+    parts = sorted({run.part or "nothing" for run in unknown})
+    pattern = log_names.proposed_pattern(list(map(_name, unknown)))
+    if pattern and not all(_path_reader(pattern)(run.name) for run in unknown):
+        pattern = None
+    how = f"--pattern {pattern!r}" if pattern else "--labels-template, and --labels with its table"
     return (
-        f"{notice} One test counts as two runs: {_first(pairs)}; import one end."
-        if pairs
-        else notice
+        f"The names of {plural(len(unknown), 'run')} tell apart what no label says "
+        f"({'; '.join(parts)}): figures by name, and no verdict. To label them: {how}."
     )
 
 
@@ -1040,7 +1099,8 @@ def _record(
         deployment=run.get("deployment") or 1,
         round=run.get("round"),
         order=order,
-        trial={c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")},
+        trial={c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
+        | ({} if run.part is None else {LOG_NAME: run.part}),
         hosts=hosts,
         notice=notice,
         started_utc=run.get("started_utc"),

@@ -332,9 +332,13 @@ NOT_FACTORS = frozenset(
 """Columns of the table of runs that identify or describe a run and are not dimensions."""
 
 
+LOG_NAME = "log_name"
+"""The factor of what only the names of logs tell apart: it splits, and nothing is compared by rule."""
+
+
 def is_reserved(name: str) -> bool:
     """Whether a non-factor column of the table of runs has this name, so that a label could not."""
-    return name in NOT_FACTORS or name in METRICS
+    return name in NOT_FACTORS or name in METRICS or name == LOG_NAME
 
 
 def factor(name: str) -> Factor:
@@ -348,7 +352,9 @@ def factor(name: str) -> Factor:
     'rack b7'
     """
     # a condition is the name that `select` gives to a combination of levels: not a column of the tables
-    return FACTORS.get(name) or Factor(name=name, words=str if name == "condition" else None)
+    return FACTORS.get(name) or Factor(
+        name=name, words=str if name in ("condition", LOG_NAME) else None
+    )
 
 
 def level_words(name: str, level: Any) -> str:

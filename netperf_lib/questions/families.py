@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..experiment.factors import factor, sort_levels
+from ..experiment.factors import LOG_NAME, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
@@ -88,6 +88,8 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
     """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
+        if LOG_NAME in obs.by:
+            continue
         for name in [
             f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")
         ]:  # a requested rate is no gain

@@ -20,7 +20,7 @@ from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import NotMeasured, UsageError
 from ..experiment.attached import attached
-from ..experiment.factors import FACTORS, factor
+from ..experiment.factors import FACTORS, LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural
@@ -58,7 +58,7 @@ NOUNS = {
     "rtt_us": "round-trip time",
     "rtt_p50_us": "round-trip time",
     "throughput_bps": "throughput",
-    "throughput_sent_bps": "throughput",
+    "throughput_sent_bps": "throughput at the sender",
     "transaction_rate_per_s": "transaction rate",
 }
 DO = {
@@ -304,7 +304,9 @@ def conclude(
         return replace(family, comparisons=(*lead.family, *family[len(answered) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not lead.family:
-        raise UsageError(f"there is nothing to compare by rule. {' '.join(lead.lines)}")
+        notice = attached(runs).notice if LOG_NAME in runs else None
+        said = " ".join(filter(None, [*lead.lines, notice]))
+        raise UsageError(f"there is nothing to compare by rule. {said}")
     return replace(lead.family, notice=attached(runs).notice), lead
 
 
@@ -984,6 +986,8 @@ def _lost(obs: Observations) -> str:
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
     """How many rounds would do where there are too few, and which comparisons were made by rule."""
+    if any(LOG_NAME in obs.by for obs in p.observed):
+        return ["What only the names of the logs tell apart is not judged: label them"]
     counts = [int(n) for obs in p.observed for n in (obs.value(c, "n") for c in obs.names)]
     needed = rounds_required(ALPHA, max(1, size))
     if counts and max(counts) < needed:

@@ -347,3 +347,15 @@ def test_what_holds_throughput_back_is_a_sentence_of_its_own_and_counts_what_lim
     last = lead_paragraph(exp).lines[-1]
     assert last.startswith("Throughput is limited by: link on 5 of 13 conditions")
     assert len(npl.limits(exp)) == 13
+
+
+def test_received_and_sent_throughput_have_two_nouns() -> None:
+    rows = [
+        {"tool": tool, "test": "tcp", "streams": streams, "status": "ok", metric: 1e9 * streams + n}
+        for tool, metric in (("iperf3", "throughput_bps"), ("iperf2", "throughput_sent_bps"))
+        for streams in (1, 16)
+        for n in range(12)
+    ]
+    said = str(lead_paragraph(pd.DataFrame(rows)))
+    assert "throughput 1 stream" in said
+    assert "throughput at the sender 1 stream" in said
