@@ -90,6 +90,8 @@ _MOST_PROBLEMS = 20
 _ALIKE = 4
 """Problems of more logs than this that are the same are one line."""
 _TIMES = re.compile(r"20\d\d-?\d\d-?\d\d[T ]\d\d:?\d\d(:?\d\d)?(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
+_SHOWN = 8
+"""Parts of names that are shown."""
 _DAY_S = 24 * 3600.0
 
 
@@ -381,7 +383,7 @@ def _collisions(runs: Sequence[LoggedRun]) -> list[str]:
 def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
     """Return the runs with what tells their names apart, for those that no label puts anywhere."""
     unknown = [run for run in runs if _is_unplaced(run)]
-    parts = log_names.levels(list(map(_name, unknown)))
+    parts = log_names.name_parts(list(map(_name, unknown)))
     if len(set(parts)) < 2:
         return list(runs)
     of_run = dict(zip(map(id, unknown), parts, strict=True))
@@ -395,12 +397,12 @@ def _is_unplaced(run: LoggedRun) -> bool:
     return run.get("placement") is None and not own
 
 
-def _name(run: LoggedRun) -> log_names.Name:
+def _name(run: LoggedRun) -> log_names.LogName:
     said = {str(run.stated.get(c) or "").lower() for c in ("test", "protocol", "direction")}
     streams = run.stated.get("streams")
     if streams:
         said |= {f"p{streams}", f"{streams}", f"{streams}streams", "streams", "stream"}
-    return log_names.Name(run.name, str(run.parsed.tool), said)
+    return log_names.LogName(run.name, str(run.parsed.tool), said)
 
 
 def _no_logs(files: Location | Iterable[Location]) -> str:
@@ -789,7 +791,9 @@ def _unlabelled(runs: Sequence[LoggedRun]) -> str:
     unknown = [run for run in runs if run.part is not None]
     if not unknown:
         return ""
-    parts = sorted({run.part or "nothing" for run in unknown})
+    parts = sorted({run.part or "nothing more" for run in unknown})
+    if len(parts) > _SHOWN:
+        parts[_SHOWN:] = [f"and {len(parts) - _SHOWN} more"]
     pattern = log_names.proposed_pattern(list(map(_name, unknown)))
     if pattern and not all(_path_reader(pattern)(run.name) for run in unknown):
         pattern = None

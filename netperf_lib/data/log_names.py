@@ -19,7 +19,7 @@ _ROUND = re.compile(r"(?:r|round)?\d+", re.I)
 
 
 @dataclass(frozen=True)
-class Name:
+class LogName:
     """The name of a log, and what the log itself says.
 
     Attributes
@@ -47,7 +47,7 @@ class Name:
         return word in self.stated or (len(word) > 3 and self.tool.startswith(word))
 
 
-def levels(names: Sequence[Name]) -> list[str]:
+def name_parts(names: Sequence[LogName]) -> list[str]:
     """Return what tells each name apart from others of its tool, besides a running number."""
     shared = dict[str, set[str]]()
     for name in names:
@@ -60,7 +60,7 @@ def levels(names: Sequence[Name]) -> list[str]:
     return [" ".join(row) for row in rows]
 
 
-def proposed_pattern(names: Sequence[Name]) -> str | None:
+def proposed_pattern(names: Sequence[LogName]) -> str | None:
     """Return a pattern that labels what the names tell apart; None where they have no common form."""
     first = names[0].path
     rows = [_TOKEN.findall(name.path) for name in names]
