@@ -664,8 +664,13 @@ def import_(
         _echo(report_to(done.path, pdf)[-1])
 
 
+_STATED = ("protocol", "direction", "streams", "message_bytes")
+"""Settings that a log states and that `parse` prints."""
+
+
 def _read(run: dict[str, Any]) -> str:
     """Describe one run: where it is, what it is, and its numbers or the reason why there are none."""
+    from .experiment.factors import level_words
     from .metrics import METRICS, format_value
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
@@ -673,6 +678,8 @@ def _read(run: dict[str, Any]) -> str:
         f"{run['file']}:{run['line']}: {what}: {run['status']}"
         + (f": {run['error']}" if run["error"] else "")
     ]
+    stated = [level_words(k, run["parameters"][k]) for k in _STATED if k in run["parameters"]]
+    lines += [f"    {', '.join(stated)}"] if stated else []
     width = max((len(METRICS[name].label) for name in run["metrics"]), default=0)
     for name, value in run["metrics"].items():
         lines.append(

@@ -19,7 +19,7 @@ from .. import tools
 from ..errors import ParseError, naming
 from ..metrics import computed
 from ..tools.parsed import ParsedRun
-from ..tools.wrapping import decode
+from ..tools.surroundings import decode
 
 BATCH = 64
 """Number of files per task of a worker."""
@@ -243,6 +243,7 @@ def to_json(run: ParsedRun) -> dict[str, Any]:
     """Return one run as plain data: columns and packets as counts, everything else as it is."""
     return {name: getattr(run, name) for name in _PLAIN} | {
         "warnings": list(run.warnings),
+        "parameters": dict(run.parameters),
         "metrics": dict(run.metrics),
         "intervals": len(run.intervals["start_s"]) if run.intervals else 0,
         "samples": run.samples_count,

@@ -6,5 +6,5 @@ from .registry import READERS as READERS
 from .registry import TOOLS as TOOLS
 from .registry import tool as tool
 from .request import Request as Request
-from .wrapping import clean as clean
-from .wrapping import decode as decode
+from .surroundings import clean as clean
+from .surroundings import decode as decode

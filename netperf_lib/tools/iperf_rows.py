@@ -75,8 +75,10 @@ def row(line: str, index: int) -> Row | None:
         return None
     m = _ROW.search(line)
     if m is None or m[5] is None:
-        # One damaged byte breaks one or two traces of a row; the others still show that there was a row.
-        if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
+        # One damaged byte breaks one or two traces of a row; the others still show that there was a row. What a script
+        # prints about a run has a rate, but neither an interval nor an amount.
+        traces = [t.search(line) is not None for t in _TRACES]
+        if sum(traces) >= 3 and (traces[1] or traces[3]) and "PDF" not in line:
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
     if _TORN.search(line[: m.start()]):

@@ -190,6 +190,8 @@ def _linux(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"NTTTCP for Linux (\S+)", text)) else None
     role = r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s"
     run.test = "sender" if re.search(role, text.partition(_TOTALS)[0], re.MULTILINE) else "receiver"
+    if streams := re.search(r"\b(\d+) connections (?:tested|created)", text):
+        run.parameters["streams"] = int(streams[1])
     if complaint := re.search(r"\bERR : (.*)", text):
         raise Damaged(complaint[1].strip())
     if _TOTALS not in text:

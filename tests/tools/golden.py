@@ -64,9 +64,8 @@ def digest(edge: dict[str, Any]) -> str:
 
 def complete(run: ParsedRun) -> dict[str, Any]:
     """Everything that a reader says about a run; tables with their columns and a digest of their values."""
-    plain = logs.to_json(run) | {
-        "parameters": {k: run.parameters[k] for k in sorted(run.parameters)}
-    }
+    plain = logs.to_json(run)
+    plain["parameters"] = dict(sorted(run.parameters.items()))
     del plain["file"]
     plain |= {"percentile_basis": run.percentile_basis} if run.percentiles else {}
     for name, batches in (

@@ -18,6 +18,9 @@ from netperf_lib.tools.parsed import ParsedRun
 HERE = Path(__file__).parent
 LOGS = Path(os.environ.get("NETPERF_SHARED", HERE.parents[2] / "shared")) / "logs"
 
+TOOLS = ("iperf2", "iperf3", "ntttcp", "qperf", "sockperf", "udp")
+"""How the folders of the tools that are read begin; the collection has logs of others."""
+
 Expectation = tuple[str, str, dict[str, str]]
 
 
@@ -96,7 +99,8 @@ def check(log: str, expected: list[Expectation]) -> None:
 )
 def test_no_log_of_the_index_is_left_out() -> None:
     with (LOGS / "INDEX.tsv").open(newline="") as f:
-        listed = {row["path"] for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)}
+        rows = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        listed = {row["path"] for row in rows if row["path"].startswith(TOOLS)}
     listed |= {f"failures/{p.name}" for p in (LOGS / "failures").iterdir()}
     assert sorted(listed - set(expectations())) == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +48,6 @@ def test_large_documents_are_read_the_quick_way() -> None:
         "gen-3.7-bidir-dupkeys.json",
     }
     assert expected <= set(taken)
-
-
-def test_a_large_document_that_is_cut_short_is_not_copied_for_each_of_its_intervals() -> None:
-    document = json.loads((LOGS / "gen-3.12-bidir-P2.json").read_text())
-    document["intervals"] *= 100
-    text = json.dumps(document, indent=2)  # as other programs print it
-    text = text[: text.rindex('"end": {')]
-    (run,) = tools.parse(text)
-    assert run.status == "partial"
-    tracemalloc.start()
-    try:
-        assert list(iperf3.sightings(text)) == [0]
-        assert tracemalloc.get_traced_memory()[1] < len(text) / 2
-    finally:
-        tracemalloc.stop()
 
 
 def test_doubled_keys_of_bidir_are_both_kept() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from netperf_lib import tools
 from netperf_lib.tools.parsed import ParsedRun
 
+LOGS = Path(__file__).parents[1] / "logs"
 IPERF3_TAIL = """\
 [  5]   0.00-10.00  sec  1.10 GBytes   944 Mbits/sec    3             sender
 [  5]   0.00-10.00  sec  1.10 GBytes   943 Mbits/sec                  receiver
@@ -89,3 +92,61 @@ def test_qperf_header_behind_other_text(before: str) -> None:
 
     assert [run.test for run in runs] == ["tcp_bw", "tcp_lat"]
     assert runs[0].metrics["throughput_bps"] == pytest.approx(18.56e9)
+
+
+IPERF3_HEAD = """\
+Connecting to host 10.0.0.4, port 5201
+[  5] local 10.0.0.5 port 40000 connected to 10.0.0.4 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-10.00  sec  1.10 GBytes   944 Mbits/sec    3   1.12 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+"""
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "[INFO] throughput: 943 Mbits/sec",
+        r"$ grep -oP '\[SUM\].*?\K[\d.]+(?= Mbits/sec)' log",
+        "# [SUM] is the sum of all; 401 Mbits/sec is what we wanted",
+    ],
+)
+def test_remark_of_a_script_is_no_row(remark: str) -> None:
+    run = only(f"{IPERF3_HEAD}{IPERF3_TAIL}{remark}\n")
+
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 943e6)
+
+
+def test_interrupted_run_whose_message_comes_first_is_one() -> None:
+    error = "iperf3: interrupt - the client has terminated\n"
+
+    run = only(error + IPERF3_HEAD.partition("- - -")[0])
+
+    assert (run.status, run.error) == ("partial", "interrupt - the client has terminated")
+
+
+def test_server_without_results_of_its_client_is_one_run() -> None:
+    head = IPERF3_HEAD.replace("Connecting to host 10.0.0.4, port 5201", ACCEPTED)
+    receiver = IPERF3_TAIL.splitlines()[1]
+    error = "iperf3: error - unable to receive results: Bad file descriptor"
+
+    run = only(f"{head.replace('Retr  Cwnd', '').replace('Retr', '')}{receiver}\n{error}\n")
+
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 943e6)
+    assert any("unable to receive results" in warning for warning in run.warnings)
+
+
+ACCEPTED = "Accepted connection from 10.0.0.5, port 39998"
+
+
+def test_streams_of_sums_alone_are_those_of_the_command() -> None:
+    run = only(f"$ iperf3 -c 10.0.0.4 -P 4 | grep SUM\n{IPERF3_TAIL.replace('[  5]', '[SUM]')}")
+
+    assert run.parameters["streams"] == 4
+
+
+def test_connections_of_ntttcp_are_streams() -> None:
+    text = (LOGS / "ntttcp" / "linux-aks-1.4.0-94gbps.txt").read_text()
+
+    assert only(text).parameters["streams"] == 64

@@ -55,22 +55,11 @@ class Intervals:
         self._reverse = bool(as_dict(start.get("test_start")).get("reverse"))
         self._streams: list[Any] = []
         self._sums: list[Any] = []
-        last: Any = None
-        for interval in as_list(doc.get("intervals")):
-            if interval == last:
-                self.warnings.append("an interval is printed twice; counted once")
-                continue
-            last = interval
-            if isinstance(interval, dict):
-                self._streams += [
-                    r for r in as_list(interval.get("streams")) if isinstance(r, dict)
-                ]
-                self._sums += [
-                    r
-                    for k in ("sum", "sum_bidir_reverse")
-                    if isinstance(r := interval.get(k), dict)
-                ]
-                self.count += 1
+        for interval in map(as_dict, as_list(doc.get("intervals"))):
+            self._streams += [r for r in as_list(interval.get("streams")) if isinstance(r, dict)]
+            sums = (interval.get(k) for k in ("sum", "sum_bidir_reverse"))
+            self._sums += [r for r in sums if isinstance(r, dict)]
+            self.count += 1
         rows = self._streams + self._sums
         self._table = (
             {key: _column(rows, key, below) for key, below in _KEYS.items()} if rows else {}

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 
 from ..draft import line_start, or_above
 from ..parsed import ParsedRun
-from .document import decode_documents, from_events, salvage, whole_document
+from .document import first_document, from_events, whole_document
 from .results import NAME as NAME
 from .results import read_document
-from .text import COMMAND, read_text
+from .text import AFTER_RESULT, COMMAND, read_text
 
 MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
 _START = re.compile(  # each alternative begins with a literal character: the engine searches for these first
     "|".join(
         f"{pattern}(?P<{kind}>)"
         for kind, pattern in {
-            "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
+            "json": r'\{\s*"(?:start|title|intervals|end|error)"\s*:',
             "event": r'\{\s*"event"\s*:\s*"\w+"',
-            "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
             "banner": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$",
             "client": r"Connecting to host \S+, port \d+",
             "server": r"Accepted connection from ",
@@ -46,24 +45,17 @@ _RESULT = re.compile(
 """Shows that a test has a result; an error after it belongs to another run."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 """Column heads that iperf 2 does not have."""
-_OF_JSON = re.compile(r'^[ \t]*["{}\[\]]', re.MULTILINE)
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    if '"throughput-bits"' in text:
-        return  # the result of pScheduler (perfSONAR), which has a form of its own
     begun, kind = len(text), ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
-        if kind and (
-            now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))
-        ):
+        if kind and now in ("row", "result"):
             continue  # part of the current run
         line = line_start(text, m.start())
-        step = (_in_json if now in ("json", "event", "part") else _in_text)(
-            text, m, line, begun, kind
-        )
+        step = (_in_json if now in ("json", "event") else _in_text)(text, m, line, begun, kind)
         if step is None:
             continue
         start, new, now = step
@@ -81,8 +73,6 @@ _Step = tuple[int, bool, str] | None
 def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _Step:
     """Judge what a match in a document says; `line` is where its line starts, `begun` and `kind` are the run's."""
     at, now = m.start(), m.lastgroup or ""
-    if now == "part":
-        return _fragment(text, line), True, now
     if now == "event":
         what = m[0].rsplit('"', 2)[1]
         over = what == "error" and re.search(r'"event"\s*:\s*"end"', text[begun:at]) is not None
@@ -91,7 +81,7 @@ def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
     else:
         above = text[max(0, line - 200) : line].rstrip()
-        nested = at != line and kind in ("json", "part") and above.endswith(("[", ","))
+        nested = at != line and kind == "json" and above.endswith(("[", ","))
     return None if nested else (at, True, now)
 
 
@@ -116,15 +106,16 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return line, False, ""
     if now in ("error", "usage"):
         reported = kind in ("json", "event") and '"error"' in text[begun:at]
-        over = (
-            not text.startswith("interrupt", m.end())
-            and _RESULT.search(text, begun, at) is not None
-        )
+        interrupted = text.startswith("interrupt", m.end())
+        own = interrupted or text.startswith(AFTER_RESULT, m.end())
+        over = not own and _RESULT.search(text, begun, at) is not None
         if over and text.startswith("the client has terminated", m.end()):
             return None  # a server that waits for another test
         new = not kind or reported or over or kind == "error"
         if "usage" in (now, kind):
             new = not kind or over
+        if new and interrupted:
+            return line, new, "banner"  # with 2>&1 it comes before the log that it ends
         # a message on stderr ends the document that it belongs to
         return line, new, now if new else "" if kind == "json" else kind
     if now == "header":
@@ -160,28 +151,17 @@ def _one_stream_more(text: str) -> bool:
     return "SUM" in names and len(set(names)) == 2
 
 
-def _fragment(text: str, line: int) -> int:
-    """Return where a piece of JSON without its document starts: at its first line."""
-    m = _OF_JSON.search(text, text.rfind("\n\n", 0, line) + 1, line)
-    return m.start() if m else line
-
-
 def read(text: str) -> list[ParsedRun]:
     """Read one run in any of the formats."""
     head = text.lstrip()
-    if head.startswith("{"):
-        if re.match(r'\{\s*"event"\s*:', head):
-            doc, cut = from_events(text)
-            return [read_document(doc, after=text, cut=cut)]
-        whole, after = decode_documents(head)
-        if whole is not None and "bits_per_second" in whole:  # a row without its document
-            whole = {"intervals": [{"streams": [whole]}]}
-        if whole is not None:
-            return [read_document(whole, after=after)]
-    elif '"bits_per_second"' not in text or "bits/sec" in text:
+    if not head.startswith("{"):
         return read_text(text)
-    doc, cut = salvage(text)
-    return [read_document(doc, after=text, cut=cut)]
+    if re.match(r'\{\s*"event"\s*:', head):
+        doc, wrong = from_events(text)
+        return [read_document(doc, after=text, cut=wrong)]
+    whole, after = first_document(head)
+    cut = "" if whole is not None else "the document is cut short or damaged"
+    return [read_document(whole or {}, after=after, cut=cut)]
 
 
 def read_whole(data: bytes) -> ParsedRun | None:

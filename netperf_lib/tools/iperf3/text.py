@@ -17,6 +17,8 @@ ERROR = re.compile(
     r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|the server|unable|parameter)\b.*"
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
+AFTER_RESULT = "error - unable to receive results"
+"""What a server prints that knows its own result, but not the client's."""
 _SENT_OR_TCP = re.compile(r"\s+(-?\d+)(?: +(-?\d+(?:\.\d+)?) +([KMGT]?)Bytes)?\s*$")
 _UDP = re.compile(LOSS + r"\s*$")
 _DISORDER = re.compile(
@@ -64,6 +66,8 @@ class _Log:
     cpu: dict[str, float] = field(default_factory=dict)
     """CPU share at this end (`local`) and at the other (`remote`)."""
     bidir: bool = False
+    asked_streams: int | None = None
+    """Streams that the command asks for."""
     old: bool = False
     """Before 3.2 the column was called Bandwidth, and a UDP result did not name its end."""
     finished: bool = False
@@ -208,6 +212,8 @@ def _command(log: _Log, options: str) -> None:
     """Read what the command of a client says: the protocol, and which end sends."""
     words = options.split()
     log.sctp |= "--sctp" in words
+    if m := re.search(r"(?:^| )(?:-P *|--parallel[ =])(\d+)(?: |$)", options):
+        log.asked_streams = int(m[1])
     if any(word in words for word in ("-c", "--client")):
         log.reverse |= any(word in words for word in ("-R", "--reverse"))
         log.bidir |= "--bidir" in words
@@ -288,6 +294,9 @@ def _finished(log: _Log) -> ParsedRun:
     error: str | Damaged | None = log.error
     if log.error and log.serving and log.closed and log.error.startswith("interrupt"):
         error = None  # the server was stopped while it waited for another test
+    if log.error and log.error.startswith(AFTER_RESULT) and log.sides:
+        error = None
+        run.warnings.append(log.error)
     error = error or log.damage
     if error is None:
         try:
@@ -312,6 +321,8 @@ def _finished(log: _Log) -> ParsedRun:
         streams = {i.stream for i in log.intervals} - {-1}
         if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
             run.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
+        elif log.asked_streams:
+            run.parameters["streams"] = log.asked_streams
     return run.run("ok" if error is None else "partial" if seen else "failed", error)
 
 

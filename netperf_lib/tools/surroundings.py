@@ -1,0 +1,99 @@
+"""What may stand around the lines of a tool, and what is refused.
+
+A file is what a tool printed. Prompts, commands, lines that are only a date, colours, Windows line ends, quote marks and
+indentation are left alone or removed. Anything else that another program put around a log is named, and refused.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
+_TIMESTAMPS = re.compile(
+    r"^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4} (?=\S)",
+    re.MULTILINE,
+)
+"""What iperf3 itself prints before each line with ``--timestamps``."""
+
+
+def decode(data: bytes) -> str:
+    """Decode a log file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without a byte order mark."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    head = data[:64]
+    low, high = head[::2].count(0), head[1::2].count(0)
+    if max(low, high) > 0.37 * len(head):
+        return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
+    return data.decode("utf-8", errors="replace")
+
+
+def clean(text: str) -> str:
+    """Return the lines as the tool printed them."""
+    text = text.replace("\ufeff", "")
+    if "\r" in text:
+        text = re.sub(r"\r*\n|\r", "\n", text)
+    text = without_colours(text)
+    text = _QUOTE.sub("", text) if ">" in text else text
+    text = _TIMESTAMPS.sub("", text)
+    return textwrap.dedent(text) if text[:1].isspace() else text
+
+
+def without_colours(text: str) -> str:
+    """Remove the codes that colour a terminal; sockperf prints them into files, too."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+_HEAD = 1 << 16
+"""Characters at the start of a text that show what it is."""
+_JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[{\["])')
+_OWN_JSON = re.compile(
+    r'\s*\{\s*"(?:start|intervals|end|error|title|event|server_output_\w+|ntttcp[sr])"'
+)
+_PREFIXED = re.compile(
+    r"^(.*?)(?:\[ *(?:ID|SUM|\d+)\](?:\[\w\w-[CS]\]|\[Role\])? +(?:Interval|\d+\.\d+ *-)"
+    r"|sockperf: |(?:send_|recv_)?(?:latency|bw|msg_rate) +=  |\d\d:\d\d:\d\d (?:INFO|DBG) ?:"
+    r'|"(?:bits_per_second|jitter_ms)":)',
+    re.MULTILINE,
+)
+"""A line that a tool prints, and what stands before it."""
+_OWN_ENDS = (":  ", "**")
+"""How words end that are no such prefix: the title of ``iperf3 -T``, and bold print."""
+
+
+def foreign(text: str) -> str:
+    """Name what another program put around the lines of a log; an empty text if nothing is known to."""
+    head = text[:_HEAD]
+    if _JSON.match(head) and not _OWN_JSON.match(head):
+        return (
+            "it is a Jupyter notebook" if '"nbformat"' in text else "it is JSON of another program"
+        )
+    before = [m[1] for m in _PREFIXED.finditer(head)]
+    marked = [
+        words
+        for words in before
+        if words.strip() and not words.endswith(_OWN_ENDS) and not words.lstrip().startswith("{")
+    ]
+    if before and len(marked) > 0.5 * len(before):
+        common = Counter(marked).most_common(1)[0][0]
+        return f"another program began its lines, such as with {common[:40]!r}"
+    return ""
+
+
+_TRACES = (
+    ("it is the output of a command within JSON", re.compile(r"(?:\\n[^\n]*){4}")),
+    ("it is an encoded mail", re.compile(r"=(?:20|3D)?\n.*=(?:20|3D)?\n", re.DOTALL)),
+    ("it is a web page", re.compile(r"&(?:gt|lt|nbsp|#\d+);|<(?:pre|br|td|span)\b")),
+    (
+        "its numbers have decimal commas",
+        re.compile(r"\d,\d+ *(?:sec|[KMG]?Bytes|us|ms|[KMG]?bits)\b"),
+    ),
+)
+
+
+def trace(text: str) -> str:
+    """Name what may be the reason why no run is readable; an empty text if nothing shows it."""
+    head = text[:_HEAD]
+    return next((name for name, pattern in _TRACES if pattern.search(head)), "")

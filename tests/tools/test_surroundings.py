@@ -1,0 +1,116 @@
+"""A file is what a tool printed; anything else around it is one refusal that names it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.errors import ParseError
+
+LOGS = Path(__file__).parents[1] / "logs"
+SAMPLES = [
+    "iperf3/gen-3.12-udp.json",
+    "iperf3/gen-3.12-title.txt",
+    "iperf2/gen-tcp.txt",
+    "ntttcp/linux-gen-recv.xml",
+    "ntttcp/linux-gen-tcp-send.txt",
+    "qperf/gen-v.txt",
+    "sockperf/gen-pp-burst.txt",
+]
+TEXTS = ["iperf3/moler-basic-client.txt", *(log for log in SAMPLES[2:] if log.endswith(".txt"))]
+
+
+def text_of(log: str) -> str:
+    return tools.decode((LOGS / log).read_bytes())
+
+
+def before_each_line(mark: str) -> Callable[[str], str]:
+    return lambda text: "".join(f"{mark}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        pytest.param(before_each_line("> "), id="quoted"),
+        pytest.param(before_each_line("    "), id="indented"),
+        pytest.param(lambda text: f"```\n{text}```\n", id="code fence"),
+        pytest.param(lambda text: f"vm:~$ date; ./measure\n{text}vm:~$ \n", id="prompt"),
+        pytest.param(lambda text: f"Wed May  1 12:00:00 UTC 2024\n{text}", id="date"),
+    ],
+)
+@pytest.mark.parametrize("log", SAMPLES)
+def test_log_reads_the_same_in_a_terminal(log: str, wrap: Callable[[str], str]) -> None:
+    found = tools.parse(wrap(text_of(log)))
+
+    assert [run.metrics for run in found] == [run.metrics for run in tools.parse(text_of(log))]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("log", SAMPLES)
+def test_log_reads_the_same_as_powershell_writes_it(log: str, encoding: str) -> None:
+    data = text_of(log).replace("\n", "\r\n").encode(encoding)
+
+    assert tools.parse(data) == tools.parse(text_of(log))
+
+
+@pytest.mark.parametrize(
+    ("mark", "named"),
+    [
+        ("2024-05-01T12:00:00.1Z stdout F ", "'2024-05-01T12:00:00.1Z"),
+        ("client-1  | ", "'client-1  |"),
+        ("May  1 12:00:00 vm-1 bench[4711]: ", "'May  1 12:00:00 vm-1"),
+        ("log.txt:", "'log.txt:"),
+        ("+", "'+"),
+    ],
+)
+@pytest.mark.parametrize("log", TEXTS)
+def test_prefix_of_another_program_is_named(log: str, mark: str, named: str) -> None:
+    with pytest.raises(ParseError, match="another program began its lines") as refusal:
+        tools.parse(before_each_line(mark)(text_of(log)))
+
+    assert named in str(refusal.value)
+    assert "save what the tool prints to a file" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "named"),
+    [
+        (lambda text: json.dumps({"stdout": text}), "JSON of another program"),
+        (lambda text: json.dumps([text]), "JSON of another program"),
+        (lambda text: json.dumps({"cells": [text], "nbformat": 4}), "a Jupyter notebook"),
+        (lambda text: '$ az vm run-command invoke\n{\n "message": ' + json.dumps(text) + "}", ""),
+    ],
+)
+@pytest.mark.parametrize("log", TEXTS)
+def test_log_within_json_is_refused(log: str, wrap: Callable[[str], str], named: str) -> None:
+    with pytest.raises(ParseError, match="not as a tool prints it") as refusal:
+        tools.parse(wrap(text_of(log)))
+
+    assert named in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("log", "change", "named"),
+    [
+        ("iperf2/gen-tcp.txt", lambda text: text.replace(".", ","), "decimal commas"),
+        ("qperf/gen-v.txt", lambda text: text.replace("=", "=3D=\n"), "an encoded mail"),
+        ("ntttcp/linux-gen-recv.xml", html.escape, "a web page"),
+    ],
+)
+def test_changed_text_is_named(log: str, change: Callable[[str], str], named: str) -> None:
+    with pytest.raises(ParseError, match=named):
+        tools.parse(change(text_of(log)))
+
+
+def test_own_logs_are_read_as_they_are() -> None:
+    raw = Path(__file__).parents[2] / "data/recorded/lab-full/raw"
+    for log in sorted(raw.glob("d01-r001-*/client.out")):
+        tool = json.loads(log.with_name("run.json").read_bytes())["trial"]["tool"]
+        told, found = tools.parse(log.read_bytes(), tool=tool), tools.parse(log.read_bytes())
+
+        assert [run.metrics for run in told] == [run.metrics for run in found], log
