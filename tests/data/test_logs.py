@@ -99,7 +99,7 @@ def test_the_verb_prints_one_list_of_json(tmp_path: Path) -> None:
     ]
     assert set(found[0]) == {
         "file", "line", "tool", "tool_version", "test", "status", "error", "warnings",
-        "metrics", "intervals", "samples", "percentiles",
+        "parameters", "metrics", "intervals", "samples", "percentiles",
     }  # fmt: skip
 
 

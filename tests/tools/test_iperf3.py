@@ -379,5 +379,3 @@ def test_a_share_of_no_datagrams_is_no_number_of_json(figure: str) -> None:
     start, _, rest = text.rpartition('"jitter_ms":\t')
     divided = f'{start}"share":\t{figure}, "jitter_ms":\t{rest}'
     assert tools.parse(divided) == tools.parse(text)
-    (cut,) = tools.parse(divided[:-3])
-    assert (cut.status, cut.intervals) == ("partial", tools.parse(text)[0].intervals)
