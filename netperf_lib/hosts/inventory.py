@@ -68,11 +68,11 @@ class Options(_Declared):
 
     hosts: dict[str, Machine] = {}
     """Hosts by name. With `resource_group`: additions to what Azure reports."""
-    resource_group: str | None = None
+    resource_group: Annotated[str, Field(pattern=r"^[\w(][\w.()-]*$")] | None = None
     """Azure resource group whose VMs are the hosts."""
     tag: str | None = None
     """Only VMs with this tag, as `name` or `name=value`."""
-    subscription: str | None = None
+    subscription: Annotated[str, Field(pattern=r"^\w[^@]*$")] | None = None
     """Subscription of the resource group, by name or id; null: the one that `az` has selected."""
     management: Literal["public", "private"] = "public"
     """Which address of the VMs in the resource group SSH connects to."""

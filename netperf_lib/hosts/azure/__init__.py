@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import secrets
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -72,9 +73,7 @@ def spent(*, state: Path, done: float) -> float | None:
 def _rehearse(az: Runs, findings: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        findings.changes, remarks = _Attempt(findings, store, az).rehearse()
-        findings.warnings += remarks
-        return f"Azure finds it valid, and would {groups.in_words(findings.changes)}"
+        return "; ".join(_Attempt(findings, store, az).rehearse())
 
 
 def examine(
@@ -93,9 +92,6 @@ class _WithoutKeys(State):
 
     def _key(self, path: Path) -> tuple[str, str]:
         return "PRIVATE_KEY", "PUBLIC_KEY"
-
-    def secret(self, name: str) -> str:
-        return "SECRET"
 
 
 def dry_run(experiment: Experiment) -> dict[str, str]:
@@ -287,11 +283,11 @@ class _Attempt:
             public_key=self.store.public_key(),
             allow_from=self.findings.allow_from,
             host_key=lambda vm: self.store.host_key(self.record.name, vm),
-            shared_key=self.store.secret("vpn-key") if vpn else "",
+            shared_key=secrets.token_urlsafe(32) if vpn else "",
             rarity=self.findings.rarity,
         )
 
-    def rehearse(self) -> tuple[tuple[groups.Change, ...], tuple[str, ...]]:
+    def rehearse(self) -> list[str]:
         """Return what Azure says it would create, and what it could not check."""
         region = self.options.region
         text = template.rehearsal_text(self.record.name, region, self.tags)
@@ -305,8 +301,7 @@ class _Attempt:
         """Create everything; return the outputs of the template."""
         record, store, name = self.record, self.store, self.record.name
         if not record.made:
-            changes, remarks = self.rehearse()
-            for remark in (f"Azure finds it valid, and would {groups.in_words(changes)}", *remarks):
+            for remark in self.rehearse():
                 self.say(f"{name}: {remark}")
         allow_from = list(self.findings.allow_from)
         store.note(record, given_up=False, tags=self.tags, allow_from=allow_from)

@@ -14,7 +14,6 @@ from ...experiment.model import Experiment
 from ..source import Workload
 from .az import Runs, Zones, locations
 from .failures import AzError
-from .groups import Change
 from .options import Options
 from .prices import MONTH_H, Cost, cost, public_address
 from .topology import Topology, Vm
@@ -43,8 +42,6 @@ class Preflight:
     warnings: list[str] = field(default_factory=list)
     unzoned: tuple[str, ...] = ()
     """Far regions without zones."""
-    changes: tuple[Change, ...] | None = None
-    """What Azure would do with each resource; None if it was not asked."""
 
     @property
     def topology(self) -> Topology:
@@ -179,24 +176,21 @@ def _time(az: Runs, findings: Preflight) -> str:
 
 
 def _zones(az: Runs, findings: Preflight) -> str:
-    options, topology = findings.options, findings.topology
+    topology = findings.declared
     zones = findings.physical_zones = locations(az, findings.subscription)
-    findings.problems += [
-        f"region {region!r} is not open to this subscription: {did_you_mean(region, zones)}"
-        "choose one of `az account list-locations` that is no edge site"
-        for region in topology.regions
-        if region not in zones
-    ]
     bare = [r for r in topology.regions if zones.get(r) == {}]
-    findings.unzoned = tuple(r for r in bare if r != options.region)
+    findings.unzoned = tuple(r for r in bare if r != findings.options.region)
+    for region in topology.regions:
+        if region not in zones:
+            findings.problems.append(
+                f"region {region!r} is not open to this subscription: "
+                f"{did_you_mean(region, zones)}choose one of `az account list-locations`"
+            )
     for (region, zone), names in _together(findings.topology, "region", "zone"):
         named = zones.get(region, {zone: ""})
         if zone and zone not in named:
-            choice = f"choose of {', '.join(sorted(named))}"
-            none = "set hosts.options.zones: [] to use none"
-            findings.problems.append(
-                f"{names}: region {region} has no zone {zone}: {choice if named else none}"
-            )
+            choice = f"choose of {', '.join(named)}" if named else "set hosts.options.zones: []"
+            findings.problems.append(f"{names}: region {region} has no zone {zone}: {choice}")
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 

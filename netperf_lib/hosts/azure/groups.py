@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AzureError
+from ...metrics import plural
 from .az import Clock, Runs, find
 from .failures import AzError, error_of, stood_for
 
@@ -55,55 +56,26 @@ class Target:
         return f"npl-{self.starts}" if self.starts else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What would happen to one resource."""
-
-    change: str
-    """Create, Modify, NoChange, Ignore …, in Azure's terms."""
-    type: str
-    """Without its namespace, for example ``virtualMachines``."""
-    name: str
-
-
-def in_words(changes: Iterable[Change]) -> str:
-    """Count changes by kind and type of resource: ``create 2 virtualMachines, 1 disks``."""
-    counts: dict[str, Counter[str]] = {}
-    for c in changes:
-        counts.setdefault(c.change.lower(), Counter())[c.type] += 1
-    return "; ".join(
-        f"{verb} {', '.join(f'{n} {t}' for t, n in sorted(c.items()))}"
-        for verb, c in counts.items()
-    )
-
-
 def _files(template: Path, parameters: Path) -> tuple[str, ...]:
     return ("--template-file", str(template), "--parameters", f"@{parameters}")
 
 
-def rehearse(
-    az: Runs, location: str, template: Path, parameters: Path
-) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+def rehearse(az: Runs, location: str, template: Path, parameters: Path) -> list[str]:
     """Have Azure validate the deployment and preview it; nothing is created.
 
-    Returns what would happen to each resource, and what Azure could not check, for example a limit
-    that applies only when a resource is created. AzError if it is not valid, or not permitted.
+    Returns what it would do, and what it could not check, for example a limit that applies only
+    when a resource is created. AzError if it is not valid, or not permitted.
     """
     where = ("--location", location, "--name", f"npl-{location}")
     arguments = (*where, *_files(template, parameters))
     az("deployment", "sub", "validate", *arguments)
     plain = ("--no-pretty-print", "--result-format", "ResourceIdOnly")
     answer = az("deployment", "sub", "what-if", *arguments, *plain)
-    changes = []
-    for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
-        _, inside, tail = change["resourceId"].rpartition("/providers/")
-        if inside:
-            _, kind, *names = tail.split("/")
-            kind, name = "/".join([kind, *names[1::2]]), "/".join(names[::2])
-        else:
-            kind, name = "resourceGroups", tail.rpartition("/")[2]
-        changes.append(Change(change=change["changeType"], type=kind, name=name))
-    return tuple(changes), tuple(str(d.get("message")) for d in answer.get("diagnostics") or ())
+    changes = [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]
+    counts = Counter(c["changeType"].lower() for c in changes)
+    words = " and ".join(f"{verb} {plural(n, 'resource')}" for verb, n in counts.items())
+    remarks = [str(d.get("message")) for d in answer.get("diagnostics") or ()]
+    return [f"Azure finds it valid, and would {words}", *remarks]
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import ipaddress
 import json
-import os
 import re
 import ssl
-import time
 import tomllib
 import urllib.error
 import urllib.parse
@@ -17,8 +13,8 @@ import urllib.request
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from ...experiment.estimate import Sent
@@ -29,7 +25,6 @@ from .topology import Topology
 PRICES_URL = "https://prices.azure.com/api/retail/prices"
 ADDRESS_URL = "https://api.ipify.org"
 """It returns the caller's public address as text."""
-FRESH_S = 24 * 3600
 DISK = "disk StandardSSD_LRS"
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
@@ -243,7 +238,7 @@ def _listed(
     url: str | None = f"{PRICES_URL}?{query}"
     items: list[dict[str, Any]] = []
     while url:
-        page = _cached(url)
+        page = _page(url)
         if page is None:
             return []  # half a list may lack the price that applies
         items += page.get("Items", [])
@@ -271,24 +266,12 @@ def _plain(item: Mapping[str, Any]) -> bool:
     return not re.search("Windows|Spot|Low Priority|CloudServices|P2S", words)
 
 
-def _cached(url: str) -> Any:
-    folder = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        / "netperf_lib"
-        / "azure-prices"
-    )
-    file = folder / hashlib.blake2s(url.encode()).hexdigest()
-    with contextlib.suppress(OSError, ValueError):
-        if time.time() - file.stat().st_mtime < FRESH_S:
-            return json.loads(file.read_text("utf-8"))
+@cache
+def _page(url: str) -> Any:
     try:
-        document = json.loads(text := _get(url) or "")
+        return json.loads(_get(url) or "")
     except ValueError:
         return None
-    with contextlib.suppress(OSError):  # the cache is optional
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")  # half of it is no JSON, and asked for again
-    return document
 
 
 def _get(url: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from ...errors import AzureError
@@ -27,7 +28,6 @@ class Placed:
     """One VM as the cloud describes it."""
 
     name: str
-    id: str
     region: str
     zone: str | None
     zone_physical: str | None = None
@@ -63,7 +63,7 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
         pools = address.get("loadBalancerBackendAddressPools") or ()
-        balancers = dict.fromkeys(p["id"].split("/")[8] for p in pools)
+        balancers = {p["id"].split("/")[8] for p in pools}
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg and ppg not in colocation:  # it may be in another resource group
             shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg)
@@ -72,7 +72,6 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
         edge_site = (vm.get("extendedLocation") or {}).get("name")  # which is elsewhere
         vms[vm["name"]] = Placed(
             name=vm["name"],
-            id=vm["id"],
             region=edge_site or vm["location"],
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
@@ -92,14 +91,10 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
 def _image(reference: Mapping[str, Any]) -> str | None:
     """The image of a VM as publisher:offer:sku:version, or the id of one of a gallery."""
     version = reference.get("exactVersion") or reference.get("version")
-    if reference.get("publisher"):
-        parts = (*map(reference.get, ("publisher", "offer", "sku")), version)
-        return ":".join(map(str, parts))
-    ids = ("id", "sharedGalleryImageId", "communityGalleryImageId")
-    stored = next(filter(None, map(reference.get, ids)), None)
-    if stored and version and "/versions/" not in stored.lower():
-        return f"{stored}/versions/{version}"
-    return stored
+    named = [reference.get(part) for part in ("publisher", "offer", "sku")]
+    ids = [reference.get(f"{kind}Id") for kind in ("sharedGalleryImage", "communityGalleryImage")]
+    parts = named if named[0] else [reference.get("id"), *ids]
+    return ":".join(str(part) for part in (*parts, version) if part) or None
 
 
 def _colocation(group: Mapping[str, Any]) -> str:
@@ -196,41 +191,36 @@ def facts_of(vm: Placed) -> dict[str, Any]:
 
 def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
     """Return proofs from the cloud's description; without `requested`, facts only."""
-
-    def claim(text: str, actual: Any, target: Any, evidence: str) -> Proof:
-        holds = None if actual is None else requested is None or actual == target
-        return Proof(text, holds, evidence, factor=True)
-
     target = requested or vm
-    out = [claim(f"region {target.region}", vm.region, target.region, f"Azure: {vm.region}")]
+    group = f"member of {target.ppg}" if target.ppg else "in no proximity placement group"
+    rows: list[tuple[str, Any, Any]] = [
+        (f"region {target.region}", vm.region, target.region),
+        (f"VM size {target.size}", vm.size, target.size),
+        (group, vm.ppg or "", target.ppg or ""),
+    ]
     if target.zone:
-        evidence = f"logical {vm.zone}, physical {vm.zone_physical or 'unknown'}"
-        out.append(claim(f"zone {target.zone}", vm.zone, target.zone, evidence))
-        physical = vm.zone_physical or "not in the list of regions"
-        out.append(Proof("physical zone", bool(vm.zone_physical) or None, physical))
-    out.append(claim(f"VM size {target.size}", vm.size, target.size, f"Azure: {vm.size}"))
-    missing = "not declared (hosts.options.bandwidth_mbps)"
-    declared = f"{mbps:g} Mbit/s, as declared" if mbps else missing
-    out.append(Proof("advertised bandwidth", True if mbps else None, declared))
-    out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
+        rows.append((f"zone {target.zone}", vm.zone, target.zone))
     if vm.accelerated is not None:
-        wanted, actual = ("on" if on else "off" for on in (target.accelerated, vm.accelerated))
-        text = f"accelerated networking {wanted} on the interface"
-        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {actual}"))
+        text = f"accelerated networking {'on' if target.accelerated else 'off'} on the interface"
+        rows.append((text, vm.accelerated, target.accelerated))
     if requested and requested.balanced:
-        balancer = f"lb-{requested.name}"
-        evidence = f"Azure: {vm.balancer or 'none'}"
-        out.append(claim("behind its load balancer", vm.balancer, balancer, evidence))
-    evidence = f"Azure: {vm.ppg or 'none'}"
+        rows.append(("behind its load balancer", vm.balancer, f"lb-{vm.name}"))
+    out = [
+        Proof(text, None if actual is None else actual == wanted, f"Azure: {actual}", factor=True)
+        for text, actual, wanted in rows
+    ]
     if target.ppg:
-        out.append(claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, evidence))
         status = vm.colocation.rsplit("/", 1)[-1].lower()
         holds = {"aligned": True, "unknown": None}.get(status, False)
         text = f"{target.ppg} keeps its members together"
         out.append(Proof(text, holds, f"colocation {vm.colocation}", factor=True))
-    elif requested is not None:
-        out.append(claim("in no proximity placement group", vm.ppg or "", "", evidence))
-    return out
+    facts = {
+        "physical zone": vm.zone_physical if target.zone else "none",
+        "advertised bandwidth": f"{mbps:g} Mbit/s, as declared" if mbps else "",
+        "image": vm.image,
+    }
+    unknown = "not known"
+    return out + [Proof(k, True if v else None, v or unknown) for k, v in facts.items()]
 
 
 def joined(az: Runs, group: str, topology: Topology, *, clock: Clock) -> tuple[Proof, ...]:
@@ -303,17 +293,15 @@ def _table(az: Runs, group: str, client: str) -> list[dict[str, Any]] | str:
 
 
 def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str]:
-    """Prefix and type of next hop of the most specific active route; the user's own precede."""
-    best: tuple[tuple[int, bool], tuple[str, str]] = ((-1, False), ("none", ""))
-    for route in table:
-        if route.get("state") not in (None, "Active"):
-            continue
-        for text in route.get("addressPrefix") or ():
-            network = ipaddress.ip_network(text)
-            if ipaddress.ip_address(address) in network:
-                rank = (network.prefixlen, route.get("source") == "User")
-                best = max(best, (rank, (text, str(route.get("nextHopType") or ""))))
-    return best[1]
+    """Prefix and type of next hop of the most specific active route."""
+    found = [
+        (ip_network(text), str(route.get("nextHopType") or ""))
+        for route in table
+        for text in route.get("addressPrefix") or ()
+        if route.get("state") in (None, "Active") and ip_address(address) in ip_network(text)
+    ]
+    network, hop = max(found, key=lambda f: f[0].prefixlen, default=("none", ""))
+    return str(network), hop
 
 
 def path_proofs(
@@ -359,6 +347,7 @@ def existing(
     if not chosen:
         tagged = f" with tag {tag}" if tag else ""
         raise AzureError(
-            f"resource group {group} contains no VM{tagged} (az vm list -g {group} -o table)"
+            f"resource group {group} contains no VM{tagged} "
+            f"(az vm list -g {shlex.quote(group)} -o table)"
         )
     return chosen

@@ -30,6 +30,8 @@ class Record(Target):
     made: bool = False
     """Its resource group exists."""
     given_up: bool = False
+    shared: str = ""
+    """Resource group of others, in which earlier releases placed VMs."""
     tags: dict[str, str] = field(default_factory=dict)
     """Tags of its resources, recorded just before Azure is asked to create anything."""
     allow_from: list[str] = field(default_factory=list)
@@ -88,6 +90,11 @@ class State:
                 f"{self._file} is damaged: find what was placed with `npl down --all`, "
                 "then delete the file"
             ) from None
+        if old := [r.shared for r in self.data.groups if r.shared]:
+            raise AzureError(
+                f"an earlier release placed VMs in resource group {old[0]}: remove them with it, "
+                f"or by their tag netperf-deployment; then delete {self._file}"
+            )
 
     @classmethod
     @contextmanager
@@ -215,13 +222,6 @@ class State:
         between, or the first start did not run, and then there are no tools to measure with.
         """
         return self._key(self.files / "hosts" / f"{group}-{vm}")
-
-    def secret(self, name: str) -> str:
-        """Return a random secret, the same until it is cleared."""
-        path = self.files / name
-        if not path.exists():
-            self._private(path, secrets.token_urlsafe(32))
-        return path.read_text("utf-8")
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
         """Return the file with the host keys of a group's VMs, for these addresses."""

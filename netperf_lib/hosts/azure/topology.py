@@ -155,24 +155,21 @@ def in_words(topology: Topology) -> str:
     return f"`npl up` would make, for each deployment: {', '.join(parts)}.\nHosts: {hosts}.\n"
 
 
-class _Needs:
+class _Needs(dict[str, Any]):
     """What pairs and options say about one host; a conflict is an error that names both."""
 
     def __init__(self, experiment: Experiment, host: str) -> None:
-        self.experiment, self.host = experiment, host
-        self.requests: dict[str, tuple[Any, str]] = {}
+        self.where = f"{experiment.name}: host {host!r}"
+        self.who: dict[str, str] = {}
 
     def add(self, what: str, value: Any, who: str) -> None:
-        before = self.requests.setdefault(what, (value, who))
-        if before[0] != value:
+        before = self.setdefault(what, value)
+        if before != value:
             raise ExperimentError(
-                f"{self.experiment.name}: host {self.host!r} should have {what} "
-                f"{_word(before[0])} ({before[1]}) and {_word(value)} ({who}); "
-                "name another host in one of them"
+                f"{self.where} should have {what} {_word(before)} ({self.who[what]}) and "
+                f"{_word(value)} ({who}); name another host in one of them"
             )
-
-    def get(self, what: str, default: Any) -> Any:
-        return self.requests[what][0] if what in self.requests else default
+        self.who.setdefault(what, who)
 
 
 def _word(value: Any) -> str:
@@ -338,9 +335,9 @@ def _vm(name: str, need: _Needs, options: Options) -> Vm:
         size=need.get("vm_size", options.vm_size),
         accelerated=need.get("accelerated", True),
         subnet=need.get("part", "hosts"),
-        ppg=group if need.get("ppg", False) else "",
+        ppg=group if need.get("ppg") else "",
         balanced=need.get("balanced", False),
-        tcp_buffer_bytes=need.get("tcp_buffer_bytes", None),
+        tcp_buffer_bytes=need.get("tcp_buffer_bytes"),
     )
 
 

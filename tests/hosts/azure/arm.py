@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import re
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
 from typing import Any
 
 TOKEN = re.compile(r"\s*('(?:[^']|'')*'|-?\d+|\w+|[()\[\].,])")
@@ -99,11 +94,6 @@ class Scope:
             raise TemplateError(f"The template parameter '{name}' is not found.")
         return self.parameters[name]
 
-    def _f_variables(self, name: str) -> Any:
-        if name not in self.variables:
-            raise TemplateError(f"The template variable '{name}' is not found.")
-        return self.value(self.variables[name])
-
     def _f_copyindex(self, *a: Any) -> int:
         if not self.loops:
             raise TemplateError(
@@ -149,13 +139,6 @@ class Scope:
         if found is None:
             raise NotYet(target)
         return found if full.lower() == "full" else found.get("properties", {})
-
-    def _f_resourcegroup(self) -> dict[str, Any]:
-        where = f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
-        return {"id": where, "name": self.group, "location": self.location, "tags": {}}
-
-    def _f_subscription(self) -> dict[str, Any]:
-        return {"id": f"/subscriptions/{self.subscription}", "subscriptionId": self.subscription}
 
 
 Node = Callable[[Scope], Any]
@@ -235,52 +218,16 @@ def _same(a: Any, b: Any) -> bool:
     return a.lower() == b.lower() if isinstance(a, str) and isinstance(b, str) else bool(a == b)
 
 
-def _concat(*a: Any) -> Any:
-    return list(chain(*a)) if a and isinstance(a[0], list) else "".join(map(_text, a))
-
-
-def _union(*a: Any) -> Any:
-    if isinstance(a[0], dict):
-        return {k: v for d in a for k, v in d.items()}
-    every = list(chain(*a))
-    return [x for i, x in enumerate(every) if x not in every[:i]]
-
-
 PURE: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "and": lambda *a: all(a),
-    "array": lambda a: a if isinstance(a, list) else [a],
-    "base64": lambda a: base64.b64encode(a.encode()).decode(),
-    "bool": lambda a: str(a).lower() in ("true", "1"),
-    "coalesce": lambda *a: next((x for x in a if x is not None), None),
-    "concat": _concat,
-    "contains": lambda a, b: b in a,
     "createarray": lambda *a: list(a),
     "createobject": lambda *a: dict(zip(a[::2], a[1::2], strict=True)),
     "empty": lambda a: not a,
     "equals": _same,
-    "false": lambda: False,
     "first": lambda a: a[0],
     "format": lambda form, *a: re.sub(r"\{(\d+)\}", lambda m: _text(a[int(m[1])]), form),
-    "guid": lambda *a: str(uuid.uuid5(uuid.NAMESPACE_URL, "|".join(a))),
-    "int": int,
-    "json": json.loads,
-    "last": lambda a: a[-1],
     "length": len,
-    "mod": lambda a, b: a % b,
-    "mul": lambda a, b: a * b,
     "not": lambda a: not a,
     "null": lambda: None,
-    "or": lambda *a: any(a),
-    "replace": lambda a, b, c: a.replace(b, c),
-    "split": lambda a, b: a.split(b),
-    "string": lambda a: json.dumps(a) if isinstance(a, dict | list) else _text(a),
-    "sub": lambda a, b: a - b,
-    "tolower": lambda a: a.lower(),
-    "toupper": lambda a: a.upper(),
-    "true": lambda: True,
-    "union": _union,
-    "uniquestring": lambda *a: hashlib.sha256("|".join(a).encode()).hexdigest()[:13],
 }
 
 

@@ -36,7 +36,6 @@ class DirectAz:
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
         self.commands: list[tuple[str, ...]] = []
-        self.user = {"name": "tester", "type": "user"}  # who is logged in
         self.interrupt_at: int | None = None
         self.interrupt_when: Callable[[tuple[str, ...]], bool] | None = None
         self.interrupt_after = False
@@ -59,179 +58,124 @@ class DirectAz:
                 raise KeyboardInterrupt
 
     def _run(self, *words: str) -> Any:
-        verb = []
-        rest = list(words)
-        while rest and not rest[0].startswith("--"):
-            verb.append(rest.pop(0))
-        given: dict[str, list[str]] = {}
-        name = ""
-        for word in rest:
+        first = next((i for i, w in enumerate(words) if w.startswith("--")), len(words))
+        verb, given = " ".join(words[:first]), dict[str, list[str]]()
+        for word in words[first:]:
             if word.startswith("--"):
-                name = word
+                name = word.lstrip("-").replace("-", "_")
                 given[name] = []
             else:
                 given[name].append(word)
-        method = getattr(self, "_" + "_".join(verb).replace("-", "_"))
-        return method({k.lstrip("-").replace("-", "_"): v for k, v in given.items()})
+        one = {name: values[0] for name, values in given.items() if values}
+        if verb in SHOWN:
+            flat, path = SHOWN[verb]
+            query = {"includeColocationStatus": "true"} if verb == "ppg show" else {}
+            answer = self._ask("GET", path.format(**one).removeprefix(BASE + "/"), query)
+            answer = answer["value"] if verb.split()[-1].startswith("list") else answer
+            return _flat(answer) if flat else answer
+        if verb in DONE:
+            method, path = DONE[verb]
+            body = _body(one) if "template_file" in one else None
+            answer = self._ask(method, path.format(**one), body=body)
+            return answer and answer.get("properties", answer)
+        return getattr(self, "_" + verb.replace(" ", "_").replace("-", "_"))(one, given)
 
     def _ask(
         self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
     ) -> Any:
         answer = self.cloud.request(method, f"{BASE}/{path}", query, body)
         if answer.status >= 400:
-            error = (answer.body or {}).get("error", {"code": "NotFound", "message": path})
-            raise error_of("az", error)
+            raise error_of("az", answer.body["error"])
         if answer.status == 202 and method == "POST":  # az waits for the result
             return self.cloud.request("GET", answer.headers["Location"].partition("?")[0]).body
         return answer.body
 
-    def _list(self, path: str, query: dict[str, str] | None = None) -> Any:
-        return [_flat(r) for r in self._ask("GET", path, query)["value"]]
-
-    def _account_show(self, o: dict[str, list[str]]) -> Any:
-        wanted = o.get("subscription", [SUBSCRIPTION])[0]
-        if wanted not in (SUBSCRIPTION, "emulated"):
+    def _account_show(self, one: dict[str, str], _: Any) -> Any:
+        if one.get("subscription", "emulated") not in (SUBSCRIPTION, "emulated"):
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
-        return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": self.user}
+        user = {"name": "tester", "type": "user"}
+        return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": user}
 
-    def _version(self, o: dict[str, list[str]]) -> Any:
+    def _version(self, *_: Any) -> Any:
         return {"azure-cli": self.version}
 
-    def _rest(self, o: dict[str, list[str]]) -> Any:
-        answer = self.cloud.request(o["method"][0].upper(), o["url"][0].partition("?")[0])
-        if answer.status >= 400:
-            raise error_of("az", answer.body["error"])
-        return answer.body
+    def _rest(self, one: dict[str, str], _: Any) -> Any:
+        return self.cloud.request("GET", one["url"].partition("?")[0]).body
 
-    def _vm_image_show(self, o: dict[str, list[str]]) -> Any:
-        publisher, offer, sku, version = o["urn"][0].split(":")
-        where = f"{COMPUTE}/locations/{o['location'][0]}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus"
-        if version == "latest":
-            version = self._ask("GET", f"{where}/{sku}/versions")[0]["name"]
-        return _flat(self._ask("GET", f"{where}/{sku}/versions/{version}"))
-
-    def _network_list_usages(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", f"{NETWORK}/locations/{o['location'][0]}/usages")["value"]
-
-    def _network_nsg_rule_update(self, o: dict[str, list[str]]) -> Any:
-        group = self._of(
-            {"resource_group": o["resource_group"]}, f"{NETWORK}/networkSecurityGroups"
+    def _vm_image_show(self, one: dict[str, str], _: Any) -> Any:
+        publisher, offer, sku, version = one["urn"].split(":")
+        where = (
+            f"{COMPUTE}/locations/{one['location']}/publishers/{publisher}/artifacttypes/vmimage"
         )
-        path = f"{group}/{o['nsg_name'][0]}/securityRules/{o['name'][0]}"
+        versions = f"{where}/offers/{offer}/skus/{sku}/versions"
+        if version == "latest":
+            version = self._ask("GET", versions)[0]["name"]
+        return _flat(self._ask("GET", f"{versions}/{version}"))
+
+    def _network_nsg_rule_update(self, one: dict[str, str], given: dict[str, list[str]]) -> None:
+        group = f"resourceGroups/{one['resource_group']}/{NETWORK}/networkSecurityGroups"
+        path = f"{group}/{one['nsg_name']}/securityRules/{one['name']}"
         rule = self._ask("GET", path)
-        rule["properties"] |= {
-            "sourceAddressPrefix": None,
-            "sourceAddressPrefixes": o["source_address_prefixes"],
-        }
+        prefixes = {"sourceAddressPrefixes": given["source_address_prefixes"]}
+        rule["properties"] |= {"sourceAddressPrefix": None, **prefixes}
         self._ask("PUT", path, body=rule)
 
-    def _network_nic_show_effective_route_table(self, o: dict[str, list[str]]) -> Any:
-        return self._ask(
-            "POST", self._of(o, f"{NETWORK}/networkInterfaces") + "/effectiveRouteTable"
-        )
+    def _vm_list_skus(self, one: dict[str, str], _: Any) -> Any:
+        query = {"$filter": f"location eq '{one['location']}'"}
+        found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
+        return [s for s in found if one["size"].lower() in s["name"].lower()]
 
-    def _vm_list_skus(self, o: dict[str, list[str]]) -> Any:
-        found = self._ask(
-            "GET", f"{COMPUTE}/skus", {"$filter": f"location eq '{o['location'][0]}'"}
-        )["value"]
-        return [s for s in found if o["size"][0].lower() in s["name"].lower()]
+    def _group_create(self, one: dict[str, str], given: dict[str, list[str]]) -> Any:
+        tags = dict(t.split("=", 1) for t in given["tags"])
+        body = {"location": one["location"], "tags": tags}
+        return self._ask("PUT", f"resourceGroups/{one['name']}", body=body)
 
-    def _vm_list_usage(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", f"{COMPUTE}/locations/{o['location'][0]}/usages")["value"]
-
-    def _group_create(self, o: dict[str, list[str]]) -> Any:
-        tags = dict(t.split("=", 1) for t in o.get("tags", []))
-        return self._ask(
-            "PUT",
-            f"resourceGroups/{o['name'][0]}",
-            body={"location": o["location"][0], "tags": tags},
-        )
-
-    def _group_show(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", f"resourceGroups/{o['name'][0]}")
-
-    def _group_list(self, o: dict[str, list[str]]) -> Any:
-        query = {"$filter": f"tagName eq '{o['tag'][0]}'"} if "tag" in o else {}
+    def _group_list(self, one: dict[str, str], _: Any) -> Any:
+        query = {"$filter": f"tagName eq '{one['tag']}'"}
         return self._ask("GET", "resourceGroups", query)["value"]
 
-    def _group_delete(self, o: dict[str, list[str]]) -> Any:
-        self._ask("DELETE", f"resourceGroups/{o['name'][0]}")
-
-    def _deployment(self, o: dict[str, list[str]], tail: str = "") -> str:
-        name = o.get("name", ["x"])[0]
-        return f"resourceGroups/{o['resource_group'][0]}/providers/Microsoft.Resources/deployments/{name}{tail}"
-
-    def _body(self, o: dict[str, list[str]]) -> Any:
-        template = json.loads(Path(o["template_file"][0]).read_text("utf-8"))
-        given = json.loads(Path(o["parameters"][0].removeprefix("@")).read_text("utf-8"))
-        return {
-            "properties": {
-                "mode": "Incremental",
-                "template": template,
-                "parameters": given["parameters"],
-            }
-        }
-
-    def _deployment_sub_validate(self, o: dict[str, list[str]]) -> Any:
-        return self._ask(
-            "POST",
-            self._rehearsal(o, "/validate"),
-            body=self._body(o) | {"location": o["location"][0]},
-        )
-
-    def _deployment_sub_what_if(self, o: dict[str, list[str]]) -> Any:
-        body = self._body(o) | {"location": o["location"][0]}
-        return self._ask("POST", self._rehearsal(o, "/whatIf"), body=body)["properties"]
-
-    def _rehearsal(self, o: dict[str, list[str]], tail: str) -> str:
-        return f"providers/Microsoft.Resources/deployments/{o['name'][0]}{tail}"
-
-    def _deployment_group_create(self, o: dict[str, list[str]]) -> Any:
-        self._ask("PUT", self._deployment(o), body=self._body(o))
-
-    def _deployment_group_list(self, o: dict[str, list[str]]) -> Any:
-        where = f"resourceGroups/{o['resource_group'][0]}/providers/Microsoft.Resources/deployments"
-        return self._ask("GET", where)["value"]
-
-    def _deployment_group_cancel(self, o: dict[str, list[str]]) -> Any:
-        self._ask("POST", self._deployment(o, "/cancel"))
-
-    def _deployment_group_show(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", self._deployment(o))
-
-    def _deployment_operation_group_list(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", self._deployment(o, "/operations"))["value"]
-
-    def _of(self, o: dict[str, list[str]], kind: str) -> str:
-        return f"resourceGroups/{o['resource_group'][0]}/{kind}" + (
-            f"/{o['name'][0]}" if "name" in o else ""
-        )
-
-    def _vm_list(self, o: dict[str, list[str]]) -> Any:
-        found = self._list(self._of(o, f"{COMPUTE}/virtualMachines"))
-        if "show_details" in o:
-            for vm in found:
-                view = self._ask("GET", f"{vm['id'].removeprefix(BASE + '/')}/instanceView")
-                vm["powerState"] = next(
-                    s["displayStatus"] for s in view["statuses"] if "PowerState" in s["code"]
-                )
+    def _vm_list(self, one: dict[str, str], given: Any) -> Any:
+        path = f"resourceGroups/{one['resource_group']}/{COMPUTE}/virtualMachines"
+        found = _flat(self._ask("GET", path)["value"])
+        for vm in found if "show_details" in given else ():
+            view = self._ask("GET", f"{path}/{vm['name']}/instanceView")
+            vm["powerState"] = view["statuses"][-1]["displayStatus"]
         return found
 
-    def _network_nic_list(self, o: dict[str, list[str]]) -> Any:
-        return self._list(self._of(o, f"{NETWORK}/networkInterfaces"))
 
-    def _network_public_ip_list(self, o: dict[str, list[str]]) -> Any:
-        return self._list(self._of(o, f"{NETWORK}/publicIPAddresses"))
+def _body(one: dict[str, str]) -> Any:
+    files = one["template_file"], one["parameters"].removeprefix("@")
+    template, given = (json.loads(Path(file).read_text("utf-8")) for file in files)
+    properties = {"template": template, "parameters": given["parameters"]}
+    return {"properties": properties, "location": one.get("location")}
 
-    def _network_vnet_list(self, o: dict[str, list[str]]) -> Any:
-        return self._list(self._of(o, f"{NETWORK}/virtualNetworks"))
 
-    def _network_vpn_connection_show(self, o: dict[str, list[str]]) -> Any:
-        return _flat(self._ask("GET", self._of(o, f"{NETWORK}/connections")))
-
-    def _ppg_show(self, o: dict[str, list[str]]) -> Any:
-        path = o["ids"][0].removeprefix(BASE + "/")
-        return _flat(self._ask("GET", path, {"includeColocationStatus": "true"}))
+GROUP = "resourceGroups/{resource_group}"
+DEPLOYMENTS = f"{GROUP}/providers/Microsoft.Resources/deployments"
+SUB = "providers/Microsoft.Resources/deployments/{name}"
+SHOWN = {
+    # command: (whether what stands under properties is lifted up, path)
+    "group show": (False, "resourceGroups/{name}"),
+    "network list-usages": (False, f"{NETWORK}/locations/{{location}}/usages"),
+    "vm list-usage": (False, f"{COMPUTE}/locations/{{location}}/usages"),
+    "deployment group list": (False, DEPLOYMENTS),
+    "deployment group show": (False, f"{DEPLOYMENTS}/{{name}}"),
+    "deployment operation group list": (False, f"{DEPLOYMENTS}/{{name}}/operations"),
+    "network nic list": (True, f"{GROUP}/{NETWORK}/networkInterfaces"),
+    "network public-ip list": (True, f"{GROUP}/{NETWORK}/publicIPAddresses"),
+    "network vnet list": (True, f"{GROUP}/{NETWORK}/virtualNetworks"),
+    "network vpn-connection show": (True, f"{GROUP}/{NETWORK}/connections/{{name}}"),
+    "ppg show": (True, "{ids}"),
+}
+NIC = f"{GROUP}/{NETWORK}/networkInterfaces/{{name}}"
+DONE = {
+    "group delete": ("DELETE", "resourceGroups/{name}"),
+    "deployment group create": ("PUT", f"{DEPLOYMENTS}/{{name}}"),
+    "deployment group cancel": ("POST", f"{DEPLOYMENTS}/{{name}}/cancel"),
+    "deployment sub validate": ("POST", f"{SUB}/validate"),
+    "deployment sub what-if": ("POST", f"{SUB}/whatIf"),
+    "network nic show-effective-route-table": ("POST", f"{NIC}/effectiveRouteTable"),
+}
 
 
 def _flat(node: Any) -> Any:

@@ -28,7 +28,7 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
     assert tuple(lines) == SUBJECTS
     assert all(fine for _, fine in lines.values()), lines
     assert lines["quota"][0].startswith("4 vCPUs in westeurope, 1 public addresses in westeurope")
-    assert lines["validation"][0].startswith("Azure finds it valid, and would create 2 network")
+    assert lines["validation"][0].startswith("Azure finds it valid, and would create 15 resources")
     assert "within the budget of 5" in lines["price"][0]
     assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
 

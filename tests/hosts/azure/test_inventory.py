@@ -86,6 +86,8 @@ def test_a_silent_host_is_listed_and_flagged(
         ({"hosts": {"a": {}, "b": {}}, "tag": "x"}, "tag selects from a resource_group"),
         ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
         ({"hosts": {"a": {"port": 70000}}}, "port"),
+        *(({"resource_group": name}, "resource_group") for name in ("--debug", "@/etc/x", "x; y")),
+        ({"resource_group": "x", "subscription": "@/etc/x"}, "subscription"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, options: dict[str, Any], said: str) -> None:

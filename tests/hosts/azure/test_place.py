@@ -456,6 +456,15 @@ def test_a_record_without_tags_is_deleted(az: DirectAz, cloud: Cloud, tmp_path: 
     nothing_is_left(cloud, tmp_path)
 
 
+def test_vms_in_a_group_of_others_are_not_forgotten(az: DirectAz, tmp_path: Path) -> None:
+    azure.up(experiment(), number=1, state=tmp_path)
+    stored = json.loads((tmp_path / "azure.json").read_text("utf-8"))
+    stored["groups"][0]["shared"] = "net"
+    (tmp_path / "azure.json").write_text(json.dumps(stored), "utf-8")
+    with pytest.raises(AzureError, match="earlier release placed VMs in resource group net"):
+        azure.down(experiment(), state=tmp_path)
+
+
 def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
     with State.locked(tmp_path), pytest.raises(AzureError, match="another process is placing"):
         azure.up(experiment(), number=1, state=tmp_path)

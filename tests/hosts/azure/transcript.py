@@ -1,22 +1,17 @@
-"""What the command line shows of a whole experiment, emulated: python -m tests.hosts.azure.transcript."""
+"""What the command line shows of a whole experiment."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-import pytest
 import yaml
 
 from netperf_lib.experiment.model import Experiment
 
-from . import conftest
-from .conftest import experiment
 from .record import clean
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -58,37 +53,3 @@ def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str
         print(part, end="", flush=True)
         shown += part
     return shown, codes[1:]
-
-
-class _Folders:
-    """What `tmp_path_factory` does, without pytest."""
-
-    def mktemp(self, name: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix=name))
-
-
-def main() -> None:
-    """Print the transcript."""
-    making = conftest._world.__wrapped__(_Folders())  # type: ignore[attr-defined]
-    try:
-        world = next(making)
-    except pytest.skip.Exception as why:
-        sys.exit(f"cannot run here: {why}")
-    folder = Path(tempfile.mkdtemp(prefix="transcript"))
-    try:
-        options = world.options(prices=conftest.PRICES | {"transfer cross-region": 0.07})
-        declared = experiment(
-            "client ppg ppg", "client far cross-region", name="two-places", budget=5, **options
-        )
-        # polls at the pace of the emulator; everything else is as it is delivered
-        pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(poll_s=0.3)"
-        world.cloud.step_s = 0.5
-        whole_way(declared.model_copy(update={"rounds": 1}), folder, pace)
-        print(f"# resource groups left in the emulated cloud: {len(world.cloud.groups)}")
-    finally:
-        making.close()
-        shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    main()
