@@ -360,6 +360,6 @@ def test_a_dry_run_ends_in_words() -> None:
         "5 VMs of Standard_D8s_v4 in eastasia",
         "1 Vpn gateway VpnGw1AZ",
         "1 load balancer",
-        "expires after",
+        "a schedule stops the VMs; gateways",
     ):
         assert words in last
