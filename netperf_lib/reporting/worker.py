@@ -236,5 +236,9 @@ def serve() -> None:
     gc.freeze()  # what stays until the end is not searched for garbage
     gc.enable()
     for line in requests:
-        answers.write(json.dumps(execute(**json.loads(line))) + "\n")
-        answers.flush()
+        answer = json.dumps(execute(**json.loads(line)))
+        try:
+            answers.write(f"{answer}\n")
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(1)  # who asked was killed, and nobody reads a traceback
