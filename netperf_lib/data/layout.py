@@ -285,7 +285,9 @@ class Store:
             if written_at in ("", location):
                 return token
         token = secrets.token_hex(8)
-        self.files.write("token", f"{token} {location}".encode())
+        with self.files.new_file("token") as draft:
+            draft.touch(mode=0o600)
+            draft.write_bytes(f"{token} {location}".encode())
         return token
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..errors import SSHError
 from ..experiment.model import Host, Proof
 from ..measure.event_loop import finish
-from ..measure.ssh import Remote
+from ..measure.ssh import MAX_LOGINS, Remote
 from ..tools import TOOLS
 
 Awaited = TypeVar("Awaited")
@@ -105,9 +105,10 @@ def guests(
 
     SSH may take up to `wait_s` to answer, and the first start then as long again to complete.
     """
+    logins = asyncio.Semaphore(MAX_LOGINS)
 
     async def one(host: Host) -> Mapping[str, Any] | str:
-        remote = Remote(host, marker)
+        remote = Remote(host, marker, logins)
         end = time.monotonic() + wait_s
         try:
             while True:
@@ -147,8 +148,10 @@ def paths(
     by_name = {h.name: h for h in hosts}
     reachable = [p for p in pairs if p[0] in by_name and p[1] in by_name]
 
+    logins = asyncio.Semaphore(MAX_LOGINS)
+
     async def one(client: str) -> list[Mapping[str, Any] | str]:
-        remote = Remote(by_name[client], marker)
+        remote = Remote(by_name[client], marker, logins)
         out: list[Mapping[str, Any] | str] = []
         try:
             for _, server in (p for p in reachable if p[0] == client):

@@ -12,6 +12,8 @@ import hashlib
 import logging
 import platform
 import re
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,6 +31,7 @@ from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
 from .progress import Progress, make_progress
 from .session import HostSession
+from .ssh import MAX_LOGINS
 from .trial import TrialRun, missing, now
 
 PATIENCE_S = 300.0
@@ -109,8 +112,8 @@ def collect(
     HostError
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
-    with report_disk_full(store), store.lock(), _log_file(store) as log:
-        display = progress or make_progress()
+    display = progress or make_progress()
+    with report_disk_full(store), store.lock(), _log_file(store, display.say) as log:
         collector = _Collector(
             plan, deployment, store, number, display, install, log, enough, spent, patience_s
         )
@@ -137,10 +140,25 @@ def report_disk_full(store: Store) -> Iterator[None]:
         ) from None
 
 
+class _LogFile(logging.FileHandler):
+    """A log whose first failure is said in a line; the measurement goes on without it."""
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._say: Callable[[str], None] | None = say
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name in logging
+        if self._say is not None:
+            self._say(
+                f"{self.baseFilename} cannot be written ({sys.exc_info()[1]}); it is incomplete"
+            )
+            self._say = None
+
+
 @contextmanager
-def _log_file(store: Store) -> Iterator[logging.Logger]:
+def _log_file(store: Store, say: Callable[[str], None]) -> Iterator[logging.Logger]:
     """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
-    handler = logging.FileHandler(own_path(store.path, "collect.log"), encoding="utf-8")
+    handler = _LogFile(own_path(store.path, "collect.log"), say)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)
@@ -217,6 +235,35 @@ def failures(plan: Plan, store: Store) -> str | None:
     )
 
 
+CLOCK_STEP_S = 1.0
+"""A clock that is set by more than this was not just kept right."""
+
+
+class _Clock:
+    """The clock of this machine, which gives runs their time, against one that nobody sets."""
+
+    def __init__(self) -> None:
+        self.offset_s = _clock_offset_s()
+
+    def shift(self) -> str | None:
+        """Say by how much the clock was set since the last call; None if it was not."""
+        before, self.offset_s = self.offset_s, _clock_offset_s()
+        step_s = self.offset_s - before
+        if abs(step_s) < CLOCK_STEP_S:
+            return None
+        direction = "forward" if step_s > 0 else "back"
+        return (
+            f"the clock of the collecting machine was set {direction} by {abs(step_s):.0f} s since "
+            "the run before: the times of these runs are not in the order of the runs"
+        )
+
+
+def _clock_offset_s() -> float:
+    # where there is one, the clock that also counts while the machine sleeps
+    steady = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.time() - (time.monotonic() if steady is None else time.clock_gettime(steady))
+
+
 @dataclass
 class _Collector:
     plan: Plan
@@ -244,15 +291,22 @@ class _Collector:
                 raise HostError(
                     f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`"
                 ) from None
+        logins = asyncio.Semaphore(MAX_LOGINS)
         self.sessions = {
             name: HostSession(
-                self.deployment.host(name), marker, tools, install=self.install, log=self.log
+                self.deployment.host(name),
+                marker,
+                tools,
+                install=self.install,
+                log=self.log,
+                logins=logins,
             )
             for name, tools in needed.items()
         }
         self.past = _past(self.trials, self.store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
+        self.clock = _Clock()
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
@@ -306,6 +360,9 @@ class _Collector:
                 self.progress.say(str(outcome))
             elif outcome is not None:
                 raise outcome
+            for note in session.remote.notes:
+                self.log.warning("%s: %s", session, note)
+                self.progress.say(f"{session}: {note}")
             for tool in session.missing if session.facts else ():
                 self.progress.say(missing(tool, session))
 
@@ -408,6 +465,8 @@ class _Collector:
             finally:
                 run.files.close()
             record["ended_utc"] = record["ended_utc"] or now()
+            if shift := self.clock.shift():
+                record["warnings"].append(shift)
             run.read()
             self.store.write_record(folder, record)
         past.used += record["started_utc"] is not None

@@ -99,8 +99,9 @@ class HostSession:
         *,
         install: bool = False,
         log: logging.Logger | None = None,
+        logins: asyncio.Semaphore | None = None,
     ) -> None:
-        self.host, self.remote, self.marker = host, Remote(host, marker), marker
+        self.host, self.remote, self.marker = host, Remote(host, marker, logins), marker
         self.needed, self.install = tuple(dict.fromkeys(needed)), install
         self.log = log or logging.getLogger(__name__)
         self.facts: dict[str, Any] = {}

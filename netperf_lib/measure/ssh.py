@@ -15,7 +15,8 @@ import io
 import secrets
 import shlex
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,15 +34,23 @@ ALIVE_S, ALIVE_COUNT = 5.0, 3
 """Interval between probes of a silent connection, and the number of unanswered probes after which it is dropped."""
 GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
+KNOWN_HOSTS = "~/.ssh/known_hosts"
+RETRY_S = 1.0
+"""Pause before the one more try of a connection that was lost before the login."""
+MAX_LOGINS = 8
+"""Connections that are made at once: a server with its defaults refuses some from the tenth on (MaxStartups)."""
+MAX_OUTPUT_BYTES = 256 * 2**20
+"""A command that prints more is ended; a longer log would not be read."""
 
 _LASTING = (
     asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError,
     FileNotFoundError, PermissionError, ValueError,
 )  # fmt: skip
 
-MISSING, BUSY, HUNG, STOPPED = 127, 98, 124, 143
-"""Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended;
-the program exceeded its time; it was asked to end."""
+MISSING, BUSY, HUNG, STOPPED, FLOODED, KILLED = 127, 98, 124, 143, 153, 137
+"""Exit codes: the program is not installed; the port is in use, if only by a connection that just ended; the program
+exceeded its time; it was asked to end; it printed too much (the code of a shell for a file that is too large); it was
+killed."""
 
 _WORKER = r"""
 export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -122,8 +131,11 @@ class Remote:
     recognizes what an earlier one left, and different for every other measurement.
     """
 
-    def __init__(self, host: Host, marker: str) -> None:
+    def __init__(self, host: Host, marker: str, logins: asyncio.Semaphore | None = None) -> None:
         self.host = host
+        self.notes: list[str] = []
+        """What was found on the way to the host, for its user to mend."""
+        self._logins = logins or contextlib.nullcontext()
         self.marker = f"{marker}:{host.name}"
         self._connection: asyncssh.SSHClientConnection | None = None
         self._lock = asyncio.Lock()
@@ -146,21 +158,37 @@ class Remote:
             if self.connected:
                 return False
             waits_s = patience_s(self.host)
+            options = self._options(waits_s)
             try:
-                async with asyncio.timeout(2 * waits_s):
-                    self._connection = await asyncssh.connect(
-                        self.host.address, **self._options(waits_s)
-                    )
+                self._connection = await self._login(options, waits_s)
             except (OSError, asyncssh.Error, ValueError) as error:
                 # whether a later connection would fail in the same way
                 lasting = isinstance(error, _LASTING)
                 if isinstance(error, socket.gaierror):
                     lasting = error.errno != socket.EAI_AGAIN
-                raise UnreachableError(
-                    f"{self}: {_reason(error, self.host, waits_s)}", lasting=lasting
-                ) from None
+                reason = _reason(error, self.host, waits_s, _jump_host(self.host, options))
+                raise UnreachableError(f"{self}: {reason}", lasting=lasting) from None
             self._idle = []
             return True
+
+    async def _login(self, options: dict[str, Any], waits_s: float) -> asyncssh.SSHClientConnection:
+        """Make a connection; once more where it was lost, or where a line of known_hosts cannot be read."""
+
+        async def login() -> asyncssh.SSHClientConnection:
+            async with self._logins, asyncio.timeout(2 * waits_s):
+                return await asyncssh.connect(self.host.address, **options)
+
+        try:
+            return await login()
+        except (ConnectionResetError, asyncssh.ConnectionLost):
+            await asyncio.sleep(RETRY_S)
+        except ValueError as error:
+            if isinstance(error, asyncssh.KeyImportError):
+                raise
+            files = _known_hosts_files(self.host, options)
+            options["known_hosts"], odd = _readable_known_hosts(files)
+            self.notes = [f"{where} is no entry of known_hosts; it is ignored" for where in odd]
+        return await login()
 
     def _options(self, waits_s: float) -> dict[str, Any]:
         host = self.host
@@ -299,7 +327,24 @@ class _Worker:
     word: str
 
 
-async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], bool]) -> None:
+class _Bounded:
+    """A sink that takes `MAX_OUTPUT_BYTES`, then calls `flooded` and drops the rest."""
+
+    def __init__(self, sink: BinaryIO, flooded: Callable[[], None]) -> None:
+        self.sink, self.flooded, self.left = sink, flooded, MAX_OUTPUT_BYTES
+
+    def write(self, data: bytes) -> None:
+        if self.left >= len(data):
+            self.sink.write(data)
+        elif self.left >= 0:
+            self.sink.write(data[: self.left])
+            self.flooded()
+        self.left -= len(data)
+
+
+async def _pump(
+    stream: Any, sink: BinaryIO | _Bounded, word: str, heard: Callable[[str], bool]
+) -> None:
     """Copy a stream of a worker to `sink`, without the worker's own words, until `heard` accepts one."""
     token = b"\0" + word.encode() + b" "
     held = b""
@@ -336,10 +381,14 @@ class Process:
         self.ends_itself = True
         """It ends by itself, so waiting a little for it is worthwhile."""
         self._code: int | None = None
+        self._begun = time.monotonic()
+        self._flooded = False
         self._listening = asyncio.Event()
-        self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
-            _pump(worker.process.stdout, out, worker.word, self._heard),
-            _pump(worker.process.stderr, err, worker.word, self._heard),
+        self._done: asyncio.Future[list[None]] = asyncio.gather(
+            *(
+                _pump(stream, _Bounded(sink, self._flood), worker.word, self._heard)
+                for stream, sink in ((worker.process.stdout, out), (worker.process.stderr, err))
+            )
         )
         self._done.add_done_callback(
             lambda done: (
@@ -352,7 +401,16 @@ class Process:
             self._listening.set()
             return False
         self._code = int(line)
+        if self._flooded:
+            self._code = FLOODED
+        elif self._code == KILLED and time.monotonic() - self._begun >= self.limit_s:
+            self._code = HUNG  # it ignored being asked to end
         return True
+
+    def _flood(self) -> None:
+        self._flooded = True
+        with contextlib.suppress(OSError, asyncssh.Error):
+            self._worker.process.stdin.write(b"\n")
 
     @property
     def ended(self) -> bool:
@@ -370,7 +428,7 @@ class Process:
             ready.cancel()
 
     async def wait(self) -> int:
-        """Wait until it ends; return its exit code (124: it exceeded its time).
+        """Wait until it ends; return its exit code (`HUNG`: it exceeded its time, `FLOODED`: it printed too much).
 
         UnreachableError if the connection broke or the host hangs, OSError if its output cannot be written here.
         """
@@ -392,9 +450,53 @@ class Process:
         return None
 
 
-def _reason(error: BaseException, host: Host, waits_s: float) -> str:
+def _jump_host(host: Host, options: Mapping[str, Any]) -> str | None:
+    """Return the host that the ssh configuration goes through."""
+    with contextlib.suppress(OSError, ValueError, asyncssh.Error):
+        config = options.get("config", ())
+        chosen = asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
+        return str(chosen.tunnel) if chosen.tunnel else None
+    return None
+
+
+def _known_hosts_files(host: Host, options: Mapping[str, Any]) -> list[str]:
+    if host.known_hosts:
+        return [host.known_hosts]
+    config = options.get("config", ())
+    chosen = asyncssh.SSHClientConnectionOptions(host=host.address, config=config).known_hosts
+    return [str(file) for file in chosen] if isinstance(chosen, list) and chosen else [KNOWN_HOSTS]
+
+
+def _readable_known_hosts(files: Iterable[str]) -> tuple[asyncssh.SSHKnownHosts, list[str]]:
+    """Return what can be read of known_hosts, as by OpenSSH, and where there is more."""
+    entries: list[str] = []
+    odd: list[str] = []
+    for file in map(Path, files):
+        with contextlib.suppress(OSError):
+            lines = file.expanduser().read_text("utf-8", "replace").splitlines()
+            for number, line in enumerate(lines, 1):
+                try:
+                    asyncssh.import_known_hosts(line)
+                    entries.append(line)
+                except ValueError:
+                    odd.append(f"{file}, line {number}")
+    return asyncssh.import_known_hosts("\n".join(entries)), odd
+
+
+def _reason(error: BaseException, host: Host, waits_s: float, jump: str | None = None) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
+        case asyncssh.KeyExchangeFailed():
+            offered = str(error).rpartition(" received ")[2]
+            return (
+                f"the server offers only algorithms that are too old ({offered[:200]}): allow one in "
+                "ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the server"
+            )
+        case asyncssh.ConnectionLost() | ConnectionResetError() if jump:
+            return (
+                f"the connection through the jump host {jump} was lost before the login; can it reach "
+                "the host, and does its sshd refuse some connections (MaxStartups)?"
+            )
         case asyncssh.PermissionDenied():
             return (
                 f"the key was refused{f' for user {host.user}' if host.user else ''}; add the public key to the host's "
@@ -420,7 +522,7 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
 
 def _unverified(host: Host) -> str:
     """What to do about a host key that was refused: it is unknown, or another one than before."""
-    pinned = Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
+    pinned = Path(host.known_hosts or KNOWN_HOSTS).expanduser()
     with contextlib.suppress(OSError, ValueError):
         if any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2]):
             return (

@@ -25,13 +25,15 @@ from ..experiment.schedule import load_trial
 from ..tools.parsed import ParsedRun
 from . import facts
 from .session import HostSession
-from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
+from .ssh import BUSY, FLOODED, HUNG, MAX_OUTPUT_BYTES, MISSING, STOPPED, Process
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: each trial uses some of this range, which firewalls between the hosts must allow."""
 SHARED, IDLE = 0.05, 100
 """Behind a load balancer, a further server counts as active if it received more than this share of the packets of the
 busiest one, in addition to those of SSH and of its own services."""
+WHOLE_BYTES, END_BYTES = 4 * 2**20, 64 * 1024
+"""Of the output of a tool that failed, all is looked at up to the first size, and of a longer one only the end."""
 UNREAD = "unknown"
 """Name of the tool of a log that is not recognized."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
@@ -76,9 +78,14 @@ class TrialRun:
         return words[-1][:300] if words else "no message"
 
     def _log(self, side: str) -> list[ParsedRun]:
+        """Read the log of one side; of a run that failed, only its end."""
         log = self.folder / f"{side}.out"
+        if not log.exists():
+            return []
+        failed = self.record["status"] == "failed" or self.record["exit"].get(side)
+        text = _end(log) if failed else log.read_bytes()
         try:
-            return tools.parse(log.read_bytes(), file=log.name) if log.exists() else []
+            return tools.parse(text, file=log.name)
         except ParseError as error:
             return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
@@ -311,6 +318,11 @@ class TrialRun:
         cause = self.message("client")
         if code == HUNG:
             cause = f"it hung and was ended after {commands.timeout_s:g} s ({cause})"
+        elif code == FLOODED:
+            size = f"{MAX_OUTPUT_BYTES // 2**20} MiB"
+            return (
+                f"{tool} on {client} printed more than {size} and was ended; ask it for less output"
+            )
         else:
             cause = f"exit code {code}: {cause}"
         return f"{tool} on {client}: {cause}{self._cause(cause)}"
@@ -382,8 +394,16 @@ _BLOCKED = re.compile(
 
 
 def _lines(file: Path) -> list[str]:
-    text = tools.clean(tools.decode(file.read_bytes())) if file.exists() else ""
+    text = tools.clean(tools.decode(_end(file))) if file.exists() else ""
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _end(file: Path) -> bytes:
+    """Return the last of what a tool printed: all of it, but for one that printed without end."""
+    size = file.stat().st_size
+    with file.open("rb") as log:
+        log.seek(0 if size <= WHOLE_BYTES else size - END_BYTES)
+        return log.read()
 
 
 _FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+import pytest
+
+from netperf_lib.data.layout import Store
+from netperf_lib.errors import HostError
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import inventory
 
@@ -73,5 +78,33 @@ async def test_a_first_contact_from_a_running_event_loop(tmp_path: Path) -> None
             declared(server, host_keys="first-contact"), number=1, state=tmp_path / "state"
         ).hosts
         assert a.known_hosts
+    finally:
+        server.stop()
+
+
+def test_pinned_keys_are_closed_whatever_the_umask(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "one")
+    before = os.umask(0)
+    try:
+        store = Store(tmp_path, "probe")
+        assert store.token
+        inventory.up(declared(server, host_keys="first-contact"), number=1, state=store.hosts_dir)
+    finally:
+        os.umask(before)
+        server.stop()
+    private = [store.path / "token", *store.hosts_dir.rglob("*"), store.hosts_dir]
+    assert len(private) == 5
+    assert [path for path in private if path.stat().st_mode & 0o077] == []
+
+
+def test_pinned_keys_that_others_can_write_are_refused(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "one")
+    experiment = declared(server, host_keys="first-contact")
+    state = tmp_path / "state"
+    try:
+        inventory.up(experiment, number=1, state=state)
+        (state / "host-keys" / "a.known_hosts").chmod(0o666)
+        with pytest.raises(HostError, match=r"a\.known_hosts can be written by other users"):
+            inventory.up(experiment, number=1, state=state)
     finally:
         server.stop()

@@ -9,7 +9,7 @@ import sys
 import pytest
 from pydantic import TypeAdapter
 
-from netperf_lib.errors import LabError
+from netperf_lib.errors import HostError
 from netperf_lib.experiment.model import Deployment, Host
 from netperf_lib.hosts import lab
 from netperf_lib.hosts.lab import lock
@@ -75,7 +75,7 @@ def test_foreign_lab_folder_is_refused(tmp_path, make, use):
     command = [sys.executable, "-c", HOLD, str(folder / "lock"), lock.MARK.decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(LabError, match="remove it, or choose another one"):
+        with pytest.raises(HostError, match="remove it, or choose another one"):
             calls[use]()
         assert holder.poll() is None
         holder.stdin.close()

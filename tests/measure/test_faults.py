@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
@@ -15,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
 from netperf_lib.experiment.schedule import schedule
+from netperf_lib.measure import collector, ssh
 from netperf_lib.measure.collector import failures
 
 from ..sshd import Sshd, alive, wait_until
@@ -298,3 +301,48 @@ def test_a_missing_tool_is_installed_where_that_is_asked_for(
     assert (
         subprocess.run(["qperf", "--version"], capture_output=True).returncode == 0
     )  # only that host was changed
+
+
+def test_a_tool_that_prints_without_end(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tools.tool("iperf3")
+    endless = ("sh", "-c", "exec yes iperf3")
+    plain = module.commands
+    monkeypatch.setattr(module, "commands", lambda *given: replace(plain(*given), client=endless))
+    monkeypatch.setattr(ssh, "MAX_OUTPUT_BYTES", 5_000_000)
+    tally = measure(experiment(tests=[THROUGHPUT], pairs=[NEAR], attempts=1), deployment, store)
+    assert (tally.ok, tally.attempts_failed) == (0, 1)
+    assert "printed more than 256 MiB and was ended" in one(why(store))
+    (run_id,) = store.run_ids()
+    assert (store.path / "raw" / run_id / "client.out").stat().st_size == 5_000_000
+    assert not tools_running(deployment)
+
+
+def test_log_of_a_measurement_that_cannot_be_written(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    handler = collector._LogFile(Path("/dev/full"), said.append)
+    log = logging.Logger("collect", logging.INFO)
+    log.addHandler(handler)
+    for number in range(3):
+        log.info("line %d", number)
+    with suppress(OSError):
+        handler.close()
+    assert said == [
+        "/dev/full cannot be written ([Errno 28] No space left on device); it is incomplete"
+    ]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_clock_that_is_set_is_a_warning_on_the_run(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = iter([0.0, 0.3, -10_800.0, -10_800.0])
+    monkeypatch.setattr(collector, "_clock_offset_s", lambda: next(steps))
+    measure(experiment(pairs=[NEAR], rounds=3), deployment, store)
+    warned = [
+        [w for w in record["warnings"] if "clock" in w]
+        for _, record in sorted(store.runs(), key=lambda run: run[1]["round"])
+    ]
+    assert [len(w) for w in warned] == [0, 1, 0]
+    assert "set back by 10800 s" in warned[1][0]

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from netperf_lib.errors import SSHError, UnreachableError
 from netperf_lib.experiment.model import Host
+from netperf_lib.hosts.guests import guests
 from netperf_lib.measure import session as host_session
 from netperf_lib.measure import ssh
 from netperf_lib.measure.session import HostSession
-from netperf_lib.measure.ssh import BUSY, MISSING, Remote
+from netperf_lib.measure.ssh import BUSY, FLOODED, HUNG, KILLED, MISSING, Remote
 
 from ..sshd import Sshd, alive, free_port, keygen, wait_until
 
@@ -502,3 +503,90 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
 async def test_a_script_that_takes_too_long_is_an_error(remote: Remote) -> None:
     with pytest.raises(SSHError, match="not done in time"):
         await remote.script("sleep 987.7", limit_s=0.3)
+
+
+async def test_one_that_ignores_its_limit_has_hung(remote: Remote) -> None:
+    stubborn = "trap '' TERM; while :; do sleep 0.1; done"
+    code, _, _ = await output(remote, "sh", "-c", stubborn, limit_s=0.5)
+    assert code == HUNG
+
+
+async def test_one_that_is_killed_in_time_has_not_hung(remote: Remote) -> None:
+    code, _, _ = await output(remote, "sh", "-c", "kill -KILL $$", limit_s=30)
+    assert code == KILLED
+
+
+async def test_endless_output_is_stopped(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "MAX_OUTPUT_BYTES", 2_000_000)
+    code, out, _ = await output(remote, "yes", limit_s=60)
+    assert (code, len(out)) == (FLOODED, 2_000_000)
+    assert await output(remote, "echo", "again") == (0, b"again\n", b"")
+
+
+async def test_odd_line_of_known_hosts_is_named(sshd: Sshd, tmp_path: Path) -> None:
+    pinned = tmp_path / "known_hosts"
+    pinned.write_text(f"odd\n{sshd.known_hosts.read_text()}")
+    remote = Remote(sshd.host(known_hosts=str(pinned)), "t")
+    await remote.connect()
+    await remote.close()
+    assert remote.notes == [f"{pinned}, line 1 is no entry of known_hosts; it is ignored"]
+
+
+async def test_odd_line_of_known_hosts_trusts_nobody(sshd: Sshd, tmp_path: Path) -> None:
+    pinned = tmp_path / "known_hosts"
+    pinned.write_text("odd\n")
+    assert "host key is not known" in await _refused(
+        Remote(sshd.host(known_hosts=str(pinned)), "t")
+    )
+
+
+async def test_old_algorithms_are_named(tmp_path: Path) -> None:
+    server = Sshd(tmp_path, more="KexAlgorithms diffie-hellman-group14-sha1\n")
+    config = tmp_path / "config"
+    config.write_text("KexAlgorithms curve25519-sha256\n")
+    try:
+        message = await _refused(Remote(server.host(ssh_config=str(config)), "t"))
+    finally:
+        server.stop()
+    assert "diffie-hellman-group14-sha1" in message
+    assert "in ssh_config (KexAlgorithms," in message
+    assert "the route" not in message
+
+
+@pytest.fixture
+def jump(sshd: Sshd, tmp_path: Path) -> Iterator[tuple[Sshd, Path]]:
+    """A server that refuses the tenth connection at once, and the way through it."""
+    gate = Sshd(tmp_path / "gate", more="MaxStartups 9:100:9\n")
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\n"
+        f"  UserKnownHostsFile {gate.known_hosts}\n  IdentityFile {gate.identity}\n"
+        f"Host 127.0.0.1\n  ProxyJump gate\n  UserKnownHostsFile {sshd.known_hosts}\n"
+        f"Host *\n  User {gate.host().user}\n"
+    )
+    yield gate, config
+    gate.stop()
+
+
+def test_hosts_behind_a_jump_host_are_all_reached(sshd: Sshd, jump: tuple[Sshd, Path]) -> None:
+    hosts = tuple(
+        sshd.host(name=f"h{n}", ssh_config=str(jump[1]), known_hosts=None) for n in range(20)
+    )
+    found = guests(hosts, marker="t", wait_s=0)
+    assert [answer for answer in found.values() if isinstance(answer, str)] == []
+
+
+async def test_jump_host_that_refuses_is_named(sshd: Sshd, jump: tuple[Sshd, Path]) -> None:
+    gate, config = jump
+    sockets: list[socket.socket] = []
+    try:
+        greeting = b"SSH"
+        while greeting.startswith(b"SSH"):  # until it refuses
+            sockets.append(socket.create_connection(("127.0.0.1", gate.port), timeout=10))
+            greeting = sockets[-1].recv(100)
+        message = await _refused(Remote(sshd.host(ssh_config=str(config)), "t"))
+    finally:
+        for one in sockets:
+            one.close()
+    assert "through the jump host gate was lost" in message
+    assert "MaxStartups" in message

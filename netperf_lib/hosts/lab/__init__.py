@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
+from ..owner import check_owner
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from ..source import spent as spent
 from .requirements import check_linux, need
@@ -115,7 +116,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
         info = folder.lstat()
         if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
             folder.chmod(0o700)
-        _check_owner(folder)
+        check_owner(folder)
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
         raise LabError(
@@ -211,22 +212,8 @@ def stop(folder: Path | None = None) -> bool:
 def _is_lab(folder: Path) -> bool:
     if sys.platform != "linux" or not lock.is_marked(folder / "lock"):
         return False
-    _check_owner(folder)
+    check_owner(folder)
     return True
-
-
-def _check_owner(folder: Path) -> None:
-    """Refuse a folder that others may write into: the programs that it names run as this user."""
-    info = folder.lstat()
-    if stat.S_ISLNK(info.st_mode):
-        fault = "is a link"
-    elif info.st_uid != os.geteuid():
-        fault = "belongs to another user"
-    elif info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        fault = "can be written by other users"
-    else:
-        return
-    raise LabError(f"the lab's folder {folder} {fault}: remove it, or choose another one")
 
 
 def _check_folder(folder: Path) -> None:
