@@ -643,7 +643,7 @@ def import_(
         _echo(str(done.notice))
     if done.runs["status"].eq("ok").any():
         from .questions.lead import lead_paragraph
-        from .questions.observe import REMARK, observe
+        from .questions.observe import TEXT, observe
         from .questions.runs import headline_metrics
 
         notes = [
@@ -652,7 +652,7 @@ def import_(
         _echo(
             "\n".join(
                 [
-                    *dict.fromkeys(n for n in notes if n.endswith(REMARK)),
+                    *dict.fromkeys(n for n in notes if n.endswith(TEXT)),
                     "",
                     *lead_paragraph(done.runs).lines,
                 ]

@@ -10,7 +10,6 @@ import difflib
 import fnmatch
 import hashlib
 import io
-import ipaddress
 import os
 import re
 import shutil
@@ -38,7 +37,7 @@ from ..errors import (
     visible,
 )
 from ..experiment.attached import attach
-from ..experiment.factors import FACTORS, FLAGS, LOG_NAME, is_reserved
+from ..experiment.factors import FACTORS, FLAGS, LOG_NAME, is_address, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..experiment.placements import PLACEMENTS
 from ..metrics import in_words, metric, plural, to_bytes
@@ -485,15 +484,6 @@ def _runs_of(
 def _is_about(row: Mapping[str, Any], index: int) -> bool:
     """Whether a row of a table of labels is about the run of this index in its log."""
     return RUN not in row or str(row[RUN]).strip().removesuffix(".0") == str(index + 1)
-
-
-def is_address(value: Any) -> bool:
-    """Whether a value is an address of version 4 or 6, with or without its zone."""
-    try:
-        ipaddress.ip_address(str(value).partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 _TIME_IN_NAME = re.compile(

@@ -14,6 +14,7 @@ for a difference.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -334,6 +335,15 @@ NOT_FACTORS = frozenset(
 
 LOG_NAME = "log_name"
 """The factor of what only the names of logs tell apart: it splits, and nothing is compared by rule."""
+
+
+def is_address(value: Any) -> bool:
+    """Whether a value is an address of version 4 or 6, with or without its zone."""
+    try:
+        ipaddress.ip_address(str(value).partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def is_reserved(name: str) -> bool:

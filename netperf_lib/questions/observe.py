@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -24,9 +23,12 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import (
     FACTORS,
+    LOG_NAME,
     NOT_FACTORS,
+    Factor,
     dimensions,
     factor,
+    is_address,
     level_words,
     plain,
     sort_levels,
@@ -36,7 +38,17 @@ from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.median_ci import LONG_SERIES
 from ..stats.samples import merged
-from .runs import ENDS, check_levels, is_details, nearest, read_data, states, table_of, wished
+from .runs import (
+    ENDS,
+    HOSTS,
+    check_levels,
+    is_details,
+    nearest,
+    read_data,
+    states,
+    table_of,
+    wished,
+)
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -79,8 +91,9 @@ POOLS = {
 }
 """Names for several factors that are pooled together."""
 
-REMARK = "runs apart, and no conditions"
+TEXT = "free text, and no factor"
 """How the note about labels ends that are no factors."""
+UNBLOCKED = "rounds are not known: each run is a round of its own, and comparisons are not paired"
 
 _CARRIED = ("run_id", "started_utc", "experiment", "deployment", "client", "server")
 """Columns of the runs that observations have, too."""
@@ -89,14 +102,9 @@ _MEANS = ("tool", "test", "protocol", "direction")
 _FEW = 3
 """Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
-"""A column of the user's with more different fractions, times or running numbers than this is no factor."""
-_CLOCK = re.compile(
-    r"((20\d\d-?\d\d-?\d\d|\d\d?([./])\d\d?\3(\d\d){0,2})([T, _-]*\d\d?:?\d\d(:?\d\d)?)?|\d\d?:\d\d(:\d\d)?)"
-    r"([.,]\d+)?( ?[A-Za-z]{1,3}|[+-][\d:]+)?"
-)
-"""A date, a time of day, or both."""
-_NEARLY = 0.1
-"""Nearly all are all but this share."""
+"""A column of the user's with more different fractions, or values of one run each, is no factor."""
+_SENTENCE = 3
+"""A label of so many words is a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +433,48 @@ def observe(
         return inside
     if metric is None:
         raise UsageError("name a metric, for example 'throughput_bps'")
-    return _Projection(data, metric, as_tuple(by), where or {}, as_tuple(pool)).result()
+    asked, where, pool = as_tuple(by), where or {}, as_tuple(pool)
+    source = _known(data, metric, (*asked, *where, *(p for p in pool if p not in POOLS)), where)
+    pooled = [f for p in pool for f in POOLS.get(p, (p,))]
+    runs = select_runs(source, metric, where)
+    chosen, said = choose_factors(runs, metric, asked, pooled)
+    condition, conditions, facts = name_conditions(runs, chosen)
+    names = conditions.index
+    pooled = [name for name in pooled if name in runs.codes]
+    table, counted = tabulate(runs, condition, names, chosen, pooled)
+    sides = source.runs.get(MEASUREMENT, ())
+    order = _in_order(conditions, list(dict.fromkeys(sides)))
+    table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
+    table.attrs = dict(source.runs.attrs)
+    return Observations(
+        metric=metric,
+        table=table,
+        conditions=conditions.loc[order],
+        by=tuple(chosen),
+        asked=asked,
+        notes=(*runs.notes, *said, *counted),
+        facts=facts.loc[order],
+        declaration=source.declared,
+        blocked=runs.blocked,
+        where=where,
+        _source=source,
+        _rows=runs.rows[runs.ok],
+        _names=names.to_numpy(object)[condition[runs.ok]],
+    )
+
+
+def _known(data: Any, metric: str, names: Sequence[str], where: Mapping[str, Any]) -> Observed:
+    """Read what is observed; UsageError for a metric or a factor that there is not."""
+    if metric in FACTORS:
+        raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
+    check_levels(where)
+    metric_of(metric)  # an unknown one is an error with the nearest names
+    source = Observed.of(data)
+    for name in names:
+        if name not in source.codes:
+            hint = _hint(name, source.runs, [*source.codes, *POOLS])
+            raise UsageError(f"no factor {name!r} in these runs; {hint}")
+    return source
 
 
 def levels(
@@ -661,6 +710,17 @@ class Observed:
         ]
         return {c: codes for c in names if (codes := _codes(self.runs[c])) is not None}
 
+    @cached_property
+    def units(self) -> Codes:
+        """The deployment of each run, numbered over all experiments."""
+        columns = [c for c in ("experiment", "deployment") if c in self.runs]
+        return _joined(len(self.runs), *(_factorized(self.runs[c]) for c in columns))
+
+    @property
+    def declared_source(self) -> str:
+        """Where the hosts come from, as declared; empty for a table without a declaration."""
+        return str((self.declared.get("hosts") or {}).get("source") or "")
+
     def late(self) -> npt.NDArray[np.bool_]:
         """Which runs belong to rounds beyond those planned."""
         if not self.planned or "round" not in self.runs:
@@ -732,380 +792,412 @@ def _rank(name: str) -> tuple[bool, float]:
     return name in _MEANS, order.get(name, order["client"] - 0.5)
 
 
-class _Projection:
-    """The steps from runs to observations. All arrays have a row for each run that is used."""
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The runs that are observed; all arrays have a row for each of them.
 
-    def __init__(
-        self,
-        data: Any,
-        metric: str,
-        asked: tuple[str, ...],
-        where: Mapping[str, Any],
-        pool: tuple[str, ...],
-    ) -> None:
-        if metric in FACTORS:
-            raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
-        check_levels(where)
-        metric_of(metric)  # an unknown one is an error with the nearest names
-        self.metric, self.asked, self.where, self.notes = metric, asked, where, list[str]()
-        source = Observed.of(data)
-        self.every, self.declared, self.planned = source.runs, source.declared, source.planned
-        self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
-        self.source, every = source, source.codes
-        for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
-            if name not in every:
-                raise UsageError(
-                    f"no factor {name!r} in these runs; {_hint(name, self.every, [*every, *POOLS])}"
-                )
-        number = self._numbers("round")
-        self.blocked = bool(np.isfinite(number).all())
-        self.factors = list(every)
-        use = self._where(self._comparable(every), where)
-        rows = self.rows = np.flatnonzero(use)
-        units = [
-            _factorized(self.every[c]) for c in ("experiment", "deployment") if c in self.every
-        ]
-        self.every_unit = _joined(len(self.every), *units)
-        self.unit, self.round = (
-            self.every_unit[rows],
-            (number if self.blocked else np.arange(len(number)) * 1.0)[rows],
+    Attributes
+    ----------
+    source : Observed
+    rows : array of int
+        Where each run stands in the table of the source.
+    value : array of float
+    ok : array of bool
+        Which runs have a value.
+    unit, round, block : array
+        The deployment, the round, and both together.
+    blocked : bool
+        Whether rounds are known.
+    excluded : array of int
+        Where the runs stand that are left out for a recorded cause.
+    repeated : array of bool
+        Which runs were begun anew after an attempt had failed.
+    notes : tuple of str
+    """
+
+    source: Observed
+    rows: Codes
+    value: npt.NDArray[np.float64]
+    ok: npt.NDArray[np.bool_]
+    unit: Codes
+    round: npt.NDArray[np.float64]
+    block: Codes
+    blocked: bool
+    excluded: Codes
+    repeated: npt.NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def codes(self) -> dict[str, Codes]:
+        """The codes of each column that varies among these runs."""
+        parts = {c: codes[self.rows] for c, codes in self.source.codes.items()}
+        return {c: part for c, part in parts.items() if (part != part[0]).any()}
+
+    @property
+    def imported(self) -> bool:
+        """Whether the runs are logs that were not planned here."""
+        return self.source.declared_source in ("", "imported")
+
+    def joined(self, names: Iterable[str], *more: Codes) -> Codes:
+        """The codes of the combinations of some columns; a column that does not vary adds none."""
+        return _joined(len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes))
+
+
+def _numbers(runs: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    if name not in runs:
+        return np.full(len(runs), np.nan)
+    return pd.to_numeric(runs[name], errors="coerce").to_numpy(float, na_value=np.nan)
+
+
+# -- which runs ----------------------------------------------------------------------------------
+
+
+def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Selection:
+    """Return the runs of the tests that give a metric: only these can fail at giving it."""
+    runs, codes = source.runs, source.codes
+    ran, excluded = (rows.to_numpy(bool) for rows in states(runs))
+    value = _numbers(runs, metric)
+    gives, use = _tests_that_give(runs, codes, metric, ran)
+    notes = list[str]()
+    if dropped := int((excluded & gives).sum()):
+        notes.append(f"{plural(dropped, 'excluded run')} left out")
+    repeated = np.zeros(len(runs), bool)
+    use &= ~excluded
+    if (_numbers(runs, "attempt") > 1).any():
+        trial, begun = _trials(runs, codes), _begun(runs, ran)
+        repeated = begun & trial.where(begun).duplicated(keep=False).to_numpy()
+        use &= ~trial.duplicated(keep="last").to_numpy()
+    for name, wish in where.items():
+        use &= _matching(runs, name, wish, use, metric)
+    rows = np.flatnonzero(use)
+    number = _numbers(runs, "round")
+    blocked = bool(np.isfinite(number).all())
+    if not blocked:
+        number = np.arange(len(runs), dtype=np.float64)
+    unit = source.units[rows]
+    return Selection(
+        source=source,
+        rows=rows,
+        value=value[rows],
+        ok=(ran & np.isfinite(value))[rows],
+        unit=unit,
+        round=number[rows],
+        block=_joined(len(rows), unit, _factorized(number[rows])),
+        blocked=blocked,
+        excluded=np.flatnonzero(excluded),
+        repeated=repeated[rows],
+        notes=tuple(notes),
+    )
+
+
+def _tests_that_give(
+    runs: pd.DataFrame, codes: Mapping[str, Codes], metric: str, ran: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which runs are of a test that gives a metric; and these with tests that never ran."""
+    n = len(runs)
+    fine = _joined(n, *(codes[c] for c in ("tool", "test", "during", "full_rtt") if c in codes))
+    coarse = _joined(n, *(codes[c] for c in ("tool", "test") if c in codes))
+    gives = np.isin(fine, fine[ran & np.isfinite(_numbers(runs, metric))])
+    if not gives.any():
+        measured = [m for m in METRICS if m in runs and runs[m][ran].notna().any()]
+        names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
+        raise NothingToReport(f"no complete run has a value of {metric}; there are: {names}")
+    never_ran = ~np.isin(fine, fine[ran])
+    return gives, gives | (never_ran & np.isin(coarse, coarse[gives]))
+
+
+def _begun(runs: pd.DataFrame, ran: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Attempts whose tool was started; the next does not repeat one that found no host or tool."""
+    if "started_utc" not in runs or runs["started_utc"].isna().all():
+        return np.ones(len(runs), bool)
+    return ran | runs["started_utc"].notna().to_numpy(bool)
+
+
+def _trials(runs: pd.DataFrame, codes: Mapping[str, Codes]) -> pd.Series:
+    """What is the same for each attempt at a trial."""
+    if "run_id" in runs:
+        ids: pd.Series = runs["run_id"].str.replace(r"-a\d+$", "", regex=True)
+        return ids
+    names = [c for c in codes if factor(c).role == "condition"]
+    rounds = [c for c in ("experiment", "deployment", "round") if c in runs]
+    parts = [_factorized(runs[c]) for c in rounds]
+    return pd.Series(_joined(len(runs), *parts, *(codes[c] for c in names)))
+
+
+def _matching(
+    runs: pd.DataFrame, name: str, wish: Any, use: npt.NDArray[np.bool_], metric: str
+) -> npt.NDArray[np.bool_]:
+    """Which runs have a level that ``where`` names; an error for a level that no run has."""
+    present = list(dict.fromkeys(plain(v) for v in runs[name][use].unique()))
+    wishes = wished(name, wish)
+    if strange := [w for w in wishes if w not in present]:
+        ordered = sort_levels(name, present)
+        words = [v if isinstance(v, str) else level_words(name, v) for v in ordered]
+        raise NothingToReport(
+            f"{name} is never {strange[0]!r} in runs of {metric}; it is {', '.join(words)}"
         )
-        self.block = _joined(len(rows), self.unit, _factorized(self.round))
-        self.value = self._numbers(metric)[rows]
-        self.ok = self.ran[rows] & np.isfinite(self.value)
-        self.codes = {
-            c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()
-        }
-        self.remarks = [c for c in self.codes if c not in asked and self._is_remark(c)]
-        if self.remarks:
-            names = in_words([_label(c) for c in self.remarks])
-            self.notes.append(f"{names} {'tell' if len(self.remarks) > 1 else 'tells'} {REMARK}")
+    match = runs[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
+    return match | (runs[name].isna().to_numpy() & (None in wishes))
 
-    def _is_remark(self, name: str) -> bool:
-        """Whether a label of the user's is about one run or round: none of its values comes back in another round.
 
-        It is a time, a running number, follows from rounds of several runs, or nearly every run has its own. One of
-        more levels than a factor has may follow from the round and the factors, as the number of a process does.
-        """
-        if name in FACTORS or name == MEASUREMENT:
-            return False
-        rows = np.flatnonzero(self.codes[name] >= 0)
-        codes, block = _factorized(self.codes[name][rows]), self.block[rows]
-        number, rounds = int(codes.max()) + 1, len(np.unique(self.block))
-        returning = self._returning(name)
-        words = [str(v) for v in self.every[name].iloc[self.rows[rows]].unique()]
-        numbers = sorted(int(w) for w in words if w.isdecimal())
-        in_sequence = (
-            len(numbers) == number > _MOST_LEVELS and numbers[-1] - numbers[0] + 1 == number
-        )
-        once, several_rounds = returning <= _NEARLY * number, 1 < rounds < len(self.rows)
-        follows = several_rounds and not _varies(block, codes, null_is_level=True)
-        if all(map(_CLOCK.fullmatch, words)):
-            return once or follows
-        if several_rounds and not returning and number > _MOST_LEVELS:
-            others = [self.codes[c][rows] for c in self.codes if c != name and self._returning(c)]
-            follows = not _varies(_joined(len(rows), block, *others), codes, null_is_level=True)
-        return (once and several_rounds and (follows or number >= (1 - _NEARLY) * len(rows))) or (
-            in_sequence and not returning
-        )
+# -- what splits ---------------------------------------------------------------------------------
 
-    def _returning(self, name: str) -> int:
-        """How often a level comes back in another round."""
-        rows = np.flatnonzero(self.codes[name] >= 0)
-        codes = self.codes[name][rows]
-        return len(np.unique(_joined(len(rows), codes, self.block[rows]))) - len(np.unique(codes))
 
-    def _numbers(self, name: str) -> npt.NDArray[np.float64]:
-        if name not in self.every:
-            return np.full(len(self.every), np.nan)
-        return pd.to_numeric(self.every[name], errors="coerce").to_numpy(float, na_value=np.nan)
+def choose_factors(
+    runs: Selection, metric: str, asked: Sequence[str], pooled: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the factors that split, those asked for first, and what must be said of the others."""
+    codes = runs.codes
+    if fixed := [name for name in asked if name not in codes]:
+        others = sorted((c for c in codes if factor(c).always_splits), key=_rank)
+        hint = f"these do: {', '.join(others)}" if others else "and nothing else does"
+        raise NothingToReport(f"{fixed[0]} does not vary in runs of {metric}; {hint}")
+    texts = [c for c in codes if c not in asked and _is_text(runs, c)]
+    notes = []
+    if texts:
+        words = in_words(map(_label, texts))
+        notes.append(f"{words} {'are' if len(texts) > 1 else 'is'} {TEXT}")
+    chosen = list(asked)
+    # what follows from a pooled factor is pooled with it; but hosts determine everything
+    group = runs.joined([*chosen, *(c for c in pooled if c not in POOLS["pairs"])])
+    hosts = runs.joined(pooled)
+    for names in _candidates(runs, {*asked, *pooled, *texts}):
+        code = runs.joined(names) if len(names) > 1 else codes[names[0]]
+        ephemeral = names[0] in HOSTS and _are_ephemeral(runs, names, group, code)
+        if not ephemeral and _splits(runs, factor(names[0]), group, hosts, code):
+            chosen += names
+            group = runs.joined(names, group)
+        elif factor(names[0]).role == "observed" and _varies(
+            _joined(len(code), group, hosts), code, null_is_level=False
+        ):
+            notes.append(f"{_label(names[0])} changes between rounds of one condition")
+        elif ephemeral and _varies(group, code, null_is_level=False):
+            notes.append("addresses of hosts change from run to run, and split nothing")
+    if asked and (residue := [_label(c) for c in chosen[len(asked) :]]):
+        verb = "varies" if len(residue) == 1 else "vary"
+        notes.append(f"{in_words(residue)} {verb} too: each level is a condition of its own")
+    return chosen, notes
 
-    # -- which runs ------------------------------------------------------------------------------------------------
 
-    def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
-        """Runs of the tests that give the metric: only these can fail at giving it. Repeated attempts count once."""
-        n = len(self.every)
-        ran, excluded = (rows.to_numpy(bool) for rows in states(self.every))
-        self.ran = ran
-        ok = ran & np.isfinite(self._numbers(self.metric))
-        fine, coarse = (
-            _joined(n, *(codes[c] for c in names if c in codes))
-            for names in (("tool", "test", "during", "full_rtt"), ("tool", "test"))
-        )
-        gives = np.isin(fine, fine[ok])
-        if not gives.any():
-            measured = [m for m in METRICS if m in self.every and self.every[m][ran].notna().any()]
-            names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
-            raise NothingToReport(
-                f"no complete run has a value of {self.metric}; there are: {names}"
-            )
-        if dropped := int((excluded & gives).sum()):
-            self.notes.append(f"{plural(dropped, 'excluded run')} left out")
-        self.excluded = np.flatnonzero(excluded)
-        use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
-        self.repeated = np.zeros(n, bool)
-        if (self._numbers("attempt") > 1).any():
-            trial, begun = self._trials(codes), self._begun()
-            self.repeated = begun & trial.where(begun).duplicated(keep=False).to_numpy()
-            use &= ~trial.duplicated(keep="last").to_numpy()
-        return use
-
-    def _begun(self) -> npt.NDArray[np.bool_]:
-        """Attempts whose tool was started; one that found no host or no tool is not repeated by the next."""
-        if "started_utc" not in self.every or self.every["started_utc"].isna().all():
-            return np.ones(len(self.every), bool)
-        return self.ran | self.every["started_utc"].notna().to_numpy(bool)
-
-    def _trials(self, codes: Mapping[str, Codes]) -> pd.Series:
-        """What is the same for each attempt at a trial."""
-        if "run_id" in self.every:
-            ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
-            return ids
-        names = [c for c in codes if factor(c).role == "condition"]
-        round_of = [
-            _factorized(self.every[c])
-            for c in ("experiment", "deployment", "round")
-            if c in self.every
-        ]
-        return pd.Series(_joined(len(self.every), *round_of, *(codes[c] for c in names)))
-
-    def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-        for name, wish in where.items():
-            levels = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
-            wishes = wished(name, wish)
-            if strange := [w for w in wishes if w not in levels]:
-                words = ", ".join(
-                    str(v) if isinstance(v, str) else level_words(name, v)
-                    for v in sort_levels(name, levels)
-                )
-                raise NothingToReport(
-                    f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {words}"
-                )
-            match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
-            use = use & (match | (self.every[name].isna().to_numpy() & (None in wishes)))
-        return use
-
-    # -- which conditions ------------------------------------------------------------------------------------------
-
-    def _candidates(self) -> list[tuple[str, ...]]:
-        """Factors that may split, in order; both hosts are one, and so is a property of both."""
-        others = {*self.asked, *self.pooled, *self.remarks}
-        names = sorted((c for c in self.codes if c not in others), key=_rank)
-        both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
-        *properties, hosts = (
-            tuple(c for c in pair if c in names) for pair in (*both, ("client", "server"))
-        )
-        alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
-        first = [c for c in alone if factor(c[0]).always_splits and c[0] not in _MEANS]
-        means = [c for c in alone if c[0] in _MEANS]
-        last = [c for c in alone if not factor(c[0]).always_splits]
-        # what a log says of some tests only tells the tests apart, and is no level of the others
-        stated = [c for c in first if self._follows_the_test(c[0])]
-        first = [c for c in first if c not in stated]
-        return [c for c in (*first, *properties, *means, *stated, hosts, *last) if c]
-
-    def _follows_the_test(self, name: str) -> bool:
-        """Whether unplanned logs give a factor in all runs of a test or in none; each test has its size of messages."""
-        if (self.declared.get("hosts") or {}).get(
-            "source", "imported"
-        ) != "imported" or name not in FACTORS:
-            return False
-        stated = (self.codes[name] >= 0).astype(np.int64)
-        test = _joined(
-            len(self.rows), *(self.codes[c] for c in ("tool", "test") if c in self.codes)
-        )
-        partial = (
-            stated.any() and not stated.all() and not _varies(test, stated, null_is_level=True)
-        )
-        return bool(partial) or name == "message_bytes"
-
-    def _split(self) -> list[str]:
-        """Choose what makes a condition: what was asked for, and then each factor that adds to those chosen."""
-        n = len(self.rows)
-        for name in self.asked:
-            if name not in self.codes:
-                others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
-                hint = f"these do: {', '.join(others)}" if others else "and nothing else does"
-                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; {hint}")
-        chosen = list(self.asked)
-        # what follows from a pooled factor is pooled with it; but hosts determine everything, and only they are pooled
-        pooled = [c for c in self._spent() if c not in POOLS["pairs"]]
-        group = _joined(n, *(self.codes[c] for c in (*chosen, *pooled)))
-        hosts = _joined(n, *(self.codes[c] for c in self._spent()))
-        for names in self._candidates():
-            code = (
-                _joined(n, *(self.codes[c] for c in names))
-                if len(names) > 1
-                else self.codes[names[0]]
-            )
-            if self._splits(names, group, hosts, code):
-                chosen += names
-                group = _joined(n, group, *(self.codes[c] for c in names))
-            elif factor(names[0]).role == "observed" and _varies(
-                _joined(n, group, hosts), code, null_is_level=False
-            ):
-                label = (factor(names[0]).label or names[0]).replace("_", " ")
-                self.notes.append(f"{label} changes between rounds of one condition")
-        if self.asked and (residue := [_label(c) for c in chosen[len(self.asked) :]]):
-            verb = "varies" if len(residue) == 1 else "vary"
-            self.notes.append(
-                f"{in_words(residue)} {verb} too: each level is a condition of its own"
-            )
-        return chosen
-
-    def _splits(self, names: Sequence[str], group: Codes, hosts: Codes, code: Codes) -> bool:
-        one = factor(names[0])
-        unknown = one.null == "unknown"
-        if one.always_splits and _varies(group, code, null_is_level=not unknown):
+def _is_text(runs: Selection, name: str) -> bool:
+    """Whether a label of the user's is free text: a sentence, or a value for each run or round."""
+    if name in FACTORS or name in (MEASUREMENT, LOG_NAME):
+        return False
+    held = runs.codes[name] >= 0
+    codes = runs.codes[name][held]
+    number = len(np.unique(codes))
+    words = runs.source.runs[name].iloc[runs.rows[held]].unique()
+    if any(len(str(word).split()) >= _SENTENCE for word in words):
+        return True
+    rounds = len(np.unique(runs.block))
+    if runs.blocked and 1 < rounds < len(runs.rows):
+        of_round = len(np.unique(_joined(len(codes), codes, runs.block[held])))
+        if number == rounds == of_round == len(np.unique(runs.block[held])):
             return True
-        if not self.blocked:  # without rounds, other hosts are another path
-            return names[0] in ("client", "server") and _varies(group, code, null_is_level=False)
-        if one.always_splits and not unknown:
-            return False
-        # a null between rounds says nothing; two runs of one round, one of them with a null, are two conditions
-        return _varies(_joined(len(self.rows), group, hosts, self.block), code, null_is_level=True)
+    others = [c for c in runs.codes if c in FACTORS and factor(c).always_splits]
+    repeated = len(np.unique(runs.joined(others))) < len(runs.rows)
+    return number == len(codes) == len(runs.rows) and (
+        number > _MOST_LEVELS or (bool(others) and repeated)
+    )
 
-    def _spent(self) -> list[str]:
-        return [p for p in self.pooled if p in self.codes]
 
-    # -- what they gave --------------------------------------------------------------------------------------------
+def _are_ephemeral(runs: Selection, names: Sequence[str], group: Codes, code: Codes) -> bool:
+    """Whether hosts are addresses of which one has a single run: pods get new ones each time."""
+    if runs.blocked:
+        return False
+    held = runs.source.runs[list(names)].iloc[runs.rows]
+    levels = {level for name in names for level in held[name].dropna().unique()}
+    counts = np.bincount(_joined(len(code), group, code)[code >= 0])
+    return all(map(is_address, levels)) and bool((counts[counts > 0] == 1).any())
 
-    def result(self) -> Observations:
-        chosen = self.chosen = self._split()
-        n = len(self.rows)
-        condition = _joined(n, *(self.codes[c] for c in chosen))
-        first = np.unique(condition, return_index=True)[1]
-        held = {c: [*map(plain, self.every[c].array.take(self.rows[first]))] for c in self.factors}
-        names: Any = pd.Index(
-            condition_names(chosen, held, self.codes), name="condition", dtype=object
-        )
-        conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
-        table = self._table(condition, names)
-        counts = table["state"].value_counts()
-        states = [
-            f"{plural(int(counts[s]), 'observation')} {s}"
-            for s in ("failed", "missing")
-            if s in counts
-        ]
-        unblocked = (
-            "rounds are not known: each run is a round of its own, and comparisons are not paired"
-        )
-        notes = (*self.notes, *states, *(() if self.blocked else (unblocked,)))
-        for c, codes in self.codes.items():
-            several = np.unique(condition[codes != codes[first][condition]])
-            held[c] = [SEVERAL if i in several else v for i, v in enumerate(held[c])]
-        order = conditions.sort_values(chosen, key=self._sort_key).index if chosen else names
-        facts = pd.DataFrame(held, index=names, dtype=object).loc[order]
-        table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
-        table.attrs = dict(self.every.attrs)
-        complete = self.rows[self.ok], names.to_numpy(object)[condition[self.ok]]
-        return Observations(
-            self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
-            self.blocked, self.where, self.source, *complete,
-        )  # fmt: skip
 
-    def _sort_key(self, column: pd.Series) -> pd.Series:
-        key: Callable[[Any], Any] = factor(str(column.name)).key
-        if column.name == MEASUREMENT:  # as they were named: before comes before after
-            key = list(dict.fromkeys(self.every[MEASUREMENT])).index
-        return column.map(key)
+def _candidates(runs: Selection, others: Collection[str]) -> list[tuple[str, ...]]:
+    """Factors that may split, in order; both hosts are one, and so is a property of both."""
+    names = sorted((c for c in runs.codes if c not in others), key=_rank)
+    both = [tuple(f"{side}_{what}" for side in HOSTS) for what in _PROPERTIES]
+    *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, HOSTS))
+    ends = {c for pair in (*properties, hosts) for c in pair}
+    alone = [c for c in names if c not in ends]
+    means = [c for c in alone if c in _MEANS]
+    first = [c for c in alone if factor(c).always_splits and c not in means]
+    last = [c for c in alone if not factor(c).always_splits]
+    # what a log says of some tests only tells the tests apart, and is no level of the others
+    stated = [c for c in first if runs.imported and c in FACTORS and _follows_test(runs, c)]
+    first = [c for c in first if c not in stated]
+    single = [[(c,) for c in part] for part in (first, means, stated, last)]
+    order = (*single[0], *properties, *single[1], *single[2], hosts, *single[3])
+    return [c for c in order if c]
 
-    def _table(self, condition: Codes, names: Any) -> pd.DataFrame:
-        """One observation for each condition and round, and a row for each that is missing."""
-        n, spent = len(self.rows), self._spent()
-        cell = _joined(n, condition, self.block)
-        at, size = np.unique(cell, return_index=True)[1], np.bincount(cell)
-        rows = self.rows[at]
-        failed = np.bincount(cell, weights=~self.ok) > 0
-        value = self.value[at].copy()
-        if size.max() > 1:
-            value = np.where(size == 1, value, self._merged(condition, cell))
-            what = (
-                f"pooled: {', '.join(map(_label, spent))}: geometric mean of up to"
-                if spent
-                else "up to"
-            )
-            why = "" if spent else " differ in nothing known: their geometric mean counts once"
-            self.notes.append(f"{what} {size.max()} runs of a round{why}")
-        table = pd.DataFrame(
-            {
-                "condition": names.to_numpy(object)[condition[at]],
-                "unit": self.unit[at],
-                "round": self.round[at],
-                "value": np.where(failed & (size == 1), np.nan, value),
-                # where nobody says that a run failed, a null is a value that is missing
-                "state": np.where(failed, "failed" if "status" in self.every else "missing", "ok"),
-                "order": self._numbers("order")[rows],
-                "repeated": self.repeated[rows],
-            }
-            | {c: self.every[c].array.take(rows) if c in self.every else None for c in _CARRIED}
-        )
-        for c in [c for c in ("client", "server") if c in spent and size.max() > 1]:
-            hosts = pd.Series(self.every[c].take(self.rows).astype(str).array)
-            names = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
-            table[c] = names.where(names != "", None).to_numpy()
-        imported = (self.declared.get("hosts") or {}).get("source") == "imported"
-        return table if imported or not self.blocked else self._with_missing(table, condition, at)
 
-    def _merged(self, condition: Codes, cell: Codes) -> npt.NDArray[np.float64]:
-        """Mean of the runs of a cell; NaN where none is complete."""
-        rows = np.flatnonzero(self.ok)
-        cells, which = np.unique(cell[rows], return_inverse=True)
-        pair = _joined(len(cell), condition, *(self.codes[c] for c in self._spent()))
-        part = pair if self._spent() else np.zeros(len(cell), np.int64)
-        group = condition if self._spent() else part
-        mean = np.full(int(cell.max()) + 1, np.nan)
-        mean[cells] = merged(self.value[rows], which, part[rows], group[rows])
-        return mean
+def _follows_test(runs: Selection, name: str) -> bool:
+    """Whether a factor stands in all runs of a test or in none, as the size of messages does."""
+    stated = (runs.codes[name] >= 0).astype(np.int64)
+    test = runs.joined(("tool", "test"))
+    partial = (stated == 0).any() and not _varies(test, stated, null_is_level=True)
+    return bool(partial) or name == "message_bytes"
 
-    def _with_missing(self, table: pd.DataFrame, condition: Codes, at: Codes) -> pd.DataFrame:
-        """Add a row for each round of a deployment in which a condition that was measured there has no run."""
-        number = self._numbers("round")
-        excluded = (
-            self._conditions_of(self.excluded, condition) if self.excluded.size else self.excluded
-        )
-        rows, rounds = [], []
-        for unit in np.unique(self.every_unit):
-            numbers = np.unique(number[self.every_unit == unit])
-            added = np.setdiff1d(np.arange(1.0, self.planned + 1), numbers)[
-                : max(0, self.planned - numbers.size)
-            ]
-            numbers = np.concatenate([numbers, added])
-            here = np.flatnonzero(self.unit[at] == unit)
-            names, first, which = np.unique(
-                condition[at[here]], return_index=True, return_inverse=True
-            )
-            absent = np.ones((names.size, numbers.size), bool)
-            by_number = np.argsort(numbers, kind="stable")
-            absent[which, by_number[np.searchsorted(numbers[by_number], self.round[at[here]])]] = (
-                False
-            )
-            out = self.excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
-            of = excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
-            absent[
-                np.searchsorted(names, of),
-                by_number[np.searchsorted(numbers[by_number], number[out])],
-            ] = False
-            cells = np.argwhere(absent)
-            rows.append(here[first][cells[:, 0]])
-            rounds.append(numbers[cells[:, 1]])
-        missing = np.concatenate(rows)
-        if not missing.size:
-            return table
-        shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
-        lost = (
-            table[shared]
-            .take(missing)
-            .assign(round=np.concatenate(rounds), state="missing", repeated=False)
-        )
-        return pd.concat([table, lost.assign(value=math.nan, order=math.nan)], ignore_index=True)
 
-    def _conditions_of(self, rows: Codes, condition: Codes) -> Codes:
-        """The conditions that other runs belong to; -1: none that was measured."""
-        key = _joined(len(self.every), *(_factorized(self.every[c]) for c in self.chosen))
-        number = np.full(int(key.max(initial=0)) + 1, -1)
-        number[key[self.rows]] = condition
-        return number[key[rows]]
+def _splits(runs: Selection, one: Factor, group: Codes, hosts: Codes, code: Codes) -> bool:
+    unknown = one.null == "unknown"
+    if one.always_splits and _varies(group, code, null_is_level=not unknown):
+        return True
+    if not runs.blocked:  # without rounds, other hosts are another path
+        return one.name in HOSTS and _varies(group, code, null_is_level=False)
+    if one.always_splits and not unknown:
+        return False
+    # a null between rounds says nothing; two runs of a round, one with a null, are two conditions
+    return _varies(_joined(len(code), group, hosts, runs.block), code, null_is_level=True)
+
+
+# -- what they are called ------------------------------------------------------------------------
+
+
+def name_conditions(
+    runs: Selection, chosen: Sequence[str]
+) -> tuple[Codes, pd.DataFrame, pd.DataFrame]:
+    """Return the condition of each run, its levels, and its facts: the level of every factor."""
+    every = runs.source.runs
+    condition = runs.joined(chosen)
+    first = np.unique(condition, return_index=True)[1]
+    held = {c: [*map(plain, every[c].array.take(runs.rows[first]))] for c in runs.source.codes}
+    called = condition_names(chosen, held, runs.codes)
+    names = pd.Index(called, name="condition", dtype=object)
+    conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
+    for c, codes in runs.codes.items():
+        several = np.unique(condition[codes != codes[first][condition]])
+        held[c] = [SEVERAL if i in several else v for i, v in enumerate(held[c])]
+    return condition, conditions, pd.DataFrame(held, index=names, dtype=object)
+
+
+def _in_order(conditions: pd.DataFrame, measurements: Sequence[str]) -> pd.Index:
+    """The conditions in the order of their levels; measurements in the order they were given."""
+
+    def key(column: pd.Series) -> pd.Series:
+        by_name: Callable[[Any], Any] = factor(str(column.name)).key
+        return column.map(measurements.index if column.name == MEASUREMENT else by_name)
+
+    by = list(map(str, conditions))
+    return conditions.sort_values(by, key=key).index if by else conditions.index
+
+
+# -- what they gave ------------------------------------------------------------------------------
+
+
+def tabulate(
+    runs: Selection, condition: Codes, names: pd.Index, chosen: Sequence[str], pooled: Sequence[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return an observation for each condition and round, a row for each missing one, and notes."""
+    every = runs.source.runs
+    cell = _joined(len(runs.rows), condition, runs.block)
+    at, size = np.unique(cell, return_index=True)[1], np.bincount(cell)
+    rows = runs.rows[at]
+    failed = np.bincount(cell, weights=~runs.ok) > 0
+    value, notes = runs.value[at].copy(), list[str]()
+    if size.max() > 1:
+        _refuse_collisions(runs, cell, pooled)
+        value = np.where(size == 1, value, _merged(runs, condition, cell, pooled))
+        if pooled:
+            what = f"pooled: {', '.join(map(_label, pooled))}"
+            notes.append(f"{what}: geometric mean of up to {size.max()} runs of a round")
+    table = pd.DataFrame(
+        {
+            "condition": names.to_numpy(object)[condition[at]],
+            "unit": runs.unit[at],
+            "round": runs.round[at],
+            "value": np.where(failed & (size == 1), np.nan, value),
+            # where nobody says that a run failed, a null is a value that is missing
+            "state": np.where(failed, "failed" if "status" in every else "missing", "ok"),
+            "order": _numbers(every, "order")[rows],
+            "repeated": runs.repeated[at],
+        }
+        | {c: every[c].array.take(rows) if c in every else None for c in _CARRIED}
+    )
+    for c in [c for c in HOSTS if c in pooled and size.max() > 1]:
+        hosts = pd.Series(every[c].take(runs.rows).astype(str).array)
+        both = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
+        table[c] = both.where(both != "", None).to_numpy()
+    if runs.blocked and runs.source.declared_source != "imported":
+        table = _with_missing(runs, table, condition, at, chosen)
+    counts = table["state"].value_counts()
+    for state in ("failed", "missing"):
+        if state in counts:
+            notes.append(f"{plural(int(counts[state]), 'observation')} {state}")
+    if not runs.blocked:
+        notes.append(UNBLOCKED)
+    return table, notes
+
+
+def _refuse_collisions(runs: Selection, cell: Codes, pooled: Sequence[str]) -> None:
+    """Raise UsageError where two complete runs of a round differ in nothing known."""
+    own = runs.joined(pooled, cell)[runs.ok]
+    rows = runs.rows[runs.ok]
+    several = np.flatnonzero(np.bincount(own) > 1)
+    if pooled or not several.size:
+        return
+    one = rows[own == several[0]]
+    every = runs.source.runs
+    ids = every["run_id"] if "run_id" in every else every.index.to_series()
+    number = runs.round[runs.ok][own == several[0]][0]
+    raise UsageError(
+        f"{in_words(ids.iloc[one].astype(str))} differ in nothing known, and are of one round "
+        f"({number:g}): label what they differ in, or leave the round out"
+    )
+
+
+def _merged(
+    runs: Selection, condition: Codes, cell: Codes, pooled: Sequence[str]
+) -> npt.NDArray[np.float64]:
+    """Mean of the runs of a cell; NaN where none is complete."""
+    rows = np.flatnonzero(runs.ok)
+    cells, which = np.unique(cell[rows], return_inverse=True)
+    part = runs.joined(pooled, condition) if pooled else np.zeros(len(cell), np.int64)
+    group = condition if pooled else part
+    mean = np.full(int(cell.max()) + 1, np.nan)
+    mean[cells] = merged(runs.value[rows], which, part[rows], group[rows])
+    return mean
+
+
+def _with_missing(
+    runs: Selection, table: pd.DataFrame, condition: Codes, at: Codes, chosen: Sequence[str]
+) -> pd.DataFrame:
+    """Add a row for each round of a deployment that lacks a condition that was measured there."""
+    source = runs.source
+    number = _numbers(source.runs, "round")
+    excluded = _conditions_of(runs, runs.excluded, condition, chosen)
+    rows, rounds = [], []
+    for unit in np.unique(source.units):
+        numbers = np.unique(number[source.units == unit])
+        planned = np.setdiff1d(np.arange(1.0, source.planned + 1), numbers)
+        numbers = np.concatenate([numbers, planned[: max(0, source.planned - numbers.size)]])
+        here = np.flatnonzero(runs.unit[at] == unit)
+        names, first, which = np.unique(condition[at[here]], return_index=True, return_inverse=True)
+        column = pd.Index(numbers)
+        absent = np.ones((names.size, numbers.size), bool)
+        absent[which, column.get_indexer(runs.round[at[here]])] = False
+        out = (source.units[runs.excluded] == unit) & np.isin(excluded, names)
+        absent[
+            np.searchsorted(names, excluded[out]),
+            column.get_indexer(number[runs.excluded[out]]),
+        ] = False
+        cells = np.argwhere(absent)
+        rows.append(here[first][cells[:, 0]])
+        rounds.append(numbers[cells[:, 1]])
+    missing = np.concatenate(rows)
+    if not missing.size:
+        return table
+    shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
+    lost = table[shared].take(missing)
+    lost = lost.assign(round=np.concatenate(rounds), state="missing", repeated=False)
+    return pd.concat([table, lost.assign(value=math.nan, order=math.nan)], ignore_index=True)
+
+
+def _conditions_of(runs: Selection, rows: Codes, condition: Codes, chosen: Sequence[str]) -> Codes:
+    """The conditions that other runs belong to; -1: none that was measured."""
+    every = runs.source.runs
+    key = _joined(len(every), *(_factorized(every[c]) for c in chosen))
+    number = np.full(int(key.max(initial=0)) + 1, -1)
+    number[key[runs.rows]] = condition
+    return number[key[rows]]
 
 
 def unchained(obs: Observations) -> bool:

@@ -495,7 +495,7 @@ def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(
     python: str, tmp_path: Path
 ) -> None:
     rows = [
-        {"file": f"{p}-{n}.txt", "placement": p, "round": n, "Uhrzeit": f"{9 + n}:{i}7"}
+        {"file": f"{p}-{n}.txt", "placement": p, "round": n, "remark": f"after lunch {n}{i}"}
         for n in range(1, 4)
         for i, p in enumerate(("ppg", "same-zone"))
     ]
@@ -519,7 +519,7 @@ def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(
             ("explore", tmp_path),
         )
     ]
-    assert done[0].stdout.count("Uhrzeit tells runs apart, and no conditions") == 1
+    assert done[0].stdout.count("remark is free text, and no factor") == 1
     assert "1 compared" in done[1].stdout
     assert "order and rounds as labelled" in " ".join(done[1].stdout.split())
     assert "npl import LOGS" in done[2].stderr

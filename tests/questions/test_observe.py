@@ -365,68 +365,59 @@ def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> Non
     assert truths["window.bytes"].truth(recorded.runs) == pytest.approx(in_flight)
 
 
-def test_times_and_running_numbers_are_no_conditions() -> None:
-    rounds = pd.Series(range(1, 21))
-    runs = pd.DataFrame(
-        {"round": rounds, "status": "ok", "tool": "qperf", "test": "tcp_lat", "placement": "ppg"}
-    )
-    runs["latency_oneway_us"] = 40.0 + rounds
-    runs["began"] = [f"2026-11-02T06:{n:02}:00Z" for n in rounds]
-    runs["minute"] = rounds.astype(str).str.zfill(4)
-    obs = npl.observe(runs, "latency_oneway_us")
-    assert list(obs.conditions.index) == ["ppg"]
-    assert obs.notes == ("began and minute tell runs apart, and no conditions",)
-    assert len(npl.observe(runs, "latency_oneway_us", by="minute").conditions) == 20, (
-        "unless they are asked for"
-    )
-    sites = runs.drop(columns=["began", "minute"]).assign(site=[f"site {n}" for n in rounds])
-    assert len(npl.observe(sites, "latency_oneway_us").conditions) == 20, "names are conditions"
-    days = runs.drop(columns=["began", "minute"]).loc[runs.index.repeat(2)].reset_index(drop=True)
-    days = days.assign(round=range(1, 41), rack=[f"{n}" for n in rounds.repeat(2)])
-    assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, (
-        "a number that comes back is a level"
-    )
+def labelled(**labels: list[str]) -> pd.DataFrame:
+    """Two placements, a run of each in four rounds, with labels of the user's."""
+    places = ["ppg", "same-zone"] * 4
+    runs = pd.DataFrame({"placement": places, "round": [n // 2 + 1 for n in range(8)], **labels})
+    return runs.assign(status="ok", latency_oneway_us=[40.0 + n for n in range(8)])
 
 
-def test_a_number_that_each_condition_has_anew_in_each_round_is_no_condition() -> None:
+@pytest.mark.parametrize("rounds", [True, False])
+@pytest.mark.parametrize(
+    "notes",
+    [
+        ["measured by Jan", "measured by Jan", None, None] * 2,  # a sentence
+        [f"{n} h" for n in range(8)],  # a value for each run
+    ],
+)
+def test_free_text_is_no_factor(notes: list[str], rounds: bool) -> None:
+    runs = labelled(remark=notes)
+    obs = observe(runs if rounds else runs.drop(columns="round"), "latency_oneway_us")
+    assert obs.by == ("placement",)
+    assert obs.notes[0] == "remark is free text, and no factor"
+
+
+def test_another_name_of_the_round_is_no_factor() -> None:
+    runs = labelled(took_place=[f"day {n // 2}" for n in range(8)])
+    assert observe(runs, "latency_oneway_us").by == ("placement",)
+
+
+def test_a_label_that_comes_back_is_a_factor() -> None:
+    runs = labelled(rack=["a", "a", "b", "b"] * 2)
+    assert observe(runs, "latency_oneway_us").by == ("placement", "rack")
+
+
+def test_free_text_that_is_asked_for_splits() -> None:
+    runs = labelled(remark=[f"{n} h" for n in range(8)])
+    assert len(observe(runs, "latency_oneway_us", by="remark").conditions) == 8
+
+
+def test_addresses_of_pods_split_nothing() -> None:
+    ends = {"a": "10.42.1.3 10.42.1.3 10.42.1.4", "b": "10.42.1.2 10.42.1.3 10.42.1.5"}
     rows = [
-        {"round": n, "cni": f"cni {i}", "path": path, "status": "ok", "throughput_bps": 1e9 * (n + i),
-         "pid": f"{9000 + 37 * (5 * n + i)}"}
-        for n in (1, 2, 3) for i in range(5) for path in ("pod", "service")
-    ]  # fmt: skip
+        {"cni": cni, "server": server, "throughput_bps": 1e9 + n}
+        for cni, servers in ends.items()
+        for n, server in enumerate(servers.split())
+    ]
     obs = observe(pd.DataFrame(rows), "throughput_bps")
-    assert obs.by == ("cni", "path")
-    assert obs.notes == ("pid tells runs apart, and no conditions",)
-    kept = pd.DataFrame(rows).assign(pid=lambda t: t["cni"].str[-1])
-    assert "pid" in observe(kept.drop(columns="cni"), "throughput_bps").by, (
-        "a number that comes back is a level"
-    )
-    days = pd.DataFrame(rows).drop(columns=["cni"])
-    assert observe(days, "throughput_bps").by == ("path", "pid"), (
-        "what alone tells a round's runs apart is a level"
-    )
+    assert obs.by == ("cni",)
+    assert "addresses of hosts change from run to run, and split nothing" in obs.notes
 
 
-def test_remarks_of_a_table_of_labels_are_no_conditions() -> None:
-    rows = [
-        {"round": n, "placement": place, "status": "ok", "latency_oneway_us": 40.0 + i, "Uhrzeit": f"19:0{n}",
-         "Datum": f"0{1 + n // 3}.11.2026", "Notiz": f"Lauf von {n}-{i}", "Laune": f"Tag {n}", "rack": f"r{n % 2}"}
-        for n in (1, 2, 3, 4) for i, place in enumerate(("ppg", "same-zone"))
-    ]  # fmt: skip
-    obs = observe(pd.DataFrame(rows), "latency_oneway_us")
-    assert obs.by == ("placement", "rack"), "what comes back is a factor"
-    assert obs.notes[0] == "Uhrzeit, Datum, Notiz and Laune tell runs apart, and no conditions"
-    (pair, *_) = npl.compare(
-        pd.DataFrame(rows).drop(columns="rack"), metric="latency_oneway_us", by="placement"
-    )
-    assert not pair.warnings
-    once = (
-        pd.DataFrame(rows)
-        .drop(columns=["round", "Laune", "rack", "Datum"])
-        .assign(Uhrzeit=[f"19:{n}" for n in range(10, 18)])
-    )
-    assert observe(once.drop(columns="Notiz"), "latency_oneway_us").by == ("placement",)
-    assert len(observe(pd.DataFrame(rows[:2]), "latency_oneway_us").conditions) == 2
+def test_two_runs_of_a_round_with_one_condition_are_refused() -> None:
+    runs = pd.concat([labelled(), labelled()[:1]]).assign(run_id=[f"r{n}" for n in range(9)])
+    with pytest.raises(UsageError, match="r0 and r8 differ in nothing known"):
+        observe(runs, "latency_oneway_us")
 
 
 def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
