@@ -103,8 +103,8 @@ _FEW = 3
 """Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
 """A column of the user's with more different fractions, or values of one run each, is no factor."""
-_SENTENCE = 3
-"""A label of so many words is a sentence."""
+_SENTENCE, _PHRASE = 5, 3
+"""Words of a label that is a sentence; and of one that some runs have and others have not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -986,8 +986,9 @@ def _is_text(runs: Selection, name: str) -> bool:
     held = runs.codes[name] >= 0
     codes = runs.codes[name][held]
     number = len(np.unique(codes))
-    words = runs.source.runs[name].iloc[runs.rows[held]].unique()
-    if any(len(str(word).split()) >= _SENTENCE for word in words):
+    values = runs.source.runs[name].iloc[runs.rows[held]].unique()
+    longest = max((len(str(value).split()) for value in values), default=0)
+    if longest >= (_SENTENCE if held.all() else _PHRASE):
         return True
     rounds = len(np.unique(runs.block))
     if runs.blocked and 1 < rounds < len(runs.rows):
