@@ -120,18 +120,10 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
             "commands": "".join(commands),
             "template.json": template.template_text(),
             "parameters.json": json.dumps(attempt.parameters(), indent=2),
-            "in words": f"{in_words(findings.declared)}{_expiry(options)}"
+            "in words": f"{in_words(findings.declared)}{findings.expiry[0].upper()}"
+            f"{findings.expiry[1:]} until `npl down`, or `npl down --all --expired`.\n"
             "Nothing was created, and Azure was not contacted.\n",
         }
-
-
-def _expiry(options: Options) -> str:
-    after = f"After {options.expires_h:g} h "
-    what = "a schedule stops the VMs" if options.stopped else "nothing stops the VMs"
-    return (
-        f"{after}{what}; gateways, addresses, load balancers and disks go on costing until "
-        "`npl down`, or `npl down --all --expired`.\n"
-    )
 
 
 def up(

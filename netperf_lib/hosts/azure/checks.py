@@ -60,13 +60,21 @@ class Preflight:
         )
 
     @property
+    def expiry(self) -> str:
+        """What happens when a deployment expires."""
+        options = self.options
+        stops = "a schedule stops" if options.stopped else "nothing stops"
+        return (
+            f"after {options.expires_h:g} h {stops} the VMs; "
+            "gateways, addresses, load balancers and disks go on costing"
+        )
+
+    @property
     def left_running(self) -> str:
         """What goes on costing when a deployment has expired."""
-        options, cost_h = self.options, self.cost.idle_h
-        after = f"after {options.expires_h:g} h"
-        stops = f"{after} a schedule stops the VMs" if options.stopped else f"nothing stops {after}"
-        money = f"{24 * cost_h:.2f} {self.cost.currency} a day, {MONTH_H * cost_h:.0f} a month"
-        return f"{stops}; addresses, disks, gateways and load balancers go on costing {money}"
+        hour = self.cost.idle_h
+        money = f"{24 * hour:.2f} {self.cost.currency} a day, {MONTH_H * hour:.0f} a month"
+        return f"{self.expiry} {money}"
 
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: in the fewest zones, then the largest."""

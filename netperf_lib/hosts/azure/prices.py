@@ -26,6 +26,8 @@ PRICES_URL = "https://prices.azure.com/api/retail/prices"
 ADDRESS_URL = "https://api.ipify.org"
 """It returns the caller's public address as text."""
 DISK = "disk StandardSSD_LRS"
+Way = tuple[str, str, str]
+"""Path, and the regions of the client and of the server."""
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
 MONTH_H = 730
@@ -151,27 +153,22 @@ def cost(
         )
         for (what, region, kind), n in sorted(count.items())
     ]
-    ways: dict[tuple[str, str, str], tuple[float, float]] = {}
+    most, likely = Counter[Way](), Counter[Way]()
     for (client, server), sent in (traffic or {}).items():
-        mbps = options.bandwidth_mbps.get(topology.vm(client).size)
-        most = (
-            sent.most_bytes if mbps is None else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
-        )
-        if not most:
-            continue
-        path = topology.paths.get((client, server), "")
-        way = (path, topology.vm(client).region, topology.vm(server).region)
-        before = ways.get(way, (0.0, 0.0))
-        ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
-    for (path, source, target), (most, likely) in sorted(ways.items()):
-        price = _transfer(path, source, target, options)
-        lost = [region for region in (source, target) if zone_of(region) is None]
+        source, target = topology.vm(client), topology.vm(server)
+        way = (topology.paths.get((client, server), ""), source.region, target.region)
+        mbps = options.bandwidth_mbps.get(source.size, float("inf"))
+        sendable = min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
+        most[way] += round(sendable)
+        likely[way] += round(min(sendable, sent.likely_bytes))
+    for way, sendable in sorted((+most).items()):
+        lost = [region for region in way[1:] if zone_of(region) is None]
         item = Item(
-            name=f"transfer {path}",
-            quantity=most,
-            likely=likely,
+            name=f"transfer {way[0]}",
+            quantity=sendable / 1e9,
+            likely=likely[way] / 1e9,
             hourly=False,
-            price=price,
+            price=_transfer(*way, options),
             why=f" (billing zone of {lost[0]} not known)" if lost else "",
         )
         items.append(item)

@@ -137,22 +137,20 @@ class Topology:
 
 def in_words(topology: Topology) -> str:
     """Return what one deployment consists of, as sentences: VMs, networks, gateways, hosts."""
-    sizes = Counter((vm.size, vm.region) for vm in topology.vms)
-    gateways = Counter((g.kind, g.sku, g.region) for g in topology.gateways)
-    counted = {
-        "virtual network": [n for n in topology.networks if not n.subnet_id],
-        "peering": topology.peerings,
-        "load balancer": [v for v in topology.vms if v.balanced],
-        "proximity placement group": topology.ppgs,
-    }
-    parts = [f"{plural(n, 'VM')} of {size} in {region}" for (size, region), n in sizes.items()]
-    parts += [plural(len(several), what) for what, several in counted.items() if several]
-    parts += [
-        f"{plural(n, f'{kind} gateway')} {sku} in {region}"
-        for (kind, sku, region), n in gateways.items()
-    ]
+    vms = Counter(("VM", f" of {vm.size} in {vm.region}") for vm in topology.vms)
+    others = Counter(
+        {
+            ("virtual network", ""): sum(not n.subnet_id for n in topology.networks),
+            ("peering", ""): len(topology.peerings),
+            ("load balancer", ""): sum(vm.balanced for vm in topology.vms),
+            ("proximity placement group", ""): len(topology.ppgs),
+        }
+    )
+    gateways = Counter((f"{g.kind} gateway", f" {g.sku} in {g.region}") for g in topology.gateways)
+    counted = vms + others + gateways
+    parts = ", ".join(f"{plural(n, what)}{where}" for (what, where), n in counted.items())
     hosts = ", ".join(f"{vm.name} (zone {vm.zone})" if vm.zone else vm.name for vm in topology.vms)
-    return f"`npl up` would make, for each deployment: {', '.join(parts)}.\nHosts: {hosts}.\n"
+    return f"`npl up` would make, for each deployment: {parts}.\nHosts: {hosts}.\n"
 
 
 class _Needs(dict[str, Any]):

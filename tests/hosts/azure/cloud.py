@@ -242,7 +242,7 @@ class Cloud:
             self.groups = {n: g for n, g in self.groups.items() if not n.startswith("npl-")}
             self.resources = {w: r for w, r in self.resources.items() if "/npl-" not in w}
             shown = {}
-        empty = arm.Scope(SUBSCRIPTION, "", "", {}, {}, self._reference)
+        empty = arm.Scope(SUBSCRIPTION, "", "", {}, self._reference)
         self.deployments = {
             w: Running(document, "", [], empty, {}, 0.0, operations)
             for w, (document, operations) in shown.items()
@@ -564,7 +564,7 @@ class Cloud:
         for k, v in given.items():
             kind = declared[k]["type"].lower()
             refuse(not isinstance(v, KINDS[kind]), "InvalidTemplate", f"{k} is no {kind}")
-        scope = arm.Scope(SUBSCRIPTION, group, location, {}, {}, self._reference, zones=REGIONS)
+        scope = arm.Scope(SUBSCRIPTION, group, location, {}, self._reference, zones=REGIONS)
         defaults = {k: scope.value(d.get("defaultValue")) for k, d in declared.items()}
         scope.parameters = defaults | given
         return scope, template

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import csv
-import datetime as dt
-import ipaddress
 import json
 import re
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -16,11 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer, Cloud
 
@@ -59,7 +53,7 @@ class Emulator:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        context.load_cert_chain(folder / "ca.pem", folder / "server.key")
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -268,77 +262,31 @@ def _body(raw: bytes) -> Any:
         return json.loads(re.sub(r",\s*template:", ', "template":', text, count=1))
 
 
-def token(factors: list[str] | None = None) -> str:
-    """An access token, of a user if it tells the factors of the login; nobody checks its signature."""
+def token() -> str:
+    """An access token; nobody checks its signature."""
 
     def part(content: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
     now = int(time.time())
-    claims = {
-        "aud": "https://management.core.windows.net/",
-        "iss": f"https://sts.windows.net/{TENANT}/",
-        "iat": now,
-        "nbf": now,
-        "exp": now + 3600,
-        "tid": TENANT,
-        "oid": CLIENT,
-        "appid": CLIENT,
-        **({"amr": factors} if factors else {}),
-    }
-    return ".".join([part({"alg": "none", "typ": "JWT"}), part(claims), "c2lnbmVk"])
+    claims = {"aud": "https://management.core.windows.net/", "tid": TENANT, "oid": CLIENT}
+    claims |= {"iss": f"https://sts.windows.net/{TENANT}/", "appid": CLIENT}
+    times = {"iat": now, "nbf": now, "exp": now + 3600}
+    return ".".join([part({"alg": "none", "typ": "JWT"}), part(claims | times), "c2lnbmVk"])
 
 
 def certificate(folder: Path) -> None:
-    """Write a certificate authority and a certificate for localhost."""
-    now = dt.datetime.now(dt.UTC)
-
-    def name(text: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-    def sign(
-        subject: str, key: Any, by: Any, extensions: list[tuple[Any, bool]]
-    ) -> x509.Certificate:
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name(subject))
-            .issuer_name(name("emulated cloud"))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(days=2))
-        )
-        for extension, critical in extensions:
-            builder = builder.add_extension(extension, critical)
-        return builder.sign(by, hashes.SHA256())
-
-    ca, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(ca.public_key())
-    authority = sign(
-        "emulated cloud",
-        ca,
-        ca,
-        [(x509.BasicConstraints(True, None), True), (usage, True), (identifier, False)],
+    """Write a certificate for localhost, which is its own authority."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    extensions = (
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "basicConstraints=critical,CA:TRUE",
+        "keyUsage=critical,digitalSignature,keyCertSign",
     )
-    names = x509.SubjectAlternativeName(
-        [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    )
-    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())
-    leaf = sign(
-        "localhost",
-        server,
-        ca,
-        [(names, False), (by, False), (x509.BasicConstraints(False, None), True)],
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "ca.pem").write_bytes(authority.public_bytes(pem))
-    (folder / "server.pem").write_bytes(leaf.public_bytes(pem))
-    form = serialization.PrivateFormat.PKCS8
-    (folder / "server.key").write_bytes(
-        server.private_bytes(pem, form, serialization.NoEncryption())
-    )
-    (folder / "server.key").chmod(0o600)
+    more = [word for extension in extensions for word in ("-addext", extension)]
+    files = ["-keyout", folder / "server.key", "-out", folder / "ca.pem", "-subj", "/CN=localhost"]
+    command = ["openssl", *words.split(), *files, *more]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def configure(config: Path, base: str, version: str) -> None:

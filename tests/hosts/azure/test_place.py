@@ -270,7 +270,7 @@ def test_a_gateway_has_the_zones_of_its_region(az: DirectAz, cloud: Cloud, tmp_p
 def test_a_schedule_stops_the_vms(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     said: list[str] = []
     azure.up(experiment(expires_h=3), number=1, state=tmp_path, say=said.append)
-    assert "after 3 h a schedule stops the VMs; addresses, disks, gateways" in said[0]
+    assert "after 3 h a schedule stops the VMs; gateways, addresses" in said[0]
     schedules = "Microsoft.DevTestLab/schedules"
     assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
     azure.down(experiment(), state=tmp_path)

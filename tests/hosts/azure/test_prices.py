@@ -151,5 +151,5 @@ def test_what_goes_on_costing_is_said(price_list: Emulator) -> None:
     found = azure._proposal(experiment("c d same-zone", "c w vpn", "c l standard-lb", prices=None))
     idle = 2 * 0.21 + 6 * 0.005 + 0.025
     assert found.cost.idle_h == pytest.approx(idle, rel=0.1)
-    assert "12 h a schedule stops the VMs; addresses, disks" in found.left_running
+    assert "12 h a schedule stops the VMs; gateways, addresses" in found.left_running
     assert "USD a day" in found.left_running

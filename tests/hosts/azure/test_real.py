@@ -59,7 +59,7 @@ def test_placed_proven_measured_once_and_removed(
 ) -> None:
     record.program(tmp_path / "bin", find_az(), Path("azure-transcript.jsonl").absolute())
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    before = {g.group for g in azure.leftovers()}
+    before = {g.name for g in azure.leftovers()}
     try:
         shown, codes = whole_way(declared(), tmp_path)
         Path("azure-transcript.txt").write_text(shown, "utf-8")
@@ -69,4 +69,4 @@ def test_placed_proven_measured_once_and_removed(
     assert "NOT TRUE" not in shown
     runs = load(tmp_path / "results" / "real")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
-    assert {g.group for g in azure.leftovers()} <= before
+    assert {g.name for g in azure.leftovers()} <= before
