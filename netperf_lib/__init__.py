@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .reporting.answer import ask as ask
     from .reporting.explorer import explore as explore
     from .reporting.summary import summary as summary
+    from .stats.plain import judge as judge
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ _HOMES = {
     "ask": ".reporting.answer",
     "explore": ".reporting.explorer",
     "summary": ".reporting.summary",
+    "judge": ".stats.plain",
 }
 __all__ = sorted([*_PARTS, *_HOMES])
 

@@ -439,15 +439,9 @@ def _sample(p: Pair) -> Sample:
         if empty
         else _few_packets(of, both, names_of)
     )
-    apart = b is not None and not bool((a.present & b.present).any())  # no common round: not paired
+    apart = b is not None and not bool((a.present & b.present).any())
     used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
-    several = np.unique(of.experiment[used]).size > 1 and not of.two
-    unit = (of.experiment if several else of.unit)[used]
-    what = "experiment" if several else "deployment"
-    count = np.unique(unit).size
-    uneven = ""
-    if apart:
-        count, uneven = _replicates(of, both, names_of, what)
+    several = not of.two and np.unique(of.experiment[used]).size > 1
     if b is not None:
         moved = bool(differ & {*PLACES}) and not of.two
         more["moved"] = moved or any(
@@ -457,39 +451,30 @@ def _sample(p: Pair) -> Sample:
         len(names) == 1 for names in (p.a, p.b or ("",))
     ):  # the level that every table and figure gives
         subject["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
+    hosts = [h for host in HOSTS for side in both for h in side.hosts.get(host, ())]
     subject |= {
         "metric": of.obs.metric,
-        "hosts": tuple(
-            dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))
-        ),
-        "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
+        "hosts": tuple(dict.fromkeys(hosts)),
+        "scope": THESE if of.placed else "",
     }
-    more |= {
-        "unit_name": what,
-        "step": sum(half_step(side.runs) for side in both),
-        "subject": subject,
-    }
-    more |= {"refusal": refusal, "better": METRICS[of.obs.metric].better}
-    if apart and b is not None:
-        (x, y), means = _apart(of, a, b)
-        lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]
-        more |= {"paired": False, "unit_means": means, "warnings": tuple(warnings)}
-        more["refusal"] = refusal or uneven
-        return Sample(a=x, b=y, failed_a=lost[0], failed_b=lost[1], **more)
-    if b is not None and of.unchained:
-        warnings = [
-            *warnings,
-            "rounds were not chained: what one condition leaves behind for the next does not cancel",
-        ]
+    if b is not None and not apart and of.unchained:
+        warnings.append(
+            "rounds were not chained: what one condition leaves behind for the next does not cancel"
+        )
     hour = of.hours(a, a.conditions) if b is None else None
     return Sample(
         a=a.value[used],
         b=None if b is None else b.value[used],
         failed_a=a.failed[used],
         failed_b=None if b is None else b.failed[used],
-        unit=unit,
+        unit=(of.experiment if several else of.unit)[used],
+        unit_name="experiment" if several else "deployment",
         hour=None if hour is None else hour[used],
+        better=METRICS[of.obs.metric].better,
+        step=sum(half_step(side.runs) for side in both),
+        refusal=refusal,
         warnings=tuple(warnings),
+        subject=subject,
         **more,
     )
 
@@ -503,36 +488,6 @@ def _nothing(
     subject = {**of_pair, "names": (names[0], limit or names[-1]), "metric": c.metric}
     refusal = f"no complete run has a value of {c.metric}"
     return Sample(a=none, b=None if limit else none, refusal=refusal, subject=subject, **more)
-
-
-def _replicates(
-    of: Blocks, both: Sequence[Side], names: tuple[str, str], what: str
-) -> tuple[int, str]:
-    """Return how many deployments two sides without common rounds have, and why one is too few."""
-    units = [np.unique(of.unit[np.isfinite(side.value)]) for side in both]
-    one, two = (unit.size for unit in units)
-    if min(one, two) > 1:
-        return np.union1d(*units).size, ""
-    if max(one, two) <= 1:
-        return 1, ""
-    found = f"{plural(one, what)} of {names[0]} against {two} of {names[1]}"
-    return 1, f"{found}: measure at least 2 on each side"
-
-
-def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
-    """Values of two sides that share no round: by deployment where both have several, else by round."""
-    parts = []
-    for side in (a, b):
-        ok = np.isfinite(side.value)
-        parts.append((side.value[ok], of.unit[ok]))
-    units = all(np.unique(d).size > 1 for _, d in parts)
-    if units:
-        cells = [np.unique(d, return_inverse=True)[1] for _, d in parts]
-        parts = [
-            (merged(x, cell, none := np.zeros(x.size), none), d)
-            for (x, d), cell in zip(parts, cells, strict=True)
-        ]
-    return (parts[0][0], parts[1][0]), units
 
 
 # -- what the reader must know -------------------------------------------------------------------------------------

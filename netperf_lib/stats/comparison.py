@@ -92,6 +92,8 @@ class Comparison(Result):
         Rounds in which A failed (or had to be repeated), and B.
     declared : bool
         Whether the contrast belongs to the family of the report; if not, it is exploratory.
+    paired : bool
+        Whether the sides have common rounds; if not, drift between them is part of the difference.
     metric, quantity : str
         Name of the metric, and its name in the sentence.
     names : tuple of str
@@ -132,6 +134,7 @@ class Comparison(Result):
     dropped: int = 0
     failed: tuple[int, int] = (0, 0)
     declared: bool = True
+    paired: bool = True
     metric: str = ""
     quantity: str = "value"
     names: tuple[str, str] = ("A", "B")
@@ -240,7 +243,7 @@ class Comparison(Result):
     def size(self) -> str:
         """The number of rounds; for unpaired sides, of runs of A and of B: ``1/7``."""
         a, b = self.runs
-        return f"{a}/{b}" if a != b and self.method.startswith("unblocked") else str(self.n)
+        return f"{a}/{b}" if a != b and not self.paired else str(self.n)
 
     @property
     def basis(self) -> str:
@@ -356,6 +359,8 @@ class Family(Sequence[Comparison]):
         """The note below the table."""
         verb = "shares" if self.declared == 1 else "share"
         rule = f"at most {percent(self.alpha)} of reports contain a false verdict about the hours measured"
+        if not all(c.paired for c in self):
+            rule = "the sides share no rounds, so no share of false verdicts is promised"
         shared = (
             f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
         )

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import scipy
 
 from ..metrics import plural
-from .rank_tests import neighbours_p
 from .result import Floats, Result, check_share, numbers, percent, quantity, unit_of, value_words
 
 LONG_SERIES = 600
@@ -56,37 +55,44 @@ class Level(Result):
 
 
 @lru_cache(maxsize=1024)
-def _ranks(n: int, confidence: float) -> tuple[int, float, float]:
-    """Return rank k (1-based, 0: none) of the interval's lower end, the weight of x(k+1), and the confidence."""
-
-    def gamma(k: int) -> float:  # P(x(k) <= median <= x(n+1-k))
-        return 1 - 2 * float(scipy.special.bdtr(k - 1, n, 0.5))
-
-    if n < 2 or gamma(1) < confidence:
-        return 0, 0.0, max(gamma(1), 0.0) if n else 0.0
-    k = 1
-    while gamma(k + 1) >= confidence:
-        k += 1
-    share = (gamma(k) - confidence) / (gamma(k) - gamma(k + 1))
-    return k, (n - k) * share / (k + (n - 2 * k) * share), confidence
+def _confidences(n: int) -> list[float]:
+    """Return the confidence that the median lies between the k-th values from both ends, k = 1, 2 …"""
+    return [1 - 2 * float(scipy.special.bdtr(k, n, 0.5)) for k in range(n // 2)]
 
 
-def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats, Floats, float]:
-    """Median, lower and upper end of each row of `x`, and the confidence: as requested, or that of the whole range.
+def median_interval(x: Floats, confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return the ends of the median's interval, and its confidence: as wanted, or that of the range.
 
-    The two order-statistic intervals whose exact binomial confidences enclose the one wanted are interpolated after
-    Hettmansperger and Sheather, "Confidence intervals based on interpolated order statistics", Statistics &
-    Probability Letters 4 (1986) 75-79.
+    The two order-statistic intervals whose exact binomial confidences enclose the one wanted are
+    interpolated after Hettmansperger and Sheather, "Confidence intervals based on interpolated order
+    statistics", Statistics & Probability Letters 4 (1986) 75-79.
     """
-    s = np.sort(x, axis=1)
-    n = s.shape[1]
-    k, weight, real = _ranks(n, confidence)
-    median = np.median(s, axis=1)
+    s, n = np.sort(x), x.size
+    real = _confidences(n)
+    k = sum(c >= confidence for c in real)
     if not k:
-        return median, s[:, 0], s[:, -1], real
-    low = s[:, k - 1] + weight * (s[:, k] - s[:, k - 1])
-    high = s[:, n - k] - weight * (s[:, n - k] - s[:, n - k - 1])
-    return median, low, high, real
+        return float(s[0]), float(s[-1]), max(real[0], 0.0) if real else 0.0
+    after = real[k] if k < len(real) else 0.0
+    share = (real[k - 1] - confidence) / (real[k - 1] - after)
+    weight = (n - k) * share / (k + (n - 2 * k) * share)
+    low = s[k - 1] + weight * (s[k] - s[k - 1])
+    high = s[n - k] - weight * (s[n - k] - s[n - k - 1])
+    return float(low), float(high), confidence
+
+
+def neighbours_p(x: Floats) -> float:
+    """Return the one-sided p of neighbours in a series that resemble each other.
+
+    Rank correlation at lag 1, by its normal distribution (Wald and Wolfowitz, Ann. Math. Statist. 14
+    (1943) 378-388); 1 for fewer than 6 values, or values that are all alike.
+    """
+    if x.size < 6 or np.ptp(x) == 0:
+        return 1.0
+    _, which, count = np.unique(x, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - count / 2)[which] - x.size / 2
+    variance = float((ranks**2).mean())
+    z = (float(ranks[1:] @ ranks[:-1]) + variance) / (variance * math.sqrt(x.size))
+    return float(scipy.special.ndtr(-z))
 
 
 def level(
@@ -151,8 +157,8 @@ def _over_runs(x: Floats, unit: str, confidence: float, metric: str, dropped: in
     median = low = high = math.nan
     real = 0.0
     if x.size:
-        *bounds, real = median_interval(x[None, :], confidence)
-        median, low, high = (float(v[0]) for v in bounds)
+        median = float(np.median(x))
+        low, high, real = median_interval(x, confidence)
     return Level(
         median=median,
         low=low,
@@ -183,7 +189,7 @@ def _warnings(
     n = x.size
     warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
     if n and real < confidence:
-        need = next(k for k in count(n + 1) if _ranks(k, confidence)[0])
+        need = next(k for k in count(n + 1) if max(_confidences(k), default=0.0) >= confidence)
         warnings.append(
             f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
             f"this is the range of the runs, which covers the median with {percent(real)} confidence"

@@ -473,7 +473,7 @@ def test_the_command_line_imports_shows_and_writes_a_template(python: str, tmp_p
     assert "Traceback" not in missing.stderr
 
 
-def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
+def test_logs_without_rounds_are_compared_unpaired(tmp_path: Path) -> None:
     text, labels = QPERF.read_text(), []
     for placement, level in (("ppg", 39.4), ("same-zone", 58.2)):
         for number in range(12):
@@ -488,7 +488,7 @@ def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
     mine = import_logs(logs, labels=pd.DataFrame(labels), into=tmp_path / "mine", contrasts=[PPG])
     (found,) = compare(mine)
     assert found.verdict == "better"
-    assert "unblocked" in found.method or any("unblocked" in w for w in found.warnings)
+    assert "unpaired" in found.method or any("unpaired" in w for w in found.warnings)
 
 
 def test_labelled_logs_are_compared_with_their_notice_and_remarks_are_said_once(

@@ -104,7 +104,7 @@ def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment() -> 
     contrast = {"metric": "throughput_bps", "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
     table = pd.concat([one, two.assign(round=two["round"] + 12)], ignore_index=True)
     (apart,) = judge(table, [contrast])
-    assert any("unblocked" in w for w in apart.warnings)
+    assert any("unpaired" in w for w in apart.warnings)
     several = pd.concat(
         [table.assign(deployment=d, run_id=table["run_id"] + f"-d{d}") for d in (1, 2, 3)]
     )

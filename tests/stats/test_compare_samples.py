@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+import netperf_lib as npl
 from netperf_lib import stats
-from netperf_lib.errors import StatsError
+from netperf_lib.errors import StatsError, UsageError
 
 ROUNDS = st.integers(6, 24)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -164,3 +166,88 @@ def test_bad_input_gets_one_sentence(call, text):
     with pytest.raises(StatsError, match=text) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("runs", "family", "verdict"),
+    [(3, 1, "no verdict"), (4, 1, "worse"), (5, 2, "worse"), (6, 11, "worse")],
+)
+def test_unpaired_runs_need_what_their_own_test_needs(runs, family, verdict):
+    a, b = 95 + np.arange(float(runs)), 58 + np.arange(float(runs))
+    c = stats.compare_samples(a, b, better="lower", paired=False, family=family)
+    assert c.verdict == verdict
+    assert "unpaired" in c.method
+
+
+def test_few_unpaired_runs_say_how_many_are_needed():
+    c = stats.compare_samples([95.0, 96, 97], [58.0, 59, 60], paired=False, family=6)
+    assert c.reason == "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
+
+
+def test_no_share_of_false_reports_is_promised_without_common_rounds():
+    gap = np.full(6, np.nan)
+    a, b = np.concatenate([np.arange(10.0, 16), gap]), np.concatenate([gap, np.arange(1.0, 7)])
+    assert (
+        "no share of false verdicts is promised"
+        in stats.judge_samples([stats.Sample(a=a, b=b)]).note
+    )
+    assert "at most 5 %" in stats.judge_samples([stats.Sample(a=a, b=a)]).note
+
+
+def rounds_of(**columns: list[float]) -> pd.DataFrame:
+    rounds = range(1, len(next(iter(columns.values()))) + 1)
+    return pd.DataFrame(columns, index=pd.Index(rounds, name="round"))
+
+
+def test_a_plain_table_is_judged_like_its_samples():
+    a, b = sides(1, 12, 1.3)
+    [c] = npl.judge(rounds_of(ppg=a, far=b), baseline="far", better="lower")
+    other = stats.compare_samples(a, b, margin=0.1, better="lower", names=("ppg", "far"))
+    assert c == other
+
+
+def test_missing_and_failed_rounds_of_a_plain_table():
+    a, b = sides(1, 12, 1.3)
+    a[2], b[5] = np.inf, np.nan
+    [c] = npl.judge(rounds_of(ppg=a, far=b), baseline="far", better="lower")
+    assert (c.n, c.dropped, c.failed) == (10, 2, (1, 1))
+
+
+def test_failures_beyond_chance_undo_a_verdict_of_a_plain_table():
+    a, b = sides(1, 12, 0.7)
+    a[:6] = np.inf
+    [c] = npl.judge(rounds_of(ppg=a, far=b), baseline="far", better="lower")
+    assert c.verdict == "no verdict"
+    assert "failures" in c.reason or "needed" in c.reason
+
+
+def test_deployments_of_a_plain_table_are_the_replicates():
+    a, b = sides(1, 12, 1.3)
+    table = rounds_of(ppg=a, far=b)
+    table.index = pd.MultiIndex.from_product(
+        [[1, 2, 3], [1, 2, 3, 4]], names=["deployment", "round"]
+    )
+    [c] = npl.judge(table, baseline="far", better="lower")
+    assert (c.unit, c.n, c.scope) == ("deployment", 3, "over 3 deployments")
+
+
+def test_rounds_of_one_side_only_are_unpaired():
+    a, b = sides(1, 12, 1.3)
+    a[:6], b[6:] = np.nan, np.nan
+    [c] = npl.judge(rounds_of(ppg=a, far=b), baseline="far", better="lower")
+    assert (c.paired, c.runs) == (False, (6, 6))
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        (
+            {"baseline": "mars", "better": "lower"},
+            "no column 'mars', the baseline; it has ppg, far",
+        ),
+        ({"baseline": "far", "better": "less"}, "better is 'lower' or 'higher'; got 'less'"),
+    ],
+)
+def test_a_wrong_plain_table_gets_one_sentence(how, text):
+    with pytest.raises(UsageError, match=text):
+        npl.judge(rounds_of(ppg=[1.0], far=[2.0]), **how)

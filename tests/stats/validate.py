@@ -712,10 +712,10 @@ class Mutation(NamedTuple):
 def _undeclared_judged() -> list[Any]:
     plain = samples._comparison
 
-    def judged(data: Any, *rest: Any) -> Any:
+    def judged(data: Any, *rest: Any, **how: Any) -> Any:
         declared = data.sample.declared
         data.sample = replace(data.sample, declared=True)
-        return replace(plain(data, *rest), declared=declared)
+        return replace(plain(data, *rest, **how), declared=declared)
 
     return [mock.patch.object(samples, "_comparison", judged)]
 
@@ -749,7 +749,7 @@ MUTATIONS = {
     "failures ignored": Mutation(
         "slow runs fail, failed, equal, 20 rounds",
         60,
-        lambda: [mock.patch.object(samples, "_excess", lambda a, b: (1, a[:0]))],
+        lambda: [mock.patch.object(samples, "_excess", lambda more, fewer: more[:0])],
     ),
 }
 
