@@ -337,8 +337,8 @@ def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
             _echo(
                 f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}"
             )
-        for store in checked:
-            _echo(f"root {store.root_digest()}  {store.url}")
+            for store in checked:
+                _echo(f"root {store.root_digest()}  {store.url}")
     if problems:
         sys.exit(1)
 

@@ -74,6 +74,7 @@ def explain(error: Exception) -> str | None:
         remedy = {
             errno.ENOSPC: "; free some space and run the same command again",
             errno.EDQUOT: "; free some space and run the same command again",
+            errno.EIO: "; the disk or network drive fails: what was written is safe, try another disk",
             errno.EROFS: "; choose a writable location",
             errno.EACCES: "; choose another location, or get permission to use this one",
             errno.EPERM: "; choose another location, or get permission to use this one",

@@ -45,7 +45,7 @@ from ..tools import READERS
 from ..tools.figures import NAME as FIGURES
 from ..tools.parsed import ParsedRun
 from . import log_names, logs
-from .files import Location, is_url, sha256_of
+from .files import Location, explained, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
 from .tables import moment, run_row, runs_table
@@ -279,6 +279,7 @@ def understand(
     source, table = ("", None) if labels is None else _read_labels(labels)
     skip = Path(labels).resolve() if isinstance(labels, str | os.PathLike) else None
     problems: list[str] = []
+    find_rows = _row_finder(table or [])
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     by_name = {Path(f) for f in _several(files)}
     logged, unread, matched, used = (
@@ -291,10 +292,10 @@ def understand(
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
             continue
-        rows = _rows_of(table or [], name, path)
+        rows = find_rows(name, path)
         matched |= (here := {where for where, _ in rows})
         try:
-            parsed = logs.parse(path)
+            parsed = _read(path)
         except ParseError as error:
             used |= here
             unread.append((name, str(error), bool(rows) or path in by_name))
@@ -565,15 +566,30 @@ def _named(files: Location | Iterable[Location], problems: list[str]) -> list[tu
     return [(name, path) for path, name in names.items()]
 
 
-def _rows_of(table: LabelRows, name: str, path: Path) -> LabelRows:
-    """Rows about a log: those that name it, else those whose pattern matches it."""
-    spellings = (name, PurePosixPath(name).name, path.as_posix())
-    exact = [(w, r) for w, r in table if str(r.get(FILE)) in spellings]
-    return exact or [
-        (w, r)
-        for w, r in table
-        if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)
-    ]
+def _read(path: Path) -> list[ParsedRun]:
+    """Read a log; what keeps it from being read now is an error, for which it is not left out."""
+    with explained(path):
+        if not path.exists():
+            raise ParseError("no such file", file=str(path))
+        return logs.read_log(path)
+
+
+def _row_finder(table: LabelRows) -> Callable[[str, Path], LabelRows]:
+    """Return a function that finds the rows about a log: those that name it, else those whose pattern matches it."""
+    exact = defaultdict[str, LabelRows](list)
+    patterns = []
+    for where, row in table:
+        text = str(row.get(FILE, ""))
+        exact[text].append((where, row))
+        if set("*?[") & set(text):
+            patterns.append((re.compile(fnmatch.translate(text)).match, (where, row)))
+
+    def find(name: str, path: Path) -> LabelRows:
+        spellings = dict.fromkeys((name, PurePosixPath(name).name, path.as_posix()))
+        rows = [row for text in spellings for row in exact.get(text, ())]
+        return rows or [row for match, row in patterns if any(map(match, spellings))]
+
+    return find
 
 
 @lru_cache(maxsize=8)

@@ -87,8 +87,6 @@ class Declaration:
 
     experiment: Experiment
     """The experiment with the contrasts declared before the first run; only these get verdicts."""
-    written: Experiment
-    """What experiment.yaml says now."""
     frozen_utc: str | None
     """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
     digest: str | None
@@ -347,7 +345,6 @@ class Store:
         if (frozen := plan.frozen) is None:
             return Declaration(
                 experiment=written,
-                written=written,
                 frozen_utc=None,
                 digest=None,
                 added=tuple(added),
@@ -362,7 +359,6 @@ class Store:
         digest = digest_of(document["frozen"])
         return Declaration(
             experiment=experiment,
-            written=written,
             frozen_utc=frozen.utc,
             digest=digest,
             added=tuple(added),
@@ -490,39 +486,28 @@ class Store:
     def _write_json(self, name: str, value: Any) -> None:
         self.files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
-    def chain(self) -> dict[str, str]:
-        """Return the files that fix all that was declared, placed, measured and excluded, in order, with a digest each.
+    def root_digest(self) -> str:
+        """Return a digest of all that was declared, planned, placed, measured and excluded, whatever the folder's name.
 
-        Each digest is the SHA-256 of the one before and of the line that ``sha256sum`` prints for the file, so it
-        stands for all files up to there: what was declared and planned, each deployment with its blocks of rounds, and
-        what was excluded. The files in ``digests`` fix every record, and a record every log.
+        It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints for the next file. The
+        files in ``digests`` fix every record, and a record every log.
         """
         digests = self.digests()
         blocks = {f"digests/{n}": n for n in self.files.names("digests")}
-        blocks |= {
-            f"hosts/{n}": f"d{m[1]}"
-            for n in self.files.names("hosts")
-            if (m := _DEPLOYMENT.fullmatch(n))
-        }
+        for name in self.files.names("hosts"):
+            if match := _DEPLOYMENT.fullmatch(name):
+                blocks[f"hosts/{name}"] = f"d{match[1]}"
         names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
         names += sorted(blocks, key=lambda name: blocks[name])
-        names += [
-            f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests
-        ]  # as version 0.1 kept them
+        # as version 0.1 kept them
+        names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]
         names += [n for n in ("exclusions.json",) if self.files.exists(n)]
         names += [f"excluded/{n}" for n in self.files.names("excluded")]
-        links: dict[str, str] = {}
         link = ""
-        for name, content in zip(names, map(self.files.read, names), strict=True):
-            link = hashlib.sha256(
-                f"{link}{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
-            ).hexdigest()
-            links[name] = link
-        return links
-
-    def root_digest(self) -> str:
-        """Return the last digest of the `chain`: it stands for the whole experiment, whatever its folder is called."""
-        return list(self.chain().values())[-1]
+        for name in names:
+            digest = hashlib.sha256(self.files.read(name)).hexdigest()
+            link = hashlib.sha256(f"{link}{digest}  {name}\n".encode()).hexdigest()
+        return link
 
     # -- the collector's claim ---------------------------------------------------------------------------------------
 
@@ -651,14 +636,15 @@ class Store:
     def records(self, name: str) -> Mapping[str, dict[str, Any]]:
         """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
         file = f"raw/{name}/{RECORDS if name.startswith(IMPORT) else RECORD}"
-        try:
+        with explained(file):
             data = self.files.read(file)
+        try:
             records = (
                 imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
             )
             for record in records.values():
                 _ = int(record["attempt"]), record["status"]
-        except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else error
             raise StoreError(
                 f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy"

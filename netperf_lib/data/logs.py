@@ -61,7 +61,7 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     if "\0" in name:
         raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
-        return _parse(name, tool)
+        return read_log(name, tool=tool)
     except FileNotFoundError:
         raise ParseError(
             "no such file; pass the path of a log, or its text to parse_text", file=name
@@ -81,8 +81,9 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         ) from None
 
 
-def _parse(name: str, tool: str | None) -> list[ParsedRun]:
+def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
     """Read a log as `parse` does; an error of the machine, which may pass, is an OSError or MemoryError."""
+    name = os.fspath(path)
     # not `Path.open`: thousands of small files, and every microsecond counts
     with open(
         name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)
@@ -195,7 +196,7 @@ def parse_ends(
     without this information does not fail the client's run, but adds a warning. OSError or MemoryError if a log cannot be
     read now.
     """
-    runs = _parse(str(client), tool)
+    runs = read_log(client, tool=tool)
     lacking = [
         i
         for i, run in enumerate(runs)

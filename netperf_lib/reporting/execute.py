@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -522,6 +521,8 @@ def _explorer(store: Store | None, folder: Path) -> str | None:
 
 def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[str | None]) -> Path:
     """Make the page of an executed notebook; it appears complete or not at all."""
+    from ..data.files import Folder
+
     if to == "html":
         from .html import exporter
 
@@ -534,10 +535,5 @@ def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[st
         from .pdf import typeset
 
         body = typeset(book, name=final.stem, base=str(final.parent), code=code)
-    with tempfile.NamedTemporaryFile(
-        dir=final.parent, prefix=f".{final.name}.", delete=False
-    ) as aside:
-        aside.write(body)
-    Path(aside.name).chmod(0o644)
-    Path(aside.name).replace(final)
+    Folder(str(final.parent)).write(final.name, body)
     return final

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib import cli
 from netperf_lib.data.layout import Store
 from netperf_lib.data.shipped import report_folder
-from netperf_lib.errors import NetperfError
+from netperf_lib.errors import NetperfError, explain
+from netperf_lib.measure.collector import _log_file
 
-RECORDED = Path(npl.recorded())
+LOG = "tcp_lat:\n    latency  =  {} us\n"
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment with tables, of four runs."""
+    folder = tmp_path_factory.mktemp("sent")
+    (folder / "logs").mkdir()
+    for number in range(4):
+        name = f"{'ab'[number % 2]}-r{1 + number // 2}.txt"
+        (folder / "logs" / name).write_text(LOG.format(40 + number))
+    npl.import_logs(folder / "logs", pattern="{placement}-r{round}.txt", into=folder / "mine")
+    npl.ingest(folder / "mine")
+    return folder / "mine"
 
 
 @pytest.fixture
-def received(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(RECORDED, tmp_path / "received"))
+def received(sent: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sent, tmp_path / "received"))
 
 
 @pytest.fixture
 def thesis(tmp_path: Path) -> Path:
+    """What belongs to the reader of the folder."""
     (tmp_path / "mydata" / "photos").mkdir(parents=True)
     (tmp_path / "mydata" / "photos" / "one.jpg").write_text("a photo")
     (tmp_path / "mydata" / "part-1.parquet").write_text("a table of mine")
@@ -29,51 +47,106 @@ def thesis(tmp_path: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+
+
+def commands(place: Path) -> list[list[str]]:
+    """Every command that takes a folder, but those that need hosts or a kernel."""
+    run_id = "d01-r001-qperf-tcp_lat-0"
+    where = str(place)
+    return [
+        ["show", where],
+        ["ingest", where, "--workers", "1"],
+        ["compare", where, "--by", "placement"],
+        ["limits", where],
+        ["verify", where, "--workers", "1"],
+        ["exclude", where, run_id, "--because", "x"],
+        ["explore", where, "--no-browser"],
+        ["import", str(place.parent / "more"), "--into", where],
+    ]
+
+
+def collect(place: Path) -> None:
+    """What a collector writes before it meets a host."""
+    store = Store.at(place)
+    with store.lock(), _log_file(store) as log:
+        log.info("a line of a host")
+    (store.hosts_dir / "state").touch()
+    _ = store.token
+
+
+def report(place: Path) -> None:
+    (report_folder(str(place), "received") / "report.pdf").touch()
+
+
+def call(function: Callable[[Path], None], place: Path) -> None:
+    try:
+        function(place)
+    except Exception as error:
+        if not isinstance(error, NetperfError) and explain(error) is None:
+            raise
+
+
+PLACES = (
+    "reports collect.log collector.lock token hosts hosts/host-keys excluded excluded/x.json "
+    "reports/explorer.html tables/samples exclusions.json"
+).split()
+"""What an experiment may hold, besides what this one does."""
+TARGETS = {
+    "file": "mydata/part-1.parquet",
+    "folder": "mydata",
+    "nothing": "mydata/absent",
+    "itself": None,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_command_touches_what_a_link_leads_to(
+    sent: Path, thesis: Path, tmp_path: Path, target: str
+) -> None:
+    before = content(thesis)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a-r3.txt").write_text(LOG.format(77))
+    inside = [str(p.relative_to(sent)) for p in sorted(sent.rglob("*"))]
+    for name in dict.fromkeys([*inside, *PLACES]):
+        place = Path(shutil.copytree(sent, tmp_path / "received"))
+        link = place / name
+        if link.is_dir():
+            shutil.rmtree(link)
+        link.unlink(missing_ok=True)
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(tmp_path / str(TARGETS[target]) if TARGETS[target] else link)
+        if name != "experiment.yaml":
+            found = CliRunner().invoke(cli.npl, ["verify", str(place), "--workers", "1"])
+            assert f"{link}: a link" in found.output, name
+        for words in commands(place):
+            done = CliRunner().invoke(cli.npl, words)
+            error = done.exception
+            known = error is None or isinstance(error, NetperfError | SystemExit)
+            assert known or explain(error), (name, words)  # type: ignore[arg-type]
+        call(collect, place)
+        call(report, place)
+        assert content(thesis) == before, name
+        shutil.rmtree(place)
 
 
 @pytest.mark.parametrize("name", ["tables", "tables/runs", "tables/samples"])
-def test_linked_tables_leave_the_target_as_it_is(received: Path, thesis: Path, name: str) -> None:
-    before = content(thesis)
-    shutil.rmtree(received / "tables", ignore_errors=True)
+def test_linked_tables_are_refused(received: Path, thesis: Path, name: str) -> None:
+    shutil.rmtree(received / "tables")
     (received / name).parent.mkdir(exist_ok=True)
     (received / name).symlink_to(thesis)
     with pytest.raises(NetperfError, match=f"{received / name}: a link to elsewhere"):
         npl.load(received)
-    assert content(thesis) == before
 
 
 def test_only_parts_are_removed_from_the_tables(received: Path) -> None:
+    runs = received / "tables" / "runs"
+    for name in ("notes.txt", "mine.parquet", "part-0.parquet", "d07-r0001-0064.parquet"):
+        (runs / name).write_text("x")
+    next(runs.glob("d01*")).unlink()
     npl.ingest(received)
-    (received / "tables" / "runs" / "notes.txt").write_text("mine")
-    (received / "tables" / "runs" / "part-0.parquet").write_text("of an old version")
-    shutil.copy(received / "digests" / "d01-r0001-0064.sha256", received / "tables" / "runs" / "a")
-    next((received / "raw").iterdir()).rename(received / "raw" / "d01-r900-x-a1")
-    npl.ingest(received)
-    names = {p.name for p in (received / "tables" / "runs").iterdir()}
-    assert {"notes.txt", "a"} < names
-    assert "part-0.parquet" not in names
-
-
-def test_a_linked_folder_of_reports_is_not_written(received: Path, thesis: Path) -> None:
-    before = content(thesis)
-    (received / "reports").symlink_to(thesis)
-    with pytest.raises(NetperfError, match="reports: a link to elsewhere"):
-        report_folder(str(received), "received")
-    assert content(thesis) == before
-
-
-@pytest.mark.parametrize("name", ["hosts", "hosts/host-keys"])
-def test_a_linked_state_of_hosts_is_refused(received: Path, thesis: Path, name: str) -> None:
-    shutil.rmtree(received / name, ignore_errors=True)
-    (received / name).symlink_to(thesis)
-    with pytest.raises(NetperfError, match="a link to elsewhere"):
-        _ = Store.at(received).hosts_dir
-
-
-def test_a_file_is_not_written_through_a_link(received: Path, thesis: Path) -> None:
-    before = content(thesis)
-    (received / "digests" / "x").symlink_to(thesis / "part-1.parquet")
-    with pytest.raises(NetperfError, match="a link to elsewhere"):
-        Store.at(received).files.write("digests/x", b"a line")
-    assert content(thesis) == before
+    assert {p.name for p in runs.iterdir()} == {
+        "notes.txt",
+        "mine.parquet",
+        "d01-r0001-0064.parquet",
+    }

@@ -218,16 +218,6 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(
     same(expected, fresh)
 
 
-# -- verifying -------------------------------------------------------------------------------------------------------
-
-
-def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
-    store = Store(fresh, "fleet-0001")
-    (store.path / "raw" / store.run_ids()[0] / "client.out").write_text("changed")
-    assert "client.out was changed" in npl.verify(store.path)[-1]
-    assert not (store.path / "tables").exists()  # it changes nothing
-
-
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
