@@ -16,11 +16,11 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-from nbconvert.preprocessors import TagRemovePreprocessor
 from nbformat import NotebookNode
 
 from netperf_lib import recorded
-from netperf_lib.reporting.html import TEMPLATES, PageExporter
+from netperf_lib.reporting.document import combine, document
+from netperf_lib.reporting.html import TEMPLATES, exporter
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
@@ -31,7 +31,7 @@ SLIDES = """<!doctype html>
 html {{ scroll-snap-type: y mandatory }} body {{ font-size: clamp(16px, 2.1vw, 30px) }}
 section {{ min-height: 100vh; scroll-snap-align: start; padding: 4vh 7vw; overflow: auto }}
 section > .title {{ margin-top: 6vh; border: 0 }} table {{ font-size: .62em }}
-figure svg {{ max-height: 66vh; background: #fff }}
+img {{ max-height: 66vh; width: auto }}
 @media print {{ section {{ break-after: page; min-height: 0 }} }}
 </style></head><body>
 {sections}
@@ -51,10 +51,6 @@ addEventListener("keydown", event => {{
 </script></body></html>
 """
 """Slides that need nothing but this file: a slide fills the window, and keys go from one to the next."""
-FRAGMENT = """{%- extends 'basic/index.html.j2' -%}
-{%- block in_prompt -%}{%- endblock -%}{%- block output_prompt -%}{%- endblock -%}
-{%- block output_area_prompt -%}{%- endblock -%}
-"""
 
 
 def lesson(solution: NotebookNode) -> NotebookNode:
@@ -112,10 +108,6 @@ def _parts(cell: NotebookNode) -> list[NotebookNode]:
 
 def slides(book: NotebookNode) -> str:
     """Return a lesson as slides in one file; each heading, figure or table begins a slide."""
-    exporter = PageExporter(code=True)
-    exporter.raw_template = FRAGMENT
-    hidden = TagRemovePreprocessor(remove_input_tags={"hide-input", "parameters"}, enabled=True)
-    exporter.register_preprocessor(hidden, enabled=True)
     groups: list[list[NotebookNode]] = [[]]
     room = 0
     for cell in (part for c in book.cells for part in _parts(c)):
@@ -135,36 +127,36 @@ def slides(book: NotebookNode) -> str:
         groups += [[]] if begins and groups[-1] else []
         groups[-1].append(cell)
     title = book.cells[0].source.split("\n")[0].removeprefix("# ")
-    sections = [
-        f'<section><h1 class="title">{escape(title)}</h1>{_fragment(exporter, groups[0])}</section>'
-    ]
-    sections += [f"<section>{_fragment(exporter, cells)}</section>" for cells in groups[1:]]
+    sections = [f'<section><h1 class="title">{escape(title)}</h1>{_fragment(groups[0])}</section>']
+    sections += [f"<section>{_fragment(cells)}</section>" for cells in groups[1:]]
     css = (TEMPLATES / "page.css").read_text("utf-8")
     return SLIDES.format(title=escape(title), css=css, sections="\n".join(sections))
 
 
-def _fragment(exporter: PageExporter, cells: list[NotebookNode]) -> str:
-    """HTML of some cells; ids and links of headings would be the same on each slide."""
-    html, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells))
-    return re.sub(r'<(h\d) id="[^"]*"><a [^>]*>(.*?)</a>', r"<\1>\2", str(html))
+def _fragment(cells: list[NotebookNode]) -> str:
+    """HTML of some cells; ids of headings would be the same on each slide."""
+    made = document(nbformat.v4.new_notebook(cells=cells), name="", code=True)
+    book = nbformat.v4.new_notebook(cells=made.cells)
+    html, _ = exporter("fragment.html").from_notebook_node(book)
+    return re.sub(r'<(h\d) id="[^"]*">', r"<\1>", str(html))
 
 
 def handout(books: list[NotebookNode]) -> bytes:
     """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson, with room for answers."""
-    whole = nbformat.v4.new_notebook(metadata={"title": "Workshop", "netperf": {"chapters": True}})
-    whole.cells.append(nbformat.v4.new_markdown_cell(f"Name: {'.' * 120}"))
-    for book in books:
+    parts = {}
+    for number, book in enumerate(books):
         cells = copy.deepcopy(book.cells)
-        cells[0].metadata["netperf_chapter"] = "lesson"
         for cell in cells:
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
-            # nothing to run on paper, but something to write
-            exercise = "exercise" in cell.metadata.get("tags", [])
-            whole.cells.append(
-                nbformat.v4.new_markdown_cell(f"Answer: {'.' * 120}") if exercise else cell
-            )
-    return typeset(whole, code=True)
+            if "exercise" in cell.metadata.get("tags", []):
+                # nothing to run on paper, but something to write
+                cell.update(nbformat.v4.new_markdown_cell(f"Answer {number}: {'.' * 120}"))
+        shown = nbformat.v4.new_notebook(cells=cells)
+        parts[str(number)] = document(shown, name="Lesson", code=True)
+    whole = combine(parts)
+    whole.title = "Workshop"
+    return typeset(whole)
 
 
 def write_lessons(folder: Path = LESSONS) -> None:

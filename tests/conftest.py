@@ -20,7 +20,6 @@ from ipykernel import kernelspec
 
 from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
-from netperf_lib.reporting import worker
 
 from .groups import LONGEST, pytest_xdist_make_scheduler
 from .warm import client, warm
@@ -45,7 +44,7 @@ if not hasattr(sys.modules["__main__"], "__spec__"):
 
 
 IMPORTED = """
-import fontTools.subset, ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
+import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, scipy.special
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
@@ -152,7 +151,7 @@ def python(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels, and the workers of the reports that this process makes, start warm, too."""
+    """Kernels start warm, too."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -160,5 +159,4 @@ def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
             "make_ipkernel_cmd",
             lambda **options: command(executable=request.getfixturevalue("python"), **options),
         )
-        patch.setattr(worker, "_python", lambda: request.getfixturevalue("python"))
         yield

@@ -234,7 +234,7 @@ def share(
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} per condition."
     )
-    with plot(0.9 + 0.34 * len(names), caption, summary + ".", ax=ax) as axes:
+    with plot(0.7 + 0.22 * len(names), caption, summary + ".", ax=ax) as axes:
         for y, (row, (colour, marker)) in enumerate(
             zip(rows, colours(names).values(), strict=True)
         ):
@@ -289,7 +289,7 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         "buffer, or the program; the rest of the time data were on the path, or a link or processor held them. Medians "
         "of the runs."
     )
-    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
+    with plot(0.8 + 0.2 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
             left = 0.0
             for name, colour in TIMES.items():
@@ -330,7 +330,7 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
         "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar that "
         "ends at a mark is limited by it. A link has a mark where its bandwidth is advertised."
     )
-    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
+    with plot(0.8 + 0.2 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
             axes.barh([y], [one.bps], color=MUTE, alpha=0.3, height=0.62, lw=0)
             for name, rate in one.roofs.items():

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any, Protocol, overload
 
 import matplotlib as mpl
@@ -24,6 +24,8 @@ from ..questions.words import shortened
 from .figure import MUTE, STYLE, WIDTH, Chart, Plot, scaled_for, title_above
 
 PANELS_IN_A_ROW = 2
+CAPTION = 128
+"""Characters of a caption on a line."""
 CHARACTERS_PER_INCH = 12
 """Of a sentence in a figure."""
 
@@ -34,9 +36,8 @@ class Panels(np.ndarray[Any, Any]):
     def __repr__(self) -> str:
         return repr(self.flat[0].figure)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle: dict[str, Any] = self.flat[0].figure._repr_mimebundle_()
-        return bundle
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.flat[0].figure._repr_mimebundle_()
 
 
 class Drawing(Protocol):
@@ -191,8 +192,10 @@ def _notice(data: Any) -> str | None:
 
 def _mark(figure: Any, notice: str) -> None:
     """Write the beginning of a notice into the figure, so that it stays with a copy."""
-    if not figure.get_supxlabel():
-        figure.supxlabel(shortened(notice), fontsize=6.5, color=MUTE, x=0.995, ha="right")
+    words = figure.get_supxlabel()
+    said = shortened(notice)
+    if not words.endswith(said):
+        figure.supxlabel(f"{words}\n{said}".strip(), fontsize=7, color=MUTE, x=0.005, ha="left")
 
 
 def _empty(reason: str, ax: Axes | None) -> Axes:
@@ -264,6 +267,9 @@ def plot(
         if ax is not None:
             yield ax
             return
-        figure = Plot(figsize=(WIDTH, height), layout="constrained")
+        lines = wrap(caption, CAPTION)
+        figure = Plot(figsize=(WIDTH, height + 0.13 * len(lines)), layout="constrained")
         figure.caption, figure.alt = caption, alt
+        words = "\n".join(lines)
+        figure.supxlabel(words, fontsize=7, color=MUTE, x=0.005, ha="left")
         yield figure.subplots(**grid, subplot_kw={"axes_class": Chart})

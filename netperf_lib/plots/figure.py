@@ -6,14 +6,12 @@ and goes into a report as a vector picture whose text can be selected.
 
 from __future__ import annotations
 
-import base64
 import io
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from html import escape
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -29,10 +27,12 @@ from ..errors import UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 from ..questions.runs import is_details
-from ..questions.words import MIME, Words
+from ..questions.words import Words
 
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
+UPRIGHT = 22
+"""Characters of an upright label on a line, which is as long as a small figure is high."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
 VERDICTS = {
     "better": "#00795a",
@@ -79,39 +79,6 @@ BIG: Any = {"ls": "", "ms": 6.5, "mec": "white", "mew": 0.6}
 """A median."""
 
 
-def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
-    """Describe the run of each point of a line, for display under the cursor: run, round, hosts, time and value."""
-    unit = metric_of(metric).unit
-    line.set_gid(f"runs-{runs['run_id'].iloc[0]}")
-    descriptions = []
-    columns = ["run_id", "started_utc", "round", "deployment", "client", "server", metric]
-    for run in runs.filter(columns).to_dict("records"):
-        when = run.get("started_utc")
-        at = f"\n{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None and not pd.isna(when) else ""
-        where = f"round {run['round']} of deployment {run['deployment']}: {run['client']} → {run['server']}"
-        value = format_value(float(run[metric]), unit)
-        descriptions.append((str(run["run_id"]), f"{run['run_id']}\n{where}{at}\n{value}"))
-    line.descriptions = descriptions  # type: ignore[attr-defined]
-
-
-def _pointed(svg: str, lines: Iterable[Any]) -> str:
-    """Add the descriptions of points as titles, which browsers show under the cursor."""
-    for line in lines:
-        start = svg.find(f'<g id="{line.get_gid()}">')
-        end = svg.find("\n   <g id=", start + 1)
-        part = svg[start:end]
-        if start < 0 or part.count("<use ") != len(line.descriptions):
-            continue
-        words = iter(line.descriptions)
-
-        def titled(match: re.Match[str], words: Any = words) -> str:
-            run, text = next(words)
-            return f'<use data-run="{escape(run)}"{match[1]}><title>{escape(text)}</title></use>'
-
-        svg = svg[:start] + re.sub(r"<use( [^>]*?)/>", titled, part) + svg[end:]
-    return svg
-
-
 class Plot(Figure):
     """A figure with a caption and an alternative text.
 
@@ -142,25 +109,14 @@ class Plot(Figure):
             canvas.print_svg(out, metadata={"Date": None, "Creator": None})
         self.set_canvas(before)
         self.dpi = dpi
-        lines = self.findobj(lambda artist: hasattr(artist, "descriptions"))
-        svg = _pointed(out.getvalue(), lines)
         # a browser without this font takes its own, which are narrower
-        return svg.replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
+        return out.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         if self.empty:
-            return Words(self.empty)._repr_mimebundle_()
-        data = base64.b64encode(self.svg().encode()).decode()
-        html = (
-            f'<figure style="margin:0"><img style="max-width:100%;background:white" alt="{escape(self.alt)}" '
-            f'src="data:image/svg+xml;base64,{data}">'
-            f'<figcaption style="max-width:54em"><small>{escape(self.caption)}</small></figcaption></figure>'
-        )
-        return {
-            "text/plain": repr(self),
-            "text/html": html,
-            MIME: {"kind": "figure", "caption": self.caption, "alt": self.alt},
-        }
+            return {"text/plain": self.empty, "text/markdown": Words(self.empty)._repr_markdown_()}
+        alt = {"image/svg+xml": {"alt": f"{self.caption} {self.alt}"}}
+        return {"text/plain": repr(self), "image/svg+xml": self.svg()}, alt
 
 
 class Chart(Axes):
@@ -175,7 +131,7 @@ class Chart(Axes):
     def __repr__(self) -> str:
         return repr(self.drawn)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return self.drawn._repr_mimebundle_()
 
 
@@ -208,13 +164,13 @@ def axis(
     if wide:
         getattr(axes, f"set_{which}scale")("log")
         round_ticks(axis, info.unit)
-        getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")
+        words = f"{info.label} (log scale)" if label else "log scale"
+        getattr(axes, f"set_{which}label")(words if which == "x" else fill(words, UPRIGHT))
         return
     axis.set_major_locator(MaxNLocator(6))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / factor:,.6g}"))
-    getattr(axes, f"set_{which}label")(
-        f"{info.label}{f' ({unit})' if unit else ''}" if label else unit
-    )
+    words = f"{info.label}{f' ({unit})' if unit else ''}" if label else unit
+    getattr(axes, f"set_{which}label")(words if which == "x" else fill(words, UPRIGHT))
     if zero:
         getattr(axes, f"set_{which}lim")(0, None)
 

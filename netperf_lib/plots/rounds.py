@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -31,7 +32,6 @@ from .figure import (
     room,
     round_label,
     table_first,
-    tell,
 )
 
 SPARSE = 5
@@ -117,8 +117,7 @@ def _line(axes: Axes, runs: pd.DataFrame, metric: str, look: tuple[str, str]) ->
     colour, marker = look
     values = runs[metric].astype(float)
     axes.plot(runs["time"], values, color=colour, lw=0.9, alpha=0.45)
-    (points,) = axes.plot(runs["time"], values, marker, color=colour, **(DOT | {"ms": 4.5}))
-    tell(points, runs, metric)
+    axes.plot(runs["time"], values, marker, color=colour, **(DOT | {"ms": 4.5}))
 
 
 def _medians(axes: Axes, levels: Sequence[tuple[Any, tuple[str, str]]]) -> None:
@@ -160,7 +159,8 @@ def paired(obs: Observations, *, ax: Axes | None = None) -> Axes:
             axes.plot([x], [values.median()], marker, color=colour, ms=10, mec=INK, mew=0.9)
         axis(axes, metric, wide.to_numpy().ravel())
         room(axes)
-        axes.set_xticks(range(len(names)), names)
+        room_of_one = max(10, 78 // len(names))
+        axes.set_xticks(range(len(names)), [fill(name, room_of_one) for name in names])
         axes.set_xlim(-0.4, len(names) - 0.6)
         axes.grid(axis="x", visible=False)
         axes.set_xlabel("Condition")

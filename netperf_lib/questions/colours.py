@@ -23,8 +23,8 @@ PLACES = (
     "#8a7f00",
     "#cc79a7",
     "#7f7f7f",
-    "#000000",
     "#aa7744",
+    "#000000",
 )
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""
 OTHERS = ("#332288", "#aa4499", "#117733", "#882255", "#44aa99", "#999933", "#cc6677", "#661100")

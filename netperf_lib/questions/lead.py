@@ -6,7 +6,6 @@ the ordinary level, and one recommendation. Last comes what is not decided. A th
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,7 @@ from .judging import NOTICEABLE, Pair, lost_share
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
 from .runs import read_data, runs_of, states, table_of
-from .words import contrasts, factor_of, span
+from .words import Headline, contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
@@ -120,8 +119,8 @@ class Lead:
     def __repr__(self) -> str:
         return "\n".join(self.lines)
 
-    def _repr_html_(self) -> str:
-        return "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
+    def _repr_markdown_(self) -> str:
+        return Headline("\n".join(self.lines))._repr_markdown_()
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,8 +198,8 @@ class Limits(list[Held]):
     def __repr__(self) -> str:
         return text(self)
 
-    def _repr_html_(self) -> str:
-        return limits_table(self).html
+    def _repr_markdown_(self) -> str:
+        return limits_table(self)._repr_markdown_()
 
 
 def limits(

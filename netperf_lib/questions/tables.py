@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -13,7 +12,7 @@ from ..experiment.attached import attach, attached
 from ..experiment.factors import FACTORS
 from ..metrics import METRICS, format_value, plural
 from .lines import levels_text
-from .words import MIME, Words
+from .words import as_markdown
 
 LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
@@ -106,28 +105,6 @@ class Table(pd.DataFrame):
         ]
         return {"kind": "table", "caption": caption, "columns": list(names.values()), "rows": rows}
 
-    @property
-    def html(self) -> str:
-        """The table in a page; everything in it is escaped."""
-        if self.empty:
-            return ""
-        content = self.content()
-        rows = content["rows"]
-        right = [numeric([row[i] for row in rows]) for i in range(len(content["columns"]))]
-        looks = ["text-align:right;white-space:nowrap" if r else "text-align:left" for r in right]
-
-        def line(cells: Sequence[str], tag: str) -> str:
-            words = (escape(cell).replace("\n", "<br>") for cell in cells)
-            inside = "".join(
-                f'<{tag} style="{s}">{w}</{tag}>' for s, w in zip(looks, words, strict=True)
-            )
-            return f"<tr>{inside}</tr>"
-
-        # JupyterLab shows a caption in front of the table only when it stands outside of it
-        caption = f"<p><em>{escape(content['caption'])}</em></p>" if content["caption"] else ""
-        body = "".join(line(row, "td") for row in rows)
-        return f"{caption}<table><thead>{line(content['columns'], 'th')}</thead><tbody>{body}</tbody></table>"
-
     def __repr__(self) -> str:
         """The levels of conditions as lines; pandas would leave out their figures on a terminal."""
         metric = attached(self).metric
@@ -135,18 +112,29 @@ class Table(pd.DataFrame):
             return super().__repr__()
         return levels_text(self.reset_index(), metric)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        if self.empty:
-            words = Words(f"{self.caption.rstrip('.')}: none recorded." if self.caption else "")
-            # a report leaves it out; in a notebook pandas would show the headings
-            return {
-                **Words()._repr_mimebundle_(),
-                "text/plain": str(words),
-                "text/html": words.html,
-            }
+    def _repr_markdown_(self) -> str:
+        if self.empty:  # pandas would show the headings
+            return ""
         content = self.content()
-        text = "\n".join("  ".join(row) for row in [content["columns"], *content["rows"]])
-        return {"text/plain": text, "text/html": self.html, MIME: content}
+        table = markdown_table(content["columns"], content["rows"])
+        caption = content["caption"]
+        return f"*{as_markdown(caption)}*\n\n{table}" if caption else table
+
+    def _repr_html_(self) -> None:
+        """Nothing: the markdown is what is shown."""
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in markdown; numbers stand to the right, and every cell is text."""
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in header]
+    sides = ["---:" if numeric(column) else ":---" for column in columns]
+    lines = [_line(header), f"|{'|'.join(sides)}|", *map(_line, rows)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    words = (as_markdown(str(cell).replace("\n", "; ")) for cell in cells)
+    return f"| {' | '.join(words)} |"
 
 
 def _same_words(column: str, value: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..errors import NothingToReport, UsageError, visible
@@ -18,10 +17,6 @@ from .runs import table_of
 
 if TYPE_CHECKING:
     from ..stats import Comparison
-
-MIME = "application/vnd.netperf+json"
-"""MIME type under which words, tables and figures carry their data to the report."""
-
 
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
@@ -62,37 +57,34 @@ class Words(str):
     Lines that begin with a dash are the items of a list.
     """
 
-    kind = "words"
-
     @classmethod
     def of(cls, *sentences: str) -> Self:
         """Join sentences to a paragraph, or to a list where each begins with a dash."""
         parts = [s.strip() for s in sentences if s and s.strip()]
         return cls(("\n" if all(s.startswith("- ") for s in parts) else " ").join(parts))
 
-    @property
-    def html(self) -> str:
-        """The sentences in a page, escaped; a line each."""
-        return "".join(f"<p>{escape(line)}</p>" for line in self.splitlines())
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        text = str(self)
-        return {
-            "text/plain": text,
-            "text/markdown": as_markdown(text),
-            MIME: {"kind": self.kind, "text": text},
-        }
+    def _repr_markdown_(self) -> str:
+        lines = as_markdown(str(self)).split("\n")
+        # each line is a paragraph, but those of a list
+        return "\n".join(line if line.startswith("- ") else f"{line}\n" for line in lines).strip()
 
 
 class Headline(Words):
-    """The headline of a page, which the report shows first, with what was measured."""
+    """The headline of a page; several lines are the paragraphs of a lead."""
 
-    kind = "headline"
+    def _repr_markdown_(self) -> str:
+        lines = [line for line in str(self).split("\n") if line]
+        if len(lines) == 1:
+            return f"> **{as_markdown(lines[0])}**"
+        return "\n>\n".join(f"> {_topic(line)}" for line in lines)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle = super()._repr_mimebundle_()
-        lead = "\n" in self or not self  # several paragraphs
-        return bundle if lead else {**bundle, "text/markdown": f"**{bundle['text/markdown']}**"}
+
+def _topic(line: str) -> str:
+    """A line of a lead, whose topic is bold."""
+    topic, colon, rest = line.partition(": ")
+    if not colon or len(topic) >= 40:
+        return as_markdown(line)
+    return f"**{as_markdown(topic)}:** {as_markdown(rest)}"
 
 
 def as_text(markdown: str) -> str:

@@ -23,7 +23,7 @@ from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, headline
 from ..stats import Family
 from ..stats.result import as_json, log_size
-from .blocks import Findings, findings, show, verdicts
+from .blocks import findings, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,18 +206,12 @@ class Answer:
         if not len(self.verdicts):
             return [self.headline]
         filled = (f"- {line}" for line in filled_paths(self.observations))
-        words = Findings.of(*filled, findings(self.largest, warnings=False))
+        words = Words.of(*filled, findings(self.largest, warnings=False))
         table = verdicts(self.largest, self.contrasts or None)
         return [self.headline, table, *filter(None, [self.left_out]), words]
 
-    def _ipython_display_(self) -> None:
-        show(self.parts())
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {
-            "text/plain": repr(self),
-            "text/html": "".join(p.html for p in (*self.parts(), self.table())),
-        }
+    def _repr_markdown_(self) -> str:
+        return "\n\n".join(part._repr_markdown_() for part in self.parts())
 
 
 def ask(

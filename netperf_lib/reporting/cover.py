@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import importlib.metadata
 import platform
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -17,8 +19,8 @@ from ..metrics import plural
 from ..questions.claims import HOLDS, claims, store_of
 from ..questions.lead import conclude
 from ..questions.runs import present, status_counts
+from ..questions.tables import markdown_table
 from ..questions.words import shortened
-from .blocks import Shown, markup
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,25 +50,45 @@ def _some(values: list[str], most: int = 3) -> str:
     )
 
 
-def cover(runs: pd.DataFrame, headline: str | None = None) -> Shown:
-    """Show what the report is based on; in the PDF this is the top of the first page.
+@dataclass(frozen=True)
+class Cover:
+    """What a report is based on.
 
-    Several lines of a headline are the paragraphs of a lead.
+    Attributes
+    ----------
+    subtitle : str
+        Title of the experiment.
+    facts : list
+        Names and values.
+    notice, notice_short : str, optional
+        What must be known first, and its first words for the foot of a page.
+    running : str
+        Experiment and date, for the head of a page.
+    date : datetime, optional
+        Start of the last run.
     """
+
+    subtitle: str
+    facts: list[list[str]]
+    notice: str | None
+    notice_short: str | None
+    running: str
+    date: dt.datetime | None
+
+
+def cover(runs: pd.DataFrame) -> Cover:
+    """Return what a report is based on."""
     experiment, notice = attached(runs).declared, attached(runs).notice
     facts = _facts(runs, experiment)
     started = runs["started_utc"].dropna()
-    return Shown(
-        "cover",
-        html=markup("cover", facts, notice, headline, "#0072b2"),
-        text="\n".join([*(f"{k}: {v}" for k, v in facts), headline or "", notice or ""]).strip(),
+    named = [value for name, value in facts if name in ("Experiment", "Measured")]
+    return Cover(
         subtitle=str(experiment.get("title") or ""),
         facts=facts,
         notice=notice,
         notice_short=shortened(notice) if notice else None,
-        headline=headline,
-        running=" · ".join(fact for title, fact in facts if title in ("Experiment", "Measured")),
-        date=started.max().isoformat() if len(started) else None,
+        running=" · ".join(named),
+        date=started.max().to_pydatetime() if len(started) else None,
     )
 
 
@@ -98,7 +120,7 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
         ["Hosts", f"{hosts}{f' ({source})' if source else ''}" if hosts else "–"],
         ["VM size", _some(sizes, 2)],
         [
-            "Contrasts",
+            "Comparisons",
             f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}",
         ],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
@@ -113,12 +135,12 @@ def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]
     if claimed := claims(runs):
         facts.append(["Placement", _proven(claimed)])
     if root := root_of(runs):
-        facts.append(["Root digest", root[:16]])
+        facts.append(["Digest", root[:16]])
     without = (
-        {"Contrasts", "Rounds"} if len(names) > 1 else set()
+        {"Comparisons", "Rounds"} if len(names) > 1 else set()
     )  # of these the experiments have different ones
     if source == "imported" and not experiment.get("contrasts"):  # they are compared by rule
-        without.add("Contrasts")
+        without.add("Comparisons")
     return [row for row in facts if row[0] not in without and row[1] != "–"]
 
 
@@ -147,7 +169,7 @@ def _proven(claimed: list[tuple[str, str, str, str]]) -> str:
         for words, n in count.items()
         if words != HOLDS[True]
     ]
-    return f"{count[HOLDS[True]]} of {len(claimed)} claims proven" + (
+    return f"{count[HOLDS[True]]} of {len(claimed)} claims checked" + (
         f"; {', '.join(flagged)}" if flagged else ""
     )
 
@@ -194,8 +216,8 @@ def _machines(runs: pd.DataFrame) -> list[list[str]]:
     return [row for row in rows if row[1] != "–"]
 
 
-def provenance(runs: pd.DataFrame) -> Shown:
-    """Show how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
+def provenance(runs: pd.DataFrame) -> str:
+    """Return, in markdown, how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
     experiment = attached(runs).declared
     ok, failed, excluded = status_counts(runs)
     store = store_of(runs)
@@ -216,7 +238,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
             else "–",
         ],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
-        ["root digest", root_of(runs) or "–"],
+        ["digest", root_of(runs) or "–"],
         ["version of the readers", _some(_levels(runs, "reader_version"))],
     ]
     data += _spent(runs, experiment, plan)
@@ -249,6 +271,9 @@ def provenance(runs: pd.DataFrame) -> Shown:
         "Raw logs are kept unchanged; the notebooks make tables, figures and words from them, and anyone can execute "
         "them again."
     )
-    title = "How this report was made"
-    html = markup("provenance", title, text, groups)
-    return Shown("provenance", html=html, text=text, title=title, groups=groups, words=text)
+    parts = ["# How this report was made", text]
+    for group in groups:
+        title = group["title"]
+        parts.append(f"## {title[:1].upper()}{title[1:]}")
+        parts.append(markdown_table(("What", "Value"), group["rows"]))
+    return "\n\n".join(parts)

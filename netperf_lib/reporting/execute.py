@@ -7,19 +7,21 @@ import importlib.util
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ..data.shipped import PathLike, report_folder, shipped
-from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
-from .worker import workers
+from ..errors import NetperfError, ReportError, UsageError, pip_install
+from .cover import cover, provenance
+from .document import Document, combine, document, finished, marked
+from .kernels import end_kernels, execute
 
 # what takes a while to load is imported where it is used: a report starts its workers first
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from ..questions.contents import Page
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
-
-NOTHING = NothingToReport.__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,17 +292,13 @@ def report(
         notebook says why.
     """
     _check(experiment_path, to)
-    with ThreadPoolExecutor(max_workers=1) as typesetter:
-        # workers start while this process finds the pages, and a page is typeset while others are executed
-        with workers(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as submit:
-            store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
-            explorer = typesetter.submit(_explorer, store if to == "html" else None, folder)
-            convert = partial(_convert, to=to, code=code, explorer=explorer)
-            files = []
-            for name, notebook in _executed(pages, submit, folder, location, progress):
-                (folder / f"{name}.{to}").unlink(missing_ok=True)
-                files.append(typesetter.submit(convert, notebook, folder / f"{name}.{to}"))
-        reports = [file.result() for file in files]
+    store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
+    parts = _documents(pages, folder, location, code, progress)
+    documents = {name: finished(part) for name, part in parts.items()}
+    if len(parts) > 1:
+        documents["report"] = combine(parts)
+    explorer = _explorer(store, folder) if to == "html" else None
+    reports = [_write(doc, folder / f"{n}.{to}", explorer) for n, doc in documents.items()]
     if progress is not None:
         progress(len(reports), len(reports), "report")
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
@@ -350,57 +346,11 @@ def _planned(
     )
 
 
-def _executed(
-    pages: Sequence[_Page],
-    submit: Callable[..., Future[str | None]],
-    folder: Path,
-    location: str,
-    progress: Callable[[int, int, str], None] | None,
-) -> Iterator[tuple[str, Any]]:
-    """Execute the notebooks; each with its name as soon as it is done, in order, and then all of them as one."""
-    from ..data.load import load
-    from ..questions.history import measurements
-    from .book import combine
-
-    measured = cache(lambda name: load(measurements(location, name)))
-    library = set(notebooks().values())
-    started = []
-    for page in pages:
-        executed = folder / f"{page.key}.ipynb"
-        executed.unlink(missing_ok=True)
-        values, declared = page.parameters | {"experiment": location}, parameters_of(page.notebook)
-        future = submit(
-            notebook=str(page.notebook.resolve()),
-            executed=str(executed),
-            parameters={name: value for name, value in values.items() if name in declared},
-            own=page.notebook not in library,
-        )
-        started.append((executed, future))
-    steps = len(pages) + (len(pages) > 1)
-    books: dict[str, Any] = {}
-    for done, (page, (executed, execution)) in enumerate(zip(pages, started, strict=True)):
-        if progress is not None:
-            progress(done, steps, page.key)
-        books[page.key] = _executed_page(page, executed, execution.result(), measured)
-        yield page.key, books[page.key]
-    if progress is not None:
-        progress(len(pages), steps, "report")
-    if len(pages) > 1:
-        yield "report", combine(books)
-
-
 def _located(path: PathLike) -> Store | None:
     """An experiment; None for a data root, whose experiments are each reported over time."""
     from ..data.layout import Store, experiments
 
     return None if experiments(path) else Store.at(path)
-
-
-def _idle() -> bool:
-    """Whether this machine has a processor for a second worker, which costs a second to start."""
-    processors = os.cpu_count() or 1
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return processors > 1 and load < 2 * processors
 
 
 def _possible_pages(data: Store | str) -> list[Page]:
@@ -417,123 +367,98 @@ def _possible_pages(data: Store | str) -> list[Page]:
     return planned
 
 
-def _executed_page(
-    page: _Page, executed: Path, problem: str | None, measured: Callable[[str | None], Any]
-) -> Any:
-    """The page of an executed notebook: it ended well, or with nothing to report, or with an error that it shows."""
-    done = _read(executed if executed.is_file() else page.notebook)
-    done.cells = [
-        c for c in done.cells if "try-next" not in c.metadata.get("tags", [])
-    ]  # for who can type there
-    code = [c for c in done.cells if c.cell_type == "code" and c.source.strip()]
-    # leaving the kernel early (sys.exit) counts as success for papermill; for a reader it is half a report
-    if problem is None and not any(_ends(c) for c in code):
-        skipped = sum(c.execution_count is None for c in code)
-        problem = f"{skipped} cells were not executed" if skipped else None
-    page.error = f"{problem}; the executed notebook is {executed}" if problem else None
+def _documents(
+    pages: Sequence[_Page],
+    folder: Path,
+    location: str,
+    code: bool,
+    progress: Callable[[int, int, str], None] | None,
+) -> dict[str, Document]:
+    """Execute the notebooks, two at a time; each as a document, by the name of its files."""
+    from ..data.load import load
+    from ..questions.history import measurements
+
+    library = set(notebooks().values())
+    own = any(page.notebook not in library for page in pages)  # papermill changes the folder
+    measured = cache(lambda name: load(measurements(location, name)))
+    documents = {}
+    with ThreadPoolExecutor(max_workers=1 if own else 2) as pool:
+        started = [
+            (page, pool.submit(_execute, page, folder, location, page.notebook in library))
+            for page in pages
+        ]
+        try:
+            for done, (page, execution) in enumerate(started):
+                if progress is not None:
+                    progress(done, len(pages) + 1, page.key)
+                page.error = execution.result()
+                documents[page.key] = _document(page, folder, code, measured)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_kernels()
+            raise
+    return documents
+
+
+def _execute(page: _Page, folder: Path, location: str, ours: bool) -> str | None:
+    """Execute a notebook; return what went wrong, None if nothing did."""
+    executed = folder / f"{page.key}.ipynb"
+    executed.unlink(missing_ok=True)
     declared = parameters_of(page.notebook)
-    defaults = {name: p.default for name, p in declared.items()}
-    values = done.metadata.get("papermill", {}).get("parameters", {})
-    done.metadata["netperf"] = {"parameters": {page.key: defaults | values}}
-    _close(done, page.error)
+    values = page.parameters | {"experiment": location}
+    known = {name: value for name, value in values.items() if name in declared}
+    problem = execute(page.notebook.resolve(), executed, known, ours=ours)
+    return f"{problem}; the executed notebook is {executed}" if problem else None
+
+
+def _document(
+    page: _Page, folder: Path, code: bool, measured: Callable[[str | None], Any]
+) -> Document:
+    """The document of an executed notebook, which says what was measured and how it ended."""
+    executed = folder / f"{page.key}.ipynb"
+    book = _read(executed if executed.is_file() else page.notebook)
+    made = document(book, name=page.key, code=code, base=page.notebook.parent)
+    made.title = page.title or made.title
+    skipped = [c for c in book.cells if c.cell_type == "code" and c.source.strip()]
+    left = sum(cell.execution_count is None for cell in skipped)
+    if left and not page.error and not made.nothing:
+        # leaving the kernel early (sys.exit) counts as success for papermill
+        page.error = f"{left} cells were not executed; the executed notebook is {executed}"
+    if page.error:
+        made.cells.append(marked("This page could not be made", f"{page.error}."))
+    declared = parameters_of(page.notebook)
+    values = {name: p.default for name, p in declared.items()} | page.parameters
+    words = (f"{n} {v}" for n, v in values.items() if n != "experiment" and v is not None)
+    made.parameters = {page.key: ", ".join(words)}
     if "experiment" in declared:
+        name = page.parameters.get("name")
         with suppress(NetperfError):  # then the page says itself that there is no experiment
-            _furnish(done, measured((defaults | values).get("name")))
-    if page.title:
-        from ..questions.words import as_markdown
-
-        title = f"# {as_markdown(page.title)}"
-        head = next(c for c in done.cells if c.cell_type == "markdown")
-        head.source = re.sub(r"\A#[^\n]*", lambda _: title, head.source)
-    return done
-
-
-def _furnish(book: Any, runs: Any) -> None:
-    """Put what was measured on top of a page, with its headline, and at its end how the page was made."""
-    from nbformat import v4
-
-    from ..questions.words import MIME
-    from .blocks import outputs_of
-    from .cover import cover, provenance
-
-    new: Any = v4
-    for output in outputs_of(book.cells, "headline")[:1]:
-        output["data"] = cover(runs, output["data"][MIME]["text"])._repr_mimebundle_()
-    origin = new.new_output("display_data", provenance(runs)._repr_mimebundle_())
-    book.cells.append(new.new_code_cell("", outputs=[origin]))
-
-
-def _ends(cell: Any) -> str | None:
-    """Why a notebook ends with this cell, if the experiment lacks the data for it."""
-    return next(
-        (str(o["evalue"]) for o in cell.get("outputs", ()) if o.get("ename") == NOTHING), None
-    )
-
-
-def _close(book: Any, error: str | None) -> None:
-    """Leave out everything after the cell that ended a notebook early, and replace its error with a sentence."""
-    from nbformat import v4
-
-    from ..questions.words import MIME, as_markdown
-
-    new: Any = v4
-    cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
-    last = next(
-        (c for c in cells if any(o.get("output_type") == "error" for o in c.get("outputs", ()))),
-        None,
-    )
-    if reason := last and _ends(last):
-        book.metadata["netperf"]["nothing"] = reason
-        block = {
-            "kind": "callout",
-            "level": "note",
-            "title": "Not in this experiment",
-            "text": f"{reason}.",
-        }
-    else:
-        block = {
-            "kind": "callout",
-            "level": "caution",
-            "title": "This page could not be made",
-            "text": f"{error}.",
-        }
-    words = f"**{block['title']}**: {as_markdown(block['text'])}"
-    callout = new.new_output("display_data", {MIME: block, "text/markdown": words})
-    if last is not None:
-        last.outputs = [*(o for o in last.outputs if o.output_type != "error"), callout]
-        cells = cells[: cells.index(last) + 1]
-    elif error:
-        executed = (c for c in cells if c.cell_type == "markdown" or c.execution_count)
-        cells = [*executed, new.new_code_cell("", outputs=[callout])]
-    book.cells = cells
+            made.cover = cover(measured(name))
+            made.provenance = provenance(measured(name))
+    return made
 
 
 def _explorer(store: Store | None, folder: Path) -> str | None:
-    """Write the explorer beside the pages, whose points lead into it; None where nothing is to be explored."""
-    from ..data.files import own_path
+    """Write the explorer beside the pages; None where nothing is to be explored."""
     from .explorer import explore
 
     if store is not None:
         with suppress(NetperfError):
-            return explore(store.location).save(own_path(folder, "explorer.html")).name
+            return explore(store.location).save(folder / "explorer.html").name
     return None
 
 
-def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[str | None]) -> Path:
-    """Make the page of an executed notebook; it appears complete or not at all."""
+def _write(document: Document, final: Path, explorer: str | None) -> Path:
+    """Write a report; it appears complete or not at all."""
     from ..data.files import Folder
 
-    if to == "html":
-        from .html import exporter
+    if final.suffix == ".html":
+        from .html import page
 
-        resources = {
-            "metadata": {"name": final.stem, "path": str(final.parent)},
-            "explorer": explorer.result(),
-        }
-        body = exporter(code=code).from_notebook_node(book, resources)[0].encode()
+        body = page(document, explorer=explorer).encode()
     else:
         from .pdf import typeset
 
-        body = typeset(book, name=final.stem, base=str(final.parent), code=code)
+        body = typeset(document)
     Folder(str(final.parent)).write(final.name, body)
     return final

@@ -6,10 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..data.layout import Store
 from ..data.load import Results, load
+from ..errors import NetperfError
 from ..experiment.attached import attached
 from ..metrics import plural
 from ..questions.claims import stored
+from ..questions.compare import compare
 from ..questions.contents import pages
 from ..questions.details import overview
 from ..questions.history import ask_history, measurements
@@ -21,7 +24,7 @@ from ..questions.tables import Table
 from ..questions.words import Headline, Words
 from ..stats.intervals import DEPLOYMENTS
 from ..stats.samples import HOURS
-from .blocks import Shown, show, verdicts
+from .blocks import Shown, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +39,10 @@ class Parts(list[Any]):
         return self
 
     def _ipython_display_(self) -> None:
-        show(self)
+        from IPython.display import display
+
+        for part in self:
+            display(part)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +55,18 @@ class Summary:
         The lead paragraph, and the comparisons that it speaks of.
     runs : DataFrame
         The table of runs.
+    since : str
+        What changed since the last measurement of this name; empty if there is none.
     """
 
     lead: Lead
     runs: pd.DataFrame
+    since: str = ""
 
     @property
     def headline(self) -> Headline:
-        """The lead paragraph: a line for each factor."""
-        return Headline("\n".join(self.lead.lines))
+        """The lead paragraph: what changed since the last time, and a line for each factor."""
+        return Headline("\n".join(filter(None, [self.since, *self.lead.lines])))
 
     def plot(self, *, ax: Axes | None = None) -> Axes | Words:
         """Draw the answers: both values, effect, interval and verdict of each comparison."""
@@ -156,8 +165,8 @@ class Summary:
     def __repr__(self) -> str:
         return str(self.headline)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return self.headline._repr_mimebundle_()
+    def _repr_markdown_(self) -> str:
+        return self.headline._repr_markdown_()
 
 
 def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -205,4 +214,18 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     'Zones'
     """
     folder = experiment.path if isinstance(experiment, Results) else experiment
-    return Summary(opening(folder), load(measurements(folder)))
+    return Summary(opening(folder), load(measurements(folder)), _since(folder))
+
+
+def _since(folder: str | os.PathLike[str]) -> str:
+    """What changed since the measurement that was set aside before this one."""
+    try:
+        before = Store.at(folder).last_set_aside()
+        change = compare(before, folder) if before else None
+    except NetperfError:  # a data root; or nothing that both measured
+        return ""
+    if change is None:
+        return ""
+    changed = [c.words for c in change if c.verdict in ("worse", "better")]
+    said = f"{'. '.join(changed[:3])}." if changed else "No change is proven."
+    return f"Since the last time: {change.summary}. {said}"

@@ -205,7 +205,7 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
 
     Examples
     --------
-    >>> npl.workshop.check("ping.basis", 2, exp.runs).content["title"]
+    >>> npl.workshop.check("ping.basis", 2, exp.runs).title
     'Correct'
     """
     if name != "own.plan" and name not in exercises():
@@ -230,13 +230,10 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
         return callout(
             f"This experiment cannot answer the question: {error}.",
             title="No check here",
-            level="warning",
         )
     if wrong is None:
-        return callout(
-            because[:1].upper() + because[1:] or "Continue.", title="Correct", level="tip"
-        )
-    return callout(wrong, title="Not yet", level="caution")
+        return callout(because[:1].upper() + because[1:] or "Continue.", title="Correct")
+    return callout(wrong, title="Not yet")
 
 
 def _plan(path: Any) -> str | None:

@@ -211,7 +211,7 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(
     page.goto(html.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     widths = page.evaluate(
-        "() => [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().right)"
+        "() => [...document.querySelectorAll('main img')].map(s => s.getBoundingClientRect().right)"
     )
     assert widths
     assert max(widths) <= 390  # scaled, not cut

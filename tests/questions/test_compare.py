@@ -18,6 +18,7 @@ import netperf_lib as npl
 from netperf_lib.cli import npl as cli
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
+from netperf_lib.questions.words import as_markdown
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
@@ -146,11 +147,10 @@ def test_a_wrong_question_gets_one_line(exp: npl.Results, call: object, words: s
 
 def test_an_answer_shows_itself(exp: npl.Results) -> None:
     answer = npl.ask(exp, "streams", "throughput_bps")
-    shown = answer._repr_mimebundle_()
-    for name in answer.levels.index:
-        assert str(name) in shown["text/plain"]
-        assert str(name) in shown["text/html"]
-    assert all(c.words in shown["text/plain"] for c in answer.verdicts)
+    shown = answer._repr_markdown_()
+    assert all(str(name) in repr(answer) for name in answer.levels.index)
+    assert all(c.words in repr(answer) for c in answer.verdicts)
+    assert all(as_markdown(c.words) in shown for c in answer.verdicts)
     assert "every run in time order" in repr(answer.plot())
     _, ax = plt.subplots()
     assert answer.plot(ax=ax) is ax
@@ -203,8 +203,9 @@ def test_every_plot_returns_axes_that_show_themselves_and_composes(
     plot = getattr(npl.plots, name)
     alone = plot(data or exp, *metric)
     assert isinstance(alone, Axes)
-    shown = alone._repr_mimebundle_()  # type: ignore[attr-defined]
-    assert "<figure" in shown["text/html"]
+    shown, told = alone._repr_mimebundle_()  # type: ignore[attr-defined]
+    assert "<svg" in shown["image/svg+xml"]
+    assert told["image/svg+xml"]["alt"]
     _, grid = plt.subplots(1, 2)
     assert plot(data or exp, *metric, ax=grid[1]) is grid[1]
     assert grid[1].has_data() or grid[1].texts
@@ -230,7 +231,7 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
     assert all(axes.has_data() or axes.texts for axes in panels)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # matplotlib's, of panels without room
-        assert "text/html" in panels._repr_mimebundle_()
+        assert "image/svg+xml" in panels._repr_mimebundle_()[0]
     drawn = [axes for axes in panels if axes.axison]
     assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name in (
         "levels",

@@ -84,7 +84,7 @@ def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
     assert "728 Mbit/s, limited by: send buffer" in repr(held)
     assert len(blocks) > 1
     assert "Held(" not in repr(held)
-    assert held._repr_html_().count("<tr>") == len(held) + 1
+    assert held._repr_markdown_().count("\n| ") == len(held) + 1
 
 
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
@@ -93,7 +93,7 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
-    assert "728 Mbit/s (send buffer)" in shown.html
+    assert "728 Mbit/s (send buffer)" in shown.markdown
     rows = text(lines(lead.family))
     assert "limited by" in rows
     assert "send buffer / link" in rows

@@ -226,4 +226,4 @@ def test_the_sentence_of_lesson_4_has_the_figures_of_the_raw_table(
     assert f"one stream carries {format_value(rate, 'bps')}" in shown
     in_flight = rate * 2 * one_way * 1e-6 / 8
     for name, answer in (("window.bytes", in_flight), ("window.gain", many / rate)):
-        assert npl.workshop.check(name, answer, runs).content["title"] == "Correct"
+        assert npl.workshop.check(name, answer, runs).title == "Correct"

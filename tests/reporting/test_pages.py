@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pandas as pd
 import pypdf
 import pytest
@@ -23,13 +21,9 @@ from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions import lines
 from netperf_lib.questions.colours import colours, document_colours
 from netperf_lib.questions.lead import Lead
-from netperf_lib.questions.words import MIME, effect, span
+from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting import blocks
-from netperf_lib.reporting.blocks import CALLOUTS, MARKS
-from netperf_lib.reporting.book import combine
 from netperf_lib.reporting.cover import cover
-from netperf_lib.reporting.html import inlined
-from netperf_lib.reporting.pdf import typeset
 from netperf_lib.reporting.summary import Summary
 from netperf_lib.stats.result import difference_words, spread
 
@@ -37,24 +31,6 @@ from ..conftest import REPO
 from . import made
 
 RECORDED = REPO / "data" / "recorded"
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("verdict", MARKS)
-def test_a_verdict_is_readable_in_both_themes(verdict: str) -> None:
-    # white text on a ground of its own does not depend on the page's theme
-    assert 1.05 / (luminance(MARKS[verdict][1]) + 0.05) >= 4.5
-
-
-def test_no_text_of_a_block_has_a_colour_that_a_theme_may_hide() -> None:
-    for level in CALLOUTS:
-        html = blocks.callout("words", title="title", level=level).html
-        assert "color:" not in html.replace("border-left-color", "").replace("background", "")
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +59,23 @@ def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(
     declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     table = blocks.verdicts(family, declared)
-    claims = [n for n in table.content["notes"] if "one way takes 40 µs (median 59 µs)" in n]
+    lines = table.text.splitlines()
+    claims = [line for line in lines if line.startswith("Warning") and "takes 40 µs" in line]
     assert len(claims) == 1, "a warning is told once, below the table"
     mark = claims[0].split(":")[0].removeprefix("Warning ")
     touched = [("ppg" in (c.a.get("placement"), c.b.get("placement"))) for c in declared]
     assert any(touched)
     assert not all(touched)
-    for c, row, rests in zip(family, table.content["rows"], touched, strict=True):
+    for c, row, rests in zip(family, rows_of(table), touched, strict=True):
         assert ("one way takes 40 µs (median 59 µs)" in "\n".join(c.warnings)) == rests, c.names
-        assert (mark in re.findall(r"\d+", row[-1].partition("\nWarning")[2])) == rests, row
-    for text in (table.text, table.html, str(blocks.findings(family)), repr(family)):
+        assert (mark in re.findall(r"\d+", row.partition(" Warning")[2])) == rests, row
+    for text in (table.text, table.markdown, str(blocks.findings(family)), repr(family)):
         assert text.count("one way takes 40 µs") == 1
+
+
+def rows_of(table: blocks.Shown) -> list[str]:
+    """The rows of a table in markdown, without its heads."""
+    return [line for line in table.markdown.splitlines() if line.startswith("| ")][1:]
 
 
 def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubted: Any) -> None:
@@ -144,9 +126,9 @@ def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(
 def test_answers_stand_with_their_base(doubted: Any) -> None:
     declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
-    for c, row in zip(family, blocks.verdicts(family, declared).content["rows"], strict=True):
+    for c, row in zip(family, rows_of(blocks.verdicts(family, declared)), strict=True):
         for name in c.names:
-            assert re.search(rf"{re.escape(name)}: [\d.,]+ (µs|ms|[GMk]?bit/s)", row[2]), row
+            assert re.search(rf"{re.escape(name)}: [\d.,]+ (µs|ms|[GMk]?bit/s)", row), row
 
 
 @pytest.fixture(scope="module")
@@ -165,21 +147,6 @@ def test_page_one_holds_the_answers(whole: pypdf.PdfReader) -> None:
     assert "keep it on" in first.lower()
 
 
-def test_a_finding_is_told_at_the_front_and_with_its_evidence_and_nowhere_else(
-    whole: pypdf.PdfReader,
-) -> None:
-    text = " ".join(" ".join(p.extract_text() for p in whole.pages).split())
-    assert text.count("Does a proximity placement group lower the latency inside a zone?") == 1
-    assert text.count("no accelerated networking, at least") <= 2
-
-
-def test_the_notice_stands_on_the_cover_and_where_a_chapter_begins(whole: pypdf.PdfReader) -> None:
-    held = [p.extract_text().count("Made-up numbers for a test") for p in whole.pages]
-    assert held[0] >= 1
-    chapters = len([o for o in whole.outline if not isinstance(o, list)])
-    assert sum(held) <= chapters + 3
-
-
 def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> None:
     folder = made.experiment(tmp_path)
     body = npl.report(folder, notebooks=["summary", "01-placement", "05-paths"], to="html")[
@@ -190,37 +157,11 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
     anchors = re.findall(r'href="#([^"]+)"', body)
     assert len(anchors) >= 4
     assert all(f'id="{a}"' in body for a in anchors)
-    assert body.count("Made-up numbers for a test") <= 2 + body.count(
-        "<svg "
-    )  # a figure carries it with a copy
     assert "Traceback" not in body
-    assert "NothingToReport" not in body
     assert "prefers-color-scheme: dark" in body
-    answers, *chapters = re.split(
-        r"<details><summary>(?=<h2)", body
-    )  # folded, so that a phone shows the answers
-    assert 'id="part-1"' in answers
-    # a phone shows the picture first, then the answers in short, then the contents
-    picture, lead = body.index("<figure"), body.index("<strong>Placement:</strong>")
-    assert picture < lead < body.index("<nav") < body.index('id="part-1"')
-    assert "<figure" in chapters[0]
-    assert "How it was measured" not in answers
-    assert body.count("<details") == body.count("</details>")
-
-
-def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
-    figure: Any = npl.plots.rounds(doubted, "latency_oneway_us").figure
-    html = inlined(figure._repr_mimebundle_()["text/html"])
-    assert "<img" not in html
-    told = dict(re.findall(r'<use data-run="([^"]+)".*?<title>(.*?)</title>', html, re.DOTALL))
-    shown = doubted[(doubted["status"] == "ok") & doubted["latency_oneway_us"].notna()]
-    assert set(told) == set(shown["run_id"])
-    first = shown.iloc[0]
-    assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
-    linked = inlined(figure._repr_mimebundle_()["text/html"], "explorer.html")
-    assert set(re.findall(r'<a href="explorer.html#run=([^"]+)"><use data-run', linked)) == set(
-        shown["run_id"]
-    )
+    # a phone shows the picture first, then the answers in short, then the facts
+    picture, lead = body.index("<img"), body.index("<strong>Placement:</strong>")
+    assert picture < lead < body.index("<dl>") < body.index("<nav") < body.index('id="part-1"')
 
 
 def test_a_condition_has_one_colour_in_every_figure() -> None:
@@ -284,7 +225,7 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     figure: Any
     for figure in (drawn.figure, forest.figure):
         assert "Emulated hosts: network namespaces<" in figure.svg()
-        assert figure.get_supxlabel() == "Emulated hosts: network namespaces"
+        assert figure.get_supxlabel().endswith("Emulated hosts: network namespaces")
 
 
 @pytest.mark.parametrize(
@@ -302,21 +243,7 @@ def test_a_figure_of_a_folder_or_of_an_answer_carries_the_notice(
 ) -> None:
     drawn = draw(RECORDED / experiment)
     assert not drawn.drawn.empty
-    assert drawn.figure.get_supxlabel().startswith(("Emulated hosts", "Synthetic data"))
-
-
-@pytest.mark.parametrize(("ratio", "better"), [(0.7, True), (1.5, False), (9.0, False)])
-def test_the_forest_of_the_answers_is_turned_to_the_user(
-    ratio: float, better: bool, doubted: Any
-) -> None:
-    """Less latency lies to the right, and a margin can be seen beside a factor of nine."""
-    one = npl.compare(doubted)[0]
-    line = blocks._forest(
-        replace(one, metric="latency_oneway_us", ratio=ratio, low=ratio / 1.1, high=ratio * 1.1)
-    )
-    assert (line["position"] > 0) == better
-    assert line["interval"][0] < line["position"] < line["interval"][1]
-    assert 0.1 < line["margin"] < abs(line["position"]) < 1
+    assert re.search(r"\n(Emulated hosts|Synthetic data)", drawn.figure.get_supxlabel())
 
 
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
@@ -328,76 +255,16 @@ def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
     assert "2 contrasts added after the first run" in Summary(lead, late).caveats
 
 
-def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:
-    new: Any = nbformat.v4
-
-    def book(title: str, *rows: list[str]) -> Any:
-        block = {
-            "kind": "table",
-            "columns": ["Condition", "Median"],
-            "rows": rows,
-            "caption": "Levels: medians.",
-        }
-        code = new.new_code_cell("", outputs=[new.new_output("display_data", {MIME: block})])
-        made = new.new_notebook(cells=[new.new_markdown_cell(f"# {title}"), code])
-        made.metadata["netperf"] = {"parameters": {}}
-        return made
-
-    near, far = ["ppg", "39 µs"], ["zone", "58 µs"]
-    books = {
-        "01": book("Placement", near, far),
-        "02": book("Other", ["x", "1 µs"]),
-        "03": book("Again", far, near),
-    }
-    shown = [o.data[MIME] for c in combine(books).cells for o in c.get("outputs", ())]
-    assert [block["kind"] for block in shown] == ["table", "table", "reference"]
-    assert shown[2]["text"] == "Levels: as in the table of the page “Placement”."
-    assert shown[2]["label"] == shown[0]["label"]
-    assert "label" not in shown[1]
-    words = "".join(
-        page.extract_text() for page in pypdf.PdfReader(io.BytesIO(typeset(combine(books)))).pages
-    )
-    assert "Levels: see Table 1 on page 1." in words.replace("\xa0", " ")
-
-
-def test_a_warning_of_a_chapter_has_its_number_of_page_one_or_is_written_out() -> None:
-    new: Any = nbformat.v4
-
-    def book(title: str, notes: list[str], findings: str, *rows: list[str]) -> Any:
-        table = {"kind": "verdicts", "rows": rows, "notes": notes, "columns": [], "caption": ""}
-        blocks = [table, {"kind": "findings", "text": findings}]
-        outputs = [new.new_output("display_data", {MIME: block}) for block in blocks]
-        made = new.new_notebook(
-            cells=[new.new_markdown_cell(f"# {title}"), new.new_code_cell("", outputs=outputs)]
-        )
-        made.metadata["netperf"] = {"parameters": {}}
-        return made
-
-    row = ["better", "ppg?", "39 µs", "−30 %", ""]
-    front = book("What", ["Warning 1: few rounds.", "Warning 2: one slow run."], "", row)
-    chapter = book(
-        "Placement",
-        ["Warning 1: one slow run.", "Warning 2: other hosts."],
-        "- Less. Warnings 1, 2.",
-        row,
-    )
-    alone = book("Zones", ["Warning 1: other hosts."], "- Less. Warning 1.", row)
-    report = combine({"summary": front, "1": chapter, "2": alone})
-    shown = [o.data[MIME] for c in report.cells[2:] for o in c.get("outputs", ())]
-    texts = [block["text"] for block in shown if block["kind"] == "findings"]
-    assert texts == ["- Less. Warning 2. Warning: other hosts.", "- Less. Warning: other hosts."]
-
-
 def test_what_a_sender_waited_for_carries_the_notice() -> None:
     times = {"path": 0.2, "receive window": 0.7, "send buffer": 0.1, "program": 0.0}
     drawn = npl.plots.waits([replace(one, times=times) for one in npl.limits(RECORDED / "paths")])
-    assert drawn.figure.get_supxlabel().startswith("Synthetic data")
+    assert "\nSynthetic data" in drawn.figure.get_supxlabel()
 
 
 def test_metrics_that_few_conditions_have_are_named_below_the_levels() -> None:
     data = npl.load(RECORDED / "lab-full")
     data.loc[data["placement"] != "ppg", "cpu_client_ratio"] = None
-    shown = str(npl.ask(data, "placement", "latency_oneway_us").table()._repr_mimebundle_())
+    shown = str(npl.ask(data, "placement", "latency_oneway_us").table()._repr_markdown_())
     assert (
         "; without CPU used at the client, retransmitted segments, congestion window and round-trip time"
         in shown
@@ -413,25 +280,6 @@ def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
     for write in (lines.text, lines.markdown):
         assert "limited by" not in write([unknown])
         assert "limited by" in write([unknown, replace(unknown, held="link")])
-
-
-def test_a_figure_of_page_one_is_referred_to_afterwards() -> None:
-    def page(title: str) -> Any:
-        block = {"kind": "figure", "caption": "Latency by pair: median.", "alt": "a"}
-        shown = nbformat.v4.new_output("display_data", {MIME: block, "text/html": "<img>"})  # type: ignore[no-untyped-call]
-        cells = [
-            nbformat.v4.new_markdown_cell(title),
-            nbformat.v4.new_code_cell("", outputs=[shown]),
-        ]  # type: ignore[no-untyped-call]
-        book: Any = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
-        book.metadata["netperf"] = {"parameters": {}}
-        return book
-
-    report = combine({"summary": page("# All"), "pairs": page("# Pairs")})
-    shown = [output["data"][MIME] for cell in report.cells for output in cell.get("outputs", ())]
-    assert [b["kind"] for b in shown] == ["figure", "reference"]
-    assert shown[0]["label"] == shown[1]["label"]
-    assert shown[1]["text"] == "Latency by pair: as in the figure of the page “What was measured”."
 
 
 def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how_many_it_leaves_out() -> (
@@ -451,8 +299,8 @@ def test_a_page_with_very_many_levels_shows_the_largest_differences_and_says_how
     answer = npl.ask(pd.concat(many), "cni", "throughput_bps")
     assert len(answer.verdicts) == 190
     table, words, findings = (part for part in answer.parts()[1:])
-    assert len(table.content["rows"]) == findings.count("- ") == 12
-    assert "cni-19: " in table.content["rows"][0][2]
+    assert len(rows_of(table)) == findings.count("- ") == 12
+    assert "cni-19: " in rows_of(table)[0]
     assert (
         str(words)
         == "Shown are the 12 largest of 190 differences; npl compare FOLDER --by cni prints all."

@@ -41,8 +41,8 @@ from netperf_lib.questions.contents import Page
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words, as_markdown
-from netperf_lib.reporting import blocks, fonts
-from netperf_lib.reporting.html import PageExporter
+from netperf_lib.reporting import blocks, fonts, html
+from netperf_lib.reporting.document import document, finished
 from netperf_lib.reporting.pdf import typeset
 
 HOSTILE = [
@@ -183,7 +183,7 @@ def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
 def test_nothing_in_a_pdf_is_live(pages: dict[str, BeautifulSoup], stranger: Path) -> None:
     for name in pages.keys() - {"report"}:
         book = nbformat.read(stranger / "reports" / f"{name}.ipynb", as_version=4)
-        is_inert(typeset(book))
+        is_inert(typeset(finished(document(book, name=name))))
 
 
 def is_inert(pdf: bytes) -> str:
@@ -221,17 +221,21 @@ def test_generated_labels_are_text_in_pages(seed: int) -> None:
         blocks.callout(labels[0], title=labels[1]),
     ]
     shown += [Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
-    outputs = [nbformat.v4.new_output("display_data", one._repr_mimebundle_()) for one in shown]
+    outputs = [
+        nbformat.v4.new_output("display_data", {"text/markdown": one._repr_markdown_()})
+        for one in shown
+    ]
     cells = [
         nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"),
         nbformat.v4.new_code_cell(outputs=outputs),
     ]
     book = nbformat.v4.new_notebook(cells=cells)
-    page = BeautifulSoup(PageExporter().from_notebook_node(book)[0], "html.parser")
+    made = finished(document(book, name="labels"))
+    page = BeautifulSoup(html.page(made), "html.parser")
     is_dead(page)
     words = squeezed(page.get_text())
     assert [label for label in labels if words.count(squeezed(label)) < 4] == []
-    printed = unbroken(is_inert(typeset(book)))
+    printed = unbroken(is_inert(typeset(made)))
     forms = [unbroken(fonts.printable(label)) for label in labels]
     assert [
         form for form in forms if form not in printed

@@ -1,65 +1,81 @@
--- Markdown of a notebook to the words of report.typ: alerts become callouts, tables break over pages, and everything
--- that is seen but not read as text carries an alternative text, as PDF/UA demands.
-
-local alerts = { note = true, tip = true, important = true, warning = true, caution = true }
+-- Cells of a notebook as typst: no box around a cell, every picture and formula with an alternative
+-- text, as PDF/UA demands, no heading that skips a level, and long words that can be broken.
 
 local function quoted(text)
   return '"' .. text:gsub('\\', '\\\\'):gsub('"', '\\"'):gsub('%s+', ' ') .. '"'
 end
 
-local function typst(block)
-  return (pandoc.write(pandoc.Pandoc { block }, 'typst'):gsub('%s+$', ''))
-end
-
 function Div(div)
-  for _, class in ipairs(div.classes) do
-    if alerts[class] then
-      local content = div.content:clone()
-      if content[1] and content[1].t == 'Div' and content[1].classes:includes('title') then content:remove(1) end
-      local out = pandoc.List { pandoc.RawBlock('typst', '#r.callout("' .. class .. '", none)[') }
-      out:extend(content)
-      out:insert(pandoc.RawBlock('typst', ']'))
-      return out
-    end
+  if div.attributes.netperf == 'contents' then
+    div.content:insert(1, pandoc.RawBlock('typst', '#contents'))
   end
+  return div.content
 end
 
-function Math(math)
-  local body = typst(pandoc.Plain { math })
-  return pandoc.RawInline('typst', '#[#set math.equation(alt: ' .. quoted(math.text) .. ')\n' .. body .. '];')
+local last = 0
+function Header(header)
+  last = math.min(header.level, last + 1)
+  header.level = last
+  header.identifier = ''
+  return header
+end
+
+function Math(math_)
+  local body = pandoc.write(pandoc.Pandoc { pandoc.Plain { math_ } }, 'typst'):gsub('%s+$', '')
+  local alt = '#set math.equation(alt: ' .. quoted(math_.text) .. ')'
+  return pandoc.RawInline('typst', '#[' .. alt .. '\n' .. body .. '];')
 end
 
 function Image(image)
   local alt = pandoc.utils.stringify(image.caption)
-  if alt == '' then alt = 'Image ' .. image.src end
-  return pandoc.RawInline('typst', '#r.local-image(' .. quoted(image.src) .. ', ' .. quoted(alt) .. ');')
+  return pandoc.RawInline('typst', '#picture(' .. quoted(image.src) .. ', ' .. quoted(alt) .. ');')
 end
 
--- a column of numbers stands to the right
-local function numeric(table_, column)
-  local any = false
-  for _, body in ipairs(table_.bodies) do
-    for _, row in ipairs(body.body) do
-      local cell = row.cells[column]
-      local text = cell and pandoc.utils.stringify(cell.contents) or ''
-      if text ~= '' then
-        any = true
-        if not tonumber((text:gsub('[,%%]', ''):gsub('\u{2212}', '-'))) then return false end
+-- a caption: emphasised words alone
+function Para(para)
+  if #para.content == 1 and para.content[1].t == 'Emph' then
+    local words = pandoc.List { pandoc.RawInline('typst', '#caption[') }
+    words:extend(para.content[1].content)
+    words:insert(pandoc.RawInline('typst', ']'))
+    return pandoc.Plain(words)
+  end
+end
+
+-- a table that is wider than the page: short columns keep their width, long ones share the rest
+local line, short = 112, 20
+local function spread(table_)
+  local widths, kept, shared = {}, 0, 0
+  for column in ipairs(table_.colspecs) do
+    local longest = 6
+    for _, body in ipairs(table_.bodies) do
+      for _, row in ipairs(body.body) do
+        local text = row.cells[column] and pandoc.utils.stringify(row.cells[column].contents) or ''
+        longest = math.max(longest, math.min(utf8.len(text) or #text, 110))
+      end
+    end
+    widths[column] = longest + 4
+    if longest <= short then kept = kept + widths[column] else shared = shared + widths[column] end
+  end
+  if kept + shared > line and shared > 0 then
+    for column, spec in ipairs(table_.colspecs) do
+      if widths[column] > short + 4 then
+        local part = math.max(0.3, 1 - kept / line) * widths[column] / shared
+        table_.colspecs[column] = { spec[1], part }
       end
     end
   end
-  return any
 end
 
 function Table(table_)
   table_.identifier = ''
-  for column, spec in ipairs(table_.colspecs) do
-    if spec[1] == 'AlignDefault' then
-      table_.colspecs[column] = { numeric(table_, column) and 'AlignRight' or 'AlignLeft', spec[2] }
-    end
-  end
-  if #table_.caption.long > 0 then return table_ end
-  local out = typst(table_)
-  local inner = out:match('^#figure%(%s*align%(center%)%[(.*)%]%s*,%s*kind: table%s*%)%s*$')
-  return pandoc.RawBlock('typst', inner and '#r.plain-table[' .. inner .. ']' or out)
+  spread(table_)
+  table_ = table_:walk {
+    Str = function(str)
+      if utf8.len(str.text) and utf8.len(str.text) > 24 then
+        return pandoc.Str((str.text:gsub('([/_.:,;=-])', '%1\u{200b}')))
+      end
+    end,
+  }
+  local out = pandoc.write(pandoc.Pandoc { table_ }, 'typst')
+  return pandoc.RawBlock('typst', (out:gsub('align%(center%)', 'align(left)', 1)))
 end
