@@ -18,12 +18,16 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .verbs import Verbs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from .reporting.answer import Answer
     from .stats import Family
 
 
@@ -100,6 +104,15 @@ def _print_json(document: Any) -> None:
 
 def _say(text: str) -> None:
     print(visible(text), file=sys.stderr)
+
+
+def _refuse(why: str, *names: str) -> None:
+    """Refuse options that were given and that the command does not use."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in names:
+            raise click.UsageError(f"{parameter.opts[-1]} is not used {why}: leave it out")
 
 
 @click.group("npl", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -400,6 +413,9 @@ def compare(
     after: str | None,
     by: str | None,
     fail_on: tuple[str, ...],
+    as_csv: bool,
+    as_markdown: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
@@ -409,51 +425,68 @@ def compare(
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import gate, lines
-    from .questions.compare import compare as compare_conditions
-    from .questions.lead import conclude
-    from .reporting import answer
+    from .data.imports import are_logs
+    from .questions import gate
 
-    as_json, as_csv, as_markdown = (
-        options.pop(name) for name in ("as_json", "as_csv", "as_markdown")
-    )
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
-    factors, where_after = by.split(",") if by else None, options.pop("where_after") or None
-    result: Family | answer.Answer
-    lead: Sequence[str] = ()
-    if after is not None:
-        result = family = compare_conditions(
-            folder, after, by=factors, where_after=where_after, **options
-        )
-    elif factors:
-        result = answer.ask(folder, by=factors, **options)
-        family = result.verdicts
-    else:
-        result, paragraph = conclude(folder, **options)
-        family, lead = result, paragraph.lines
+    if after is None:
+        _refuse("with one folder", "where_after")
+    if not any(are_logs(side) for side in (folder, after) if side is not None):
+        _refuse("with experiments: it reads the paths of raw logs", "pattern")
+    result, family, lead = _verdicts(folder, after, by.split(",") if by else None, **options)
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:
-        from .errors import as_cell
-
-        table = result.to_frame().rename(columns=as_cell)
-        cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
-        _echo(cells.to_csv(index=False), nl=False)
+        _print_csv(result.to_frame())
     else:
-        if lead:
-            _echo(
-                ("\n\n".join(map(lines.comment, lead)) if as_markdown else lines.paragraph(lead))
-                + "\n"
-            )
-        if isinstance(result, answer.Answer):
-            _echo(f"{result.levels}\n")
-        heads = ("baseline", "condition") if after is None else ("before", "after")
-        write = lines.markdown if as_markdown else lines.text
-        rows = lines.lines(family, two=after is not None)
-        _echo(write(rows, heads, notes=[*family.warnings, family.note]))
+        _print_verdicts(result, family, lead, two=after is not None, markdown=as_markdown)
     if fail_on:
         _say(gate.check(family, fail_on))
+
+
+def _verdicts(
+    folder: str, after: str | None, by: list[str] | None, **options: Any
+) -> tuple[Family | Answer, Family, Sequence[str]]:
+    """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
+    from .questions.compare import compare as compare_conditions
+    from .questions.lead import conclude
+    from .reporting.answer import ask
+
+    where_after = options.pop("where_after") or None
+    if after is not None:
+        family = compare_conditions(folder, after, by=by, where_after=where_after, **options)
+        return family, family, ()
+    if by:
+        answer = ask(folder, by=by, **options)
+        return answer, answer.verdicts, ()
+    family, lead = conclude(folder, **options)
+    return family, family, lead.lines
+
+
+def _print_csv(table: pd.DataFrame) -> None:
+    from .errors import as_cell
+
+    table = table.rename(columns=as_cell)
+    cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+    _echo(cells.to_csv(index=False), nl=False)
+
+
+def _print_verdicts(
+    result: Family | Answer, family: Family, lead: Sequence[str], *, two: bool, markdown: bool
+) -> None:
+    from .questions import lines
+    from .reporting.answer import Answer
+
+    if lead and markdown:
+        _echo("\n\n".join(map(lines.comment, lead)) + "\n")
+    elif lead:
+        _echo(lines.paragraph(lead) + "\n")
+    if isinstance(result, Answer):
+        _echo(f"{result.levels}\n")
+    write = lines.markdown if markdown else lines.text
+    heads = ("before", "after") if two else ("baseline", "condition")
+    _echo(write(lines.lines(family, two=two), heads, notes=[*family.warnings, family.note]))
 
 
 @npl.command()
@@ -621,47 +654,49 @@ def import_(
     from .data import imports
 
     dry_run = options.pop("dry_run")
+    written = ("into", "contrasts", "title", "pdf")
     if options.pop("labels_template"):
+        _refuse("with --labels-template", *written, "labels", "pattern", "dry_run")
         _echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
-        table = imports.overview(imports.understand(files, **options))
-        equal = [
-            c for c in table.columns[2:] if len(table) > 1 and table[c].nunique(dropna=False) == 1
-        ]
-        _echo(table.drop(columns=equal).to_string(index=False, na_rep="–"))
-        _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
+        _refuse("with --dry-run", *written)
+        _print_overview(imports.overview(imports.understand(files, **options)))
         return
     if into is None:
-        raise click.UsageError(
-            "no folder given: use --into results/NAME (or --dry-run, or --labels-template)"
-        )
+        others = "--dry-run, or --labels-template"
+        raise click.UsageError(f"no folder given: use --into results/NAME (or {others})")
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))
-    if done.runs["status"].eq("ok").any():
-        from .questions.lead import lead_paragraph
-        from .questions.observe import TEXT, observe
-        from .questions.runs import headline_metrics
-
-        notes = [
-            note for name in headline_metrics(done.runs) for note in observe(done.runs, name).notes
-        ]
-        _echo(
-            "\n".join(
-                [
-                    *dict.fromkeys(n for n in notes if n.endswith(TEXT)),
-                    "",
-                    *lead_paragraph(done.runs).lines,
-                ]
-            )
-        )
+    _print_lead(done.runs)
     if pdf is not None:
         from .pipeline import report_to
 
         _echo(report_to(done.path, pdf)[-1])
+
+
+def _print_overview(table: pd.DataFrame) -> None:
+    """Print what was recognised, and below it once what is the same in all runs."""
+    several = len(table) > 1
+    equal = [c for c in table.columns[2:] if several and len(table[c].unique()) == 1]
+    _echo(table.drop(columns=equal).to_string(index=False, na_rep="–"))
+    _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
+
+
+def _print_lead(runs: pd.DataFrame) -> None:
+    """Print the first sentences on runs, below what is remarkable about their labels."""
+    if not runs["status"].eq("ok").any():
+        return
+    from .questions.lead import lead_paragraph
+    from .questions.observe import TEXT, observe
+    from .questions.runs import headline_metrics
+
+    notes = [note for name in headline_metrics(runs) for note in observe(runs, name).notes]
+    remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))
+    _echo("\n".join([*remarks, "", *lead_paragraph(runs).lines]))
 
 
 _STATED = ("protocol", "direction", "streams", "message_bytes")
@@ -710,6 +745,7 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
     from .pipeline import up as do
 
     if dry_run:
+        _refuse("with --dry-run", "root")
         _echo(show(experiment))
         return
     for deployment in do(experiment, root=root):
@@ -737,8 +773,10 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
             "give an experiment or --all (add --expired for only what has expired)"
         )
     if experiment is not None:
+        _refuse("with an experiment", "yes")
         do(experiment, root=root)
         return
+    _refuse("with --all", "root")
     groups = azure.leftovers(expired=expired)
     for group in groups:
         _echo(

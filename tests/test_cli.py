@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -363,3 +364,33 @@ def test_a_dry_run_ends_in_words() -> None:
         "a schedule stops the VMs; gateways",
     ):
         assert words in last
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["compare", str(RECORDED), "--where-after", "tool=qperf"], "--where-after"),
+        (["compare", str(RECORDED), "--pattern", "{placement}/a.txt"], "--pattern"),
+        (["compare", str(RECORDED), str(RECORDED), "--pattern", "{round}.txt"], "--pattern"),
+        (["import", "logs", "--dry-run", "--into", "results/mine"], "--into"),
+        (["import", "logs", "--dry-run", "--pdf", "mine.pdf"], "--pdf"),
+        (["import", "logs", "--dry-run", "--title", "Mine"], "--title"),
+        (["import", "logs", "--labels-template", "--labels", "labels.csv"], "--labels"),
+        (["import", "logs", "--labels-template", "--dry-run"], "--dry-run"),
+        (["up", "mine.yaml", "--dry-run", "--root", "elsewhere"], "--root"),
+        (["down", "mine.yaml", "--yes"], "--yes"),
+        (["down", "--all", "--root", "elsewhere"], "--root"),
+    ],
+    ids=lambda value: " ".join(value[:1]) if isinstance(value, list) else value,
+)
+def test_an_option_that_is_not_used_is_refused(words: list[str], option: str) -> None:
+    done = CliRunner().invoke(command_line, words)
+    assert done.exit_code == 2
+    assert f"{option} is not used with" in done.output
+
+
+def test_each_command_is_at_most_forty_lines() -> None:
+    tree = ast.parse(Path(cli.__file__).read_text("utf-8"))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno}
+    assert {name: lines for name, lines in long.items() if lines > 40} == {}
