@@ -22,7 +22,6 @@ from click.core import ParameterSource
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
-from .verbs import Verbs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +114,12 @@ def _refuse(why: str, *names: str) -> None:
             raise click.UsageError(f"{parameter.opts[-1]} is not used {why}: leave it out")
 
 
-@click.group("npl", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+def _example(*lines: str) -> str:
+    """Return the end of a command's help: what to type."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
+@click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netperf_lib", prog_name="npl")
 def npl() -> None:
     """Measure the network between two VMs, and judge what makes a difference.
@@ -151,7 +155,7 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
         )
 
 
-@npl.command()
+@npl.command(epilog=_example("npl doctor"))
 @click.option(
     "--azure",
     is_flag=False,
@@ -211,7 +215,7 @@ def _examine(file: str, as_json: bool) -> None:
         _echo(f"npl run {file}")
 
 
-@npl.command()
+@npl.command(epilog=_example("npl plan data/experiments/lab.yaml"))
 @experiment_file
 @rounds
 @duration
@@ -237,7 +241,7 @@ def plan(as_json: bool, **options: Any) -> None:
         _echo(preview)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl init mine.yaml --hosts lab --question placement"))
 @click.argument("file", type=FILE)
 @click.option("--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from.")
 @click.option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
@@ -268,7 +272,7 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
-@npl.command()
+@npl.command(epilog=_example("npl run data/experiments/lab.yaml --pdf report.pdf"))
 @measuring
 @click.option(
     "--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here."
@@ -282,7 +286,7 @@ def run(**options: Any) -> None:
         _echo(file)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl collect data/experiments/lab.yaml --rounds 24"))
 @measuring
 def collect(**options: Any) -> None:
     """Measure an experiment, or resume an interrupted measurement."""
@@ -291,7 +295,7 @@ def collect(**options: Any) -> None:
     _echo(do(**options, say=_say).url)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl ingest results/lab"))
 @folder
 @workers
 def ingest(folder: str, workers: int) -> None:
@@ -307,7 +311,11 @@ def ingest(folder: str, workers: int) -> None:
     _echo(f"{n} runs read")
 
 
-@npl.command()
+@npl.command(
+    epilog=_example(
+        "npl exclude results/lab d01-r003-qperf-tcp_lat-ppg-2f1a7c30-a1 --because 'maintenance'"
+    )
+)
 @experiment
 @click.argument("run_id")
 @click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
@@ -318,7 +326,7 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
     Store.at(experiment).exclude(run_id, because)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl verify results/lab"))
 @folder
 @click.option(
     "--root",
@@ -366,7 +374,11 @@ def _levels(
     return dict(g.split("=", 1) for g in texts)
 
 
-@npl.command()
+@npl.command(
+    epilog=_example(
+        "npl compare results/lab", "npl compare results/may results/june --fail-on worse"
+    )
+)
 @folder
 @click.argument("after", required=False, type=PATH_OR_URL)
 @click.option("--metric", help="Compare only this metric.")
@@ -489,7 +501,7 @@ def _print_verdicts(
     _echo(write(lines.lines(family, two=two), heads, notes=[*family.warnings, family.note]))
 
 
-@npl.command()
+@npl.command(epilog=_example("npl limits results/lab"))
 @experiment
 @as_json
 def limits(experiment: str, as_json: bool) -> None:
@@ -506,7 +518,7 @@ def limits(experiment: str, as_json: bool) -> None:
         _echo(questions.text(held))
 
 
-@npl.command()
+@npl.command(epilog=_example("npl show results/lab"))
 @experiment
 @as_json
 def show(experiment: str, as_json: bool) -> None:
@@ -530,7 +542,7 @@ def show(experiment: str, as_json: bool) -> None:
                 _echo(f"  {name if i == 0 else '':11}{row}")
 
 
-@npl.command()
+@npl.command(epilog=_example("npl report results/lab"))
 @folder
 @click.option(
     "--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated."
@@ -593,7 +605,7 @@ def report(
         _echo(file)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl parse iperf3.json", "iperf3 -c HOST -J | npl parse -"))
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
@@ -618,7 +630,10 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-@npl.command("import")
+@npl.command(
+    "import",
+    epilog=_example("npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf"),
+)
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
 @click.option(
@@ -731,7 +746,7 @@ def _read(run: dict[str, Any]) -> str:
     return "\n".join(map(wrap, lines))
 
 
-@npl.command()
+@npl.command(epilog=_example("npl up data/experiments/azure-placement.yaml --dry-run"))
 @experiment_file
 @root
 @click.option(
@@ -752,7 +767,7 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
         _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
 
 
-@npl.command()
+@npl.command(epilog=_example("npl down data/experiments/azure-placement.yaml"))
 @click.argument("experiment", type=PATH, required=False)
 @root
 @click.option(
@@ -786,7 +801,7 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
         azure.down_all(groups)
 
 
-@npl.command()
+@npl.command(epilog=_example("npl explore results/lab -o explorer.html"))
 @click.argument("experiment", required=False, type=PATH)
 @click.option(
     "-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment)."
@@ -813,12 +828,12 @@ def explore(experiment: Path | None, output: Path | None, browser: bool) -> None
         click.launch(file.resolve().as_uri())
 
 
-@npl.group(cls=Verbs)
+@npl.group(epilog=_example("npl workshop start"))
 def workshop() -> None:
     """Teach with the local lab: lessons with self-checking exercises."""
 
 
-@workshop.command("start")
+@workshop.command("start", epilog=_example("npl workshop start my-workshop"))
 @click.argument("folder", default="workshop", type=PATH)
 @click.option("--experiment", type=PATH, help="The measured experiment that the lessons use.")
 @click.option(
@@ -834,7 +849,7 @@ def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bo
     sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=_echo))
 
 
-@npl.group(cls=Verbs)
+@npl.group(epilog=_example("npl lab up"))
 def lab() -> None:
     """Run emulated hosts on this machine.
 
@@ -847,7 +862,7 @@ lab_folder = click.option(
 )
 
 
-@lab.command("up")
+@lab.command("up", epilog=_example("npl lab up"))
 @click.argument("experiment", required=False, type=PATH)
 @lab_folder
 def lab_up(experiment: Path | None, folder: Path | None) -> None:
@@ -863,7 +878,7 @@ def lab_up(experiment: Path | None, folder: Path | None) -> None:
     source.run_foreground(options, folder)
 
 
-@lab.command("status")
+@lab.command("status", epilog=_example("npl lab status"))
 @lab_folder
 @as_json
 def lab_status(folder: Path | None, as_json: bool) -> None:
@@ -899,7 +914,7 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
             _say(f"{proof.claim}: {holds} ({proof.evidence})")
 
 
-@lab.command("down")
+@lab.command("down", epilog=_example("npl lab down"))
 @lab_folder
 def lab_down(folder: Path | None) -> None:
     """Stop the lab, even if another process started it."""
@@ -908,7 +923,11 @@ def lab_down(folder: Path | None) -> None:
     _echo("stopped" if source.stop(folder) else "no lab was running")
 
 
-@lab.command("shell", context_settings={"ignore_unknown_options": True})
+@lab.command(
+    "shell",
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("npl lab shell client ping -c 3 10.77.0.2"),
+)
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @lab_folder

@@ -99,8 +99,7 @@ LAYERS = {
     "plots": "errors metrics experiment stats questions",
     "reporting": "errors metrics experiment data stats questions plots hosts",
     "pipeline": "errors metrics experiment hosts measure data stats questions reporting",
-    "verbs": "",
-    "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline verbs",
+    "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",
 }
 
 

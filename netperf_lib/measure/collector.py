@@ -479,7 +479,7 @@ class _Collector:
         self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
-        self.progress.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
+        self.progress.ended(trial, run_id, why, sum(self.remaining.values()))
         if self.experiment.pause_s and self.remaining:  # no pause after the last trial
             await asyncio.sleep(self.experiment.pause_s)
         return record | {"reached": not outage}

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 
-import rich.live
 import rich.progress
-from rich.console import Console, Group
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from ..errors import visible
 from ..experiment.estimate import clock
 from ..experiment.model import Trial
-from ..metrics import METRICS, format_value
-from ..tools.parsed import ParsedRun
+from ..metrics import format_value
 
 
 class Progress:
@@ -30,15 +25,8 @@ class Progress:
     def started(self, trial: Trial) -> None:
         """A trial begins."""
 
-    def ended(
-        self,
-        trial: Trial,
-        run_id: str,
-        error: str | None,
-        parsed: ParsedRun | None,
-        remaining_s: float,
-    ) -> None:
-        """A run has ended: why it failed, or None; its parsed log; the time that the rest takes."""
+    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
+        """A run has ended: why it failed, or None; the time that the rest takes."""
 
     def say(self, text: str) -> None:
         """Pass on a message to the user."""
@@ -64,14 +52,7 @@ class LineProgress(Progress):
         before = f", {done} measured before" if done else ""
         self.say(f"{trials} trials{before}; about {clock(seconds)}")
 
-    def ended(
-        self,
-        trial: Trial,
-        run_id: str,
-        error: str | None,
-        parsed: ParsedRun | None,
-        remaining_s: float,
-    ) -> None:
+    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
         """Print failures, and the progress now and then."""
         if error is None:
             self.done += 1
@@ -101,94 +82,45 @@ class LineProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """A display redrawn once a second: drawing costs CPU time on what may be the measuring machine."""
+    """A bar redrawn once a second: drawing costs CPU time on what may be the measuring machine."""
 
     def __init__(self, console: Console) -> None:
-        columns = (
+        self.bar = rich.progress.Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
+            console=console,
+            refresh_per_second=1,
+            transient=True,
         )
-        self.progress = rich.progress.Progress(*columns, console=console)
-        self.task = self.progress.add_task("measuring", total=None, left="")
-        self.values: dict[str, tuple[str, list[float]]] = {}
-        """Condition to the metric shown for it and its values so far."""
-        self.failed: dict[str, int] = {}
-        self.live = rich.live.Live(
-            get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True
-        )
+        self.task = self.bar.add_task("measuring", total=None, left="")
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Draw the display."""
-        self.progress.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
-        self.live.start()
+        """Draw the bar."""
+        self.bar.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
+        self.bar.start()
 
     def started(self, trial: Trial) -> None:
         """Show which trial is running."""
-        self.progress.update(
-            self.task, description=escape(f"round {trial.round}: {condition(trial)}")
-        )
+        words = f"round {trial.round}: {condition(trial)}"
+        self.bar.update(self.task, description=escape(visible(words)))
 
-    def ended(
-        self,
-        trial: Trial,
-        run_id: str,
-        error: str | None,
-        parsed: ParsedRun | None,
-        remaining_s: float,
-    ) -> None:
-        """Advance, and show the value measured."""
-        name = condition(trial)
-        if error is not None:
-            self.failed[name] = self.failed.get(name, 0) + 1
-            self.say(f"{run_id} failed: {error}")
+    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
+        """Advance, or print what failed."""
+        if error is None:
+            self.bar.advance(self.task)
         else:
-            self.progress.advance(self.task)
-            metrics = parsed.metrics if parsed else {}
-            if metric := next((m for m in _HEADLINES if metrics.get(m) is not None), None):
-                self.values.setdefault(name, (metric, []))[1].append(metrics[metric])
-        self.progress.update(self.task, left=f"{clock(remaining_s)} left")
+            self.say(f"{run_id} failed: {error}")
+        self.bar.update(self.task, left=f"{clock(remaining_s)} left")
 
     def say(self, text: str) -> None:
-        """Print a line above the display."""
-        self.live.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+        """Print a line above the bar."""
+        self.bar.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Remove the display."""
-        self.live.stop()
-
-    def _drawn(self) -> Group:
-        table = Table(
-            "condition",
-            "last",
-            "median (range) so far",
-            "runs",
-            "failed",
-            box=None,
-            header_style="bold",
-        )
-        for name in sorted({*self.values, *self.failed}):
-            metric, values = self.values.get(name, ("", []))
-            failed = str(self.failed.get(name, "")) or ""
-            if values:
-                figures = (values[-1], statistics.median(values), min(values), max(values))
-                last, median, low, high = (format_value(v, METRICS[metric].unit) for v in figures)
-                level = f"{median}  ({low} to {high})" if len(values) > 1 else median
-                table.add_row(Text(visible(name)), last, level, str(len(values)), failed)
-            else:
-                table.add_row(Text(visible(name)), "–", "–", "0", failed)
-        return Group(table, self.progress)
-
-
-_HEADLINES = (
-    "latency_oneway_p50_us",
-    "latency_oneway_us",
-    "rtt_p50_us",
-    "rtt_us",
-    "throughput_bps",
-)
-"""Metrics of which the first that a run has represents it best."""
+        """Remove the bar."""
+        self.bar.stop()
 
 
 def condition(trial: Trial) -> str:

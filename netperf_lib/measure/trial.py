@@ -56,7 +56,6 @@ class TrialRun:
     attempt: int
     folder: Path
     record: dict[str, Any]
-    parsed: ParsedRun | None = None
     processes: dict[str, Process] = field(default_factory=dict)
     samplers: list[Process] = field(default_factory=list)
     files: ExitStack = field(default_factory=ExitStack)
@@ -354,11 +353,11 @@ class TrialRun:
         """Record what the log says now, which decides whether the trial is repeated; tables read the log again."""
         read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
         if runs := self._log("client"):
-            self.parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
-            error = self.parsed.error
+            parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
+            error = parsed.error
             if error:
                 error += self._cause(error)
-            read = {"status": self.parsed.status, "error": error}
+            read = {"status": parsed.status, "error": error}
         self.record["log"] = read
 
 
