@@ -7,7 +7,6 @@ second (decimal), bytes, seconds. A missing value is null, never zero.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -266,15 +265,6 @@ def format_span(low: float, high: float, unit: str, digits: int = 3) -> str:
     return f"{first.partition(' ')[0] if same else first} to {last}"
 
 
-_WRITTEN = {
-    "us": "'1 ms'",
-    "s": "'2 s'",
-    "bps": "'900 Mbit/s'",
-    "bytes": "'64 MiB'",
-    "ratio": "'5 %'",
-}
-
-
 def plural(n: int, noun: str) -> str:
     """Count things: ``1 round``, ``7 rounds``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
@@ -284,33 +274,3 @@ def in_words(names: Iterable[str]) -> str:
     """Names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
     once = list(dict.fromkeys(names))
     return " and ".join([", ".join(once[:-1]), once[-1]] if len(once) > 1 else once)
-
-
-def read_value(text: str | float, unit: str) -> float:
-    """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`, as a number is already."""
-    if isinstance(text, int | float):
-        return float(text)
-    match = (
-        re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I)
-        if len(text) < 100
-        else None
-    )
-    try:
-        if match is None:
-            raise ValueError
-        number, suffix = float(match[1]), match[2]
-        if not suffix:
-            return number
-        if unit in ("us", "s"):
-            return to_us(number, suffix) * (1.0 if unit == "us" else 1e-6)
-        if unit == "bps" and (rate := re.fullmatch(r"([kKMGT]?)(?:bit/s|bps|bit)", suffix)):
-            return to_bps(number, rate[1], "bit")
-        if unit == "bytes" and (size := re.fullmatch(r"([kKMGT]?i?)(?:B|bytes?)", suffix)):
-            return to_bytes(number, size[1])
-        if (unit, suffix) in (("ratio", "%"), ("per_s", "/s")):
-            return number / 100 if suffix == "%" else number
-        raise ValueError
-    except ValueError:
-        raise ValueError(
-            f"{text[:60]!r} is not a quantity; write e.g. {_WRITTEN.get(unit, 'a number')}"
-        ) from None

@@ -40,7 +40,8 @@ from ..experiment.attached import attach
 from ..experiment.factors import FACTORS, FLAGS, LOG_NAME, is_address, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..experiment.placements import PLACEMENTS
-from ..metrics import in_words, metric, plural, to_bytes
+from ..metrics import in_words, metric, plural
+from ..quantities import read_quantity
 from ..tools import READERS
 from ..tools.figures import NAME as FIGURES
 from ..tools.parsed import ParsedRun
@@ -64,7 +65,7 @@ TIME_OF_NAME = (
 )
 
 COLUMNS: dict[str, str] = {
-    **{name: "bytes" if f.unit == "bytes" else f.kind for name, f in FACTORS.items()},
+    **{name: f.unit if f.unit and f.kind != "text" else f.kind for name, f in FACTORS.items()},
     "round": "integer",
     "deployment": "integer",
     "started_utc": "time",
@@ -669,20 +670,12 @@ def _value(kind: str, value: Any) -> Any:
         if text.lower().removesuffix(".0") not in FLAGS:
             raise ValueError(text)
         return FLAGS[text.lower().removesuffix(".0")]
-    if kind in ("integer", "number", "bytes"):
-        # a decimal comma; 12,500 may be twelve or twelve thousand, and is refused
-        text = re.sub(r"^(0|\d+(?!,\d{3}\b)),(?=\d+\s*[A-Za-z]*$)", r"\1.", text)
-        factor = (
-            re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE)
-            if kind == "bytes"
-            else None
-        )
-        # a size as the tools read it: 64K is 65536
-        prefix = factor[2][0] + "i" if factor and factor[2] else ""
-        number = to_bytes(float(factor[1]), prefix) if factor else float(text)
+    if kind not in ("text", "time"):
+        unit = kind if kind in ("bytes", "bps", "s") else ""
+        number = read_quantity(text, unit)
         if not 0 <= number < _LARGEST or (kind == "integer" and number != int(number)):
             raise ValueError(text)
-        return number if kind == "number" else int(number)
+        return int(number) if kind in ("integer", "bytes") else number
     if kind == "time":
         return datetime.fromisoformat(text).isoformat()
     return text

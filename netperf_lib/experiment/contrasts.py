@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..errors import StatsError, did_you_mean
-from ..metrics import HEADLINES, METRICS, format_value, read_value, unknown_metric
+from ..metrics import HEADLINES, METRICS, format_value, unknown_metric
+from ..quantities import read_quantity
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, trial_levels
@@ -216,7 +217,13 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
 
 def _read(contrast: Contrast) -> float:
     text, unit, share, base = _limit(contrast)
-    value = read_value(text, unit) if not share else 1.0 if base is None else read_value(base, unit)
+    value = (
+        read_quantity(text, unit)
+        if not share
+        else 1.0
+        if base is None
+        else read_quantity(base, unit)
+    )
     return value * (float(share.rstrip("% ")) / 100 if share else 1)
 
 

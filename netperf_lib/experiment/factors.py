@@ -17,12 +17,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..metrics import EVIDENCE, METRICS, format_value, read_value, to_bps
+from ..metrics import EVIDENCE, METRICS, format_value
+from ..quantities import read_quantity
 from ..tools import TOOLS
 from .placements import PLACEMENTS
 
@@ -116,6 +117,8 @@ class Factor:
             value = self._read(value)
         if value is None or (self.kind == "flag" and isinstance(value, bool)):
             return value
+        if self.unit == "bps" and self.kind == "text" and isinstance(value, int | float):
+            return _rate_level(value)
         if self.kind == "text":
             return str(value).lower() if isinstance(value, bool) else str(value)
         if self.kind == "number" and isinstance(value, int | float):
@@ -126,20 +129,35 @@ class Factor:
 
     def _read(self, text: str) -> Level:
         """The level that a text means, as a file has it or as `level_words` writes it."""
-        names = self.words if isinstance(self.words, Mapping) else {}
-        written: dict[str, Level] = {words: level for level, words in names.items()}
-        if text in written:
-            return written[text]
-        if self.null == "default" and text in ("default", self.level_words(None)):
+        if self.kind == "flag" and text.lower() in FLAGS:
+            return FLAGS[text.lower()]
+        if self.null == "default" and text == "default":
             return None
-        if self.kind == "flag":
-            return FLAGS.get(text.lower(), text)
-        if self.kind in ("number", "integer"):
-            noun = self.default or self.label
-            amount = text.removeprefix(noun).removesuffix(noun).removesuffix(noun.removesuffix("s"))
-            with suppress(ValueError):
-                return read_value(amount, self.unit or "")
+        for level in self._written_levels(text) if self.name in FACTORS else ():
+            if self.level_words(level) == text:
+                return level
+        with suppress(ValueError):
+            if self.unit == "bps" and self.kind == "text":
+                return _rate_level(read_quantity(text, "bps"))
+            if self.kind in ("number", "integer"):
+                return read_quantity(text, self.unit or "")
         return text
+
+    def _written_levels(self, text: str) -> Iterator[Level]:
+        """Levels that may have been written as this text."""
+        yield from self.words if isinstance(self.words, Mapping) else ()
+        yield from (None, True, False) if self.kind == "flag" else (None,)
+        amount = _AMOUNT.search(text) if self.unit or self.kind != "text" else None
+        for part in (amount[0], amount[1]) if amount else ():
+            with suppress(ValueError):
+                value = read_quantity(part, self.unit or "")
+                yield _rate_level(value) if self.kind == "text" else value
+                yield round(value)
+        if self.unit == "bps":
+            yield "0"
+        if self.kind == "text":
+            title = (self.label or self.name).replace("_", " ")
+            yield text.removeprefix(f"{title} ")
 
     def key(self, level: Any) -> tuple[Any, ...]:
         """Sort key of a level: null first, then the natural order, numbers by size, text alphabetically."""
@@ -170,10 +188,24 @@ def _natural(level: Level) -> tuple[Any, ...]:
     )
 
 
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: [A-Za-zµ%]+(?:/s)?)?")
+
+
 def read_rate(text: Any) -> float | None:
-    """Bits per second of a rate such as ``1G``, ``800M`` or 1000000; None if it is not a rate."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)", str(text).strip(), re.IGNORECASE)
-    return None if match is None else to_bps(float(match[1]), match[2], "bit")
+    """Bits per second of a rate such as ``1G``, ``800 Mbit/s`` or 1000000; None if it is not a rate."""
+    try:
+        return read_quantity(str(text).strip(), "bps")
+    except ValueError:
+        return None
+
+
+def _rate_level(bps: float) -> str:
+    """A rate as a level of a factor, written in one way: ``1G``, ``800M``."""
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        text = f"{bps / factor:g}"
+        if bps >= factor and float(text) * factor == bps:
+            return text + prefix
+    return f"{bps:.0f}"
 
 
 def _bitrate(level: Any) -> str:

@@ -30,6 +30,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from ..metrics import ALPHA, MARGIN
+from ..quantities import read_quantity
 from ..tools import TOOLS, Request
 from .factors import Level, factor
 
@@ -142,6 +143,14 @@ class _Declared(BaseModel):
         return schema
 
 
+def _quantity(unit: str) -> BeforeValidator:
+    """Read a text as a quantity in a unit; anything else is left to the type."""
+    return BeforeValidator(lambda v: read_quantity(v, unit) if isinstance(v, str) else v)
+
+
+_SIZE, _SECONDS = _quantity("bytes"), _quantity("s")
+
+
 class Pair(_Declared):
     """An ordered pair of hosts and the placement that it represents."""
 
@@ -153,7 +162,7 @@ class Pair(_Declared):
     """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
     accelerated: bool | None = None
     """Accelerated networking (SR-IOV) on both ends; null if unknown."""
-    tcp_buffer_bytes: int | None = Field(default=None, gt=0, le=2**40)
+    tcp_buffer_bytes: Annotated[int, _SIZE, Field(gt=0, le=2**40)] | None = None
     """Largest TCP buffer that the hosts of this pair allow, if that is a property of the hosts."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
     """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the experiment says."""
@@ -202,18 +211,18 @@ class TestSpec(_Declared):
     """Tool that measures."""
     test: Name
     """A test of that tool, for example `tcp_lat`, `tcp_bw`, `tcp`, `udp`, `ping-pong`."""
-    duration_s: float = Field(default=10, gt=0, le=3600)
+    duration_s: Annotated[float, _SECONDS] = Field(default=10, gt=0, le=3600)
     """Duration of the measurement in seconds."""
-    omit_s: float = Field(default=0, ge=0, le=60)
+    omit_s: Annotated[float, _SECONDS] = Field(default=0, ge=0, le=60)
     """Seconds at the start that the tool itself omits (iperf3 `-O`)."""
     streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
     """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
-    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(
+    tcp_buffer_bytes: tuple[Annotated[int, _SIZE, Field(ge=4096, le=2**31)] | None, ...] = Field(
         default=(None,), min_length=1
     )
     """TCP buffers to test, in bytes; null: those of the hosts. They are set as kernel limits on hosts that this project
     creates, and on the tool's own sockets on all others."""
-    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(
+    message_bytes: tuple[Annotated[int, _SIZE, Field(ge=1, le=2**26)] | None, ...] = Field(
         default=(None,), min_length=1
     )
     """Message sizes; null: chosen by the tool."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import UsageError
-from ..metrics import to_bps
+from ..quantities import read_quantity
 
 if TYPE_CHECKING:
     from .request import Request
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 _FORMS = {
-    "rate": (_RATE, "a rate in bits per second, such as 1000000, 1M or 2.5G"),
+    "rate": (_RATE, "a rate in bits per second, such as 1000000, 2.5G or 900 Mbit/s"),
     "messages": (re.compile("max|[1-9][0-9]*"), "a whole number of messages a second, or max"),
     "word": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"), "a word without spaces"),
 }
@@ -46,6 +46,8 @@ class Option:
         if isinstance(self.type, str):
             pattern, legal = _FORMS[self.type]
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+            if self.type == "rate" and isinstance(value, str):
+                return None if _is_rate(value) else legal
             return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
             return None if isinstance(value, bool) else "true or false"
@@ -88,6 +90,8 @@ def arguments(declared: Iterable[Option], values: Mapping[str, Any]) -> list[str
     words: list[str] = []
     for option in declared:
         if option.flag and (value := values.get(option.name)) is not None and value is not False:
+            if option.type == "rate" and not _RATE.fullmatch(str(value)):
+                value = f"{bits_per_second(value):.0f}"
             words += [option.flag] if value is True else [option.flag, str(value)]
     return words
 
@@ -108,8 +112,16 @@ def levels(
 
 
 def bits_per_second(rate: str | float) -> float:
-    """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s."""
-    m = _RATE.fullmatch(str(rate))
-    if not m:
-        raise UsageError(f"{rate!r} is not {_FORMS['rate'][1]}")
-    return float(to_bps(float(m[1]), m[2].upper(), "bit"))
+    """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s; what follows a slash is the size of a burst."""
+    try:
+        return read_quantity(re.sub(r"/[0-9]+$", "", str(rate)), "bps")
+    except ValueError:
+        raise UsageError(f"{rate!r} is not {_FORMS['rate'][1]}") from None
+
+
+def _is_rate(text: str) -> bool:
+    try:
+        bits_per_second(text)
+    except UsageError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from netperf_lib.experiment.estimate import Preview
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import read_experiment
-from netperf_lib.metrics import read_value
+from netperf_lib.quantities import read_quantity
 
 PLACES = ("ppg", "same-zone", "cross-zone")
 
@@ -143,14 +143,14 @@ def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
 
 
 def test_quantities_are_read_in_the_unit_of_the_metric() -> None:
-    assert read_value("1 ms", "us") == 1000
-    assert read_value("900 Mbit/s", "bps") == 900e6
-    assert read_value("64 MiB", "bytes") == 64 * 2**20
-    assert read_value("5 %", "ratio") == 0.05
-    assert read_value(7, "us") == 7
+    assert read_quantity("1 ms", "us") == 1000
+    assert read_quantity("900 Mbit/s", "bps") == 900e6
+    assert read_quantity("64 MiB", "bytes") == 64 * 2**20
+    assert read_quantity("5 %", "ratio") == 0.05
+    assert read_quantity(7, "us") == 7
     for text, unit in (("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us")):
         with pytest.raises(ValueError, match="quantity"):
-            read_value(text, unit)
+            read_quantity(text, unit)
 
 
 def test_the_plan_names_what_is_not_declared() -> None:
