@@ -56,10 +56,6 @@ if TYPE_CHECKING:
 
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
-LOCAL_TIME = (
-    "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
-)
-
 TIME_OF_NAME = (
     "the start is taken from the name of the log, as UTC; the label started_utc corrects it"
 )
@@ -458,8 +454,6 @@ def _runs_of(
                 problems.append(
                     f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}"
                 )
-        if labels.get("started_utc") and "started_utc" not in run.parameters:
-            stated.pop("started_utc", None)  # the log's clock has no zone: the label knows better
         if not (index or stated.get("started_utc") or labels.get("started_utc")) and (
             at := _time_in(name)
         ):
@@ -683,12 +677,7 @@ def _value(kind: str, value: Any) -> Any:
 
 def _stated(run: ParsedRun) -> tuple[dict[str, Any], list[str]]:
     """Values of columns in a log, and warnings about those of another kind than their column's."""
-    stated = {
-        "tool": run.tool,
-        "test": run.test,
-        "started_utc": run.parameters.get("started_local"),
-    }
-    stated |= dict(run.parameters)
+    stated = {"tool": run.tool, "test": run.test} | dict(run.parameters)
     if not getattr(READERS.get(run.tool), "STATES_CONDITIONS", False):
         # a tool's log contains much that is not a condition: ports, window sizes, units
         stated = {k: v for k, v in stated.items() if k in COLUMNS}
@@ -1095,7 +1084,6 @@ def _record(
         for side in ("client", "server")
     }
     columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.stated])
-    local = run.stated.get("started_utc") == run.parsed.parameters.get("started_local", "")
     return new_record(
         run_id=run_id,
         experiment=experiment,
@@ -1107,7 +1095,7 @@ def _record(
         hosts=hosts,
         notice=notice,
         started_utc=run.get("started_utc"),
-        warnings=[*dict.fromkeys(run.warnings), *([LOCAL_TIME] if local else [])],
+        warnings=[*dict.fromkeys(run.warnings)],
         log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
         | ({"lines": [run.parsed.line, run.end]} if run.index or run.end else {}),
         imported={"file": run.name, "log": run.digest}

@@ -147,22 +147,6 @@ def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path:
     }  # fmt: skip
 
 
-def test_what_a_document_states_in_another_form_is_left_out_with_a_warning(tmp_path: Path) -> None:
-    document = '{"profile": "TCP_STREAM", "tputMetric": "Mb/s", "throughput": 5, "timestamp": "now", "duration": "10s"}'
-    (tmp_path / "k8s.json").write_text(document)
-    labels = pd.DataFrame(
-        {"file": ["k8s.json"], "duration_s": [10.0], "started_utc": ["2026-11-03T14:05:00Z"]}
-    )
-    (run,) = understand(tmp_path, labels=labels)
-    assert (run.get("duration_s"), run.get("started_utc")) == (10.0, "2026-11-03T14:05:00+00:00")
-    (row,) = import_logs(tmp_path / "k8s.json", into=tmp_path / "exp").runs.to_dict("records")
-    assert row["status"] == "ok"
-    assert list(row["warnings"]) == [
-        "the log says duration_s is '10s', which is not a number: left out",
-        "the log says started_utc is 'now', which is not a time such as 2026-11-03T14:05:00Z: left out",
-    ]
-
-
 def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -651,22 +635,6 @@ def test_a_run_in_both_folders_counts_once(tmp_path: Path) -> None:
     found = compare(tmp_path / "monday", tmp_path / "friday")
     assert {c.n for c in found} == {2}
     assert "1 run of friday are those of monday" in " ".join(found.warnings)
-
-
-@pytest.mark.parametrize(
-    ("label", "told"), [(None, "2024-05-01 12:00"), ("2024-05-01T10:00:00Z", "2024-05-01 10:00")]
-)
-def test_a_start_without_a_zone_is_utc_unless_a_label_knows_better(
-    tmp_path: Path, label: str | None, told: str
-) -> None:
-    log = tmp_path / "one.txt"
-    log.write_text(
-        "".join(f"[2024-05-01 12:00:00] {line}\n" for line in QPERF.read_text().splitlines())
-    )
-    labels = pd.DataFrame({"file": ["*"], "started_utc": [label]})
-    (row,) = import_logs(log, labels=labels, into=tmp_path / "mine").runs.to_dict("records")
-    assert row["started_utc"] == pd.Timestamp(told, tz="UTC")
-    assert any("zone" in w for w in row["warnings"]) == (label is None)
 
 
 def test_what_the_library_observes_can_be_a_label(tmp_path: Path) -> None:
