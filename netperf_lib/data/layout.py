@@ -39,7 +39,7 @@ import orjson
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from ..errors import CONTROL, StoreError, did_you_mean, visible
+from ..errors import StoreError, did_you_mean, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .files import (
     Folder,
@@ -473,12 +473,10 @@ class Store:
         """Return a document, or None if there is none; StoreError if it is damaged."""
         with explained(f"{self.url}/{name}"):
             try:
-                text = self.files.read(name)
-                document = orjson.loads(text)
+                document = orjson.loads(self.files.read(name))
             except FileNotFoundError:
                 return None
-        if _may_hold_controls(text):
-            document = _without_controls(document)
+        document = _without_controls(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
         return document
@@ -672,12 +670,6 @@ class Store:
                     (self._read_json(f"excluded/{name}") or {}).get("cause")
                 )
         return causes
-
-
-def _may_hold_controls(text: bytes) -> bool:
-    """Whether a JSON document may hold control characters: of those in ASCII it has none but DEL, unless escaped."""
-    beyond_ascii = " ".join(text.translate(None, bytes(range(0x80))).decode())
-    return b"\\" in text or b"\x7f" in text or CONTROL.search(beyond_ascii) is not None
 
 
 def _without_controls(document: Any) -> Any:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -92,38 +93,16 @@ class PartWriter(ExitStack):
         self._table, self._new_file = table, new_file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._rows: list[RunRows] = []
         self._count = 0
 
-    def add(self, rows: pa.Table | RunRows) -> None:
+    def add(self, rows: pa.Table) -> None:
         """Add rows; at most one row group more than these is held in memory."""
-        if isinstance(rows, RunRows):
-            self._rows.append(rows)
-        else:
-            self._waiting.append(rows)
+        self._waiting.append(rows)
         self._count += len(rows)
         while self._count >= GROUP_ROWS:
             self._flush(GROUP_ROWS)
 
     def _flush(self, rows: int) -> None:
-        if self._rows:
-            arrays, several = [], self._rows
-            runs = pa.array(
-                np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
-            )
-            for f in SCHEMAS[self._table]:
-                if f.name in ("run_id", "experiment"):  # held once for each run
-                    names = pa.array(
-                        [getattr(rows, f.name) for rows in several]
-                    ).dictionary_encode()
-                    arrays.append(names.take(runs))
-                    continue
-                parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
-                alike = all(isinstance(values, np.ndarray) for values in parts)
-                values = np.concatenate(parts) if alike else [v for values in parts for v in values]
-                arrays.append(pa.array(values, f.type, from_pandas=True))
-            self._waiting.append(pa.Table.from_arrays(arrays, names=SCHEMAS[self._table].names))
-            self._rows = []
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
@@ -170,51 +149,54 @@ class PartWriter(ExitStack):
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class RunRows:
-    """Rows of one run for a table, by column; converting many at once is faster than one by one."""
-
-    experiment: str
-    run_id: str
-    columns: Mapping[str, Sequence[Any]]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+def _rows(
+    table: TableName, experiment: str, run_id: str, columns: Mapping[str, Sequence[Any]]
+) -> pa.Table:
+    """Return rows of one run for a table; a column that is not given is null."""
+    schema = SCHEMAS[table]
+    size = len(next(iter(columns.values())))
+    once = pa.array(np.zeros(size, np.int32))
+    arrays = []
+    for column in schema:
+        if column.name in ("run_id", "experiment"):
+            name = run_id if column.name == "run_id" else experiment
+            arrays.append(pa.DictionaryArray.from_arrays(once, [name]))
+        elif column.name in columns:
+            arrays.append(pa.array(columns[column.name], column.type, from_pandas=True))
+        else:
+            arrays.append(pa.nulls(size, column.type))
+    return pa.Table.from_arrays(arrays, names=schema.names)
 
 
 def detail(
     experiment: str, run_id: str, parsed: Sequence[ParsedRun]
-) -> Iterator[tuple[TableName, RunRows]]:
+) -> Iterator[tuple[TableName, pa.Table]]:
     """Rows of a run for every table but ``runs``, a batch at a time."""
+    rows = partial(_rows, experiment=experiment, run_id=run_id)
     for run in parsed:
-        if run.percentiles:
-            points = run.percentiles
+        if points := run.percentiles:
             columns: dict[str, Any] = {
                 f.name: [getattr(p, f.name) for p in points] for f in fields(Percentile)
             }
-            yield (
-                "percentiles",
-                RunRows(
-                    experiment, run_id, columns | {"basis": [run.percentile_basis] * len(points)}
-                ),
-            )
+            columns["basis"] = [run.percentile_basis] * len(points)
+            yield "percentiles", rows("percentiles", columns=columns)
         if run.intervals:
-            yield "intervals", RunRows(experiment, run_id, run.intervals)
-        if run.samples_count:
-            for batch in run.samples():
-                for start in range(0, len(batch["t_s"]), GROUP_ROWS):
-                    t, latency = (
-                        batch[name][start : start + GROUP_ROWS] for name in ("t_s", "latency_us")
-                    )
-                    bits = np.asarray(latency, np.float32).view(np.uint32)
-                    half = np.uint32(1 << (_LATENCY_BITS - 1))
-                    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-                    rounded = np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(
-                        np.float32
-                    )
-                    at = np.round(np.asarray(t, np.float64) * _T_GRID) / _T_GRID
-                    columns = {"t_s": at, "latency_us": rounded}
-                    yield "samples", RunRows(experiment, run_id, columns)
+            yield "intervals", rows("intervals", columns=run.intervals)
+        for batch in run.samples() if run.samples_count else ():
+            for start in range(0, len(batch["t_s"]), GROUP_ROWS):
+                some = slice(start, start + GROUP_ROWS)
+                at = np.round(np.asarray(batch["t_s"][some], np.float64) * _T_GRID) / _T_GRID
+                columns = {"t_s": at, "latency_us": _rounded(batch["latency_us"][some])}
+                yield "samples", rows("samples", columns=columns)
+
+
+def _rounded(latency_us: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return latencies without the bits that are below what a clock resolves."""
+    bits = np.asarray(latency_us, np.float32).view(np.uint32)
+    half = np.uint32(1 << (_LATENCY_BITS - 1))
+    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
+    finite = np.isfinite(bits.view(np.float32))
+    return np.where(finite, rounded, bits).view(np.float32)
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:

@@ -684,35 +684,6 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
-@pytest.mark.parametrize("verb", ["ingest", "load"])
-def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(
-    place: Path, tmp_path: Path, verb: str
-) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    code = {
-        "ingest": "npl.ingest(sys.argv[1] + '/fleet-0001')",
-        "load": "npl.load(sys.argv[1] + '/fleet-0001')",
-    }[verb]
-    script = (
-        'mount -t tmpfs -o size=3m none "$1" && cp -r "$2" "$1/" && rm -r "$1/fleet-0001/tables" && '
-        '{ dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null; dd if=/dev/null of="$1/fill" bs=1k seek=$(($(stat -c %s '
-        '"$1/fill") / 1024 - 12)) 2>/dev/null; "$3" -c "$4" "$1"; find "$1" -name ".*" ! -path "$1"; }'
-    )
-    head = "import sys, netperf_lib as npl\ntry:\n    "
-    handler = head + code + "\nexcept npl.errors.NetperfError as e: print(e)\n"
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", small, place, sys.executable, handler],
-        capture_output=True,
-        text=True,
-        timeout=360,
-    )
-    assert re.fullmatch(rf"{small}/\S+\.parquet: the disk is full; .*\n", done.stdout), done
-    assert len(done.stdout.splitlines()) == 1
-    assert "Traceback" not in done.stderr
-
-
 def test_the_lock_ends_with_its_process(place: Path) -> None:
     code = (
         "import os, sys; from netperf_lib.data.layout import Store\n"
