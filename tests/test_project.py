@@ -116,6 +116,11 @@ def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path: Path) -> None:
         ["make", ".venv-azure/ready"], cwd=place, env=environ, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+    steps = [line for line in done.stdout.splitlines() if line.startswith("setup")]
+    assert [step.partition(":")[0] for step in steps] == [
+        *(f"setup {number}/4" for number in range(1, 5)),
+        "setup",
+    ]
     told = (place / "told").read_text().splitlines()
     assert [t for t in told if t.startswith(str(tmp_path))] == [
         *[f"{place}/.venv"] * 2, f"{place}/.venv/bin/python", f"{place}/.venv-azure",

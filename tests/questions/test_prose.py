@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,25 +171,28 @@ def raw(runs: Any, metric: str, **where: Any) -> float:
     return float(rows[metric].median())
 
 
-def test_readme_prints_the_levels_of_the_raw_table(
-    runs: Any, capsys: pytest.CaptureFixture[str]
+def test_readme_code_agrees_with_the_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = re.search(
-        r"## Ten lines of Python\n\n```python\n(.*?)```",
-        (REPO / "README.md").read_text("utf-8"),
-        re.DOTALL,
-    )
-    assert code
+    text = (REPO / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(REPO)
     names: dict[str, Any] = {}
-    exec(code[1].replace("data/recorded/lab-full", str(npl.recorded())), names)
-    assert "better" in capsys.readouterr().out
-    table = npl.levels(names["exp"], "latency_oneway_us", by="placement")
-    assert set(table["n"]) == {12}
-    factors = ("placement", "accelerated", "during", "tool")
-    for _, row in table.iterrows():
-        assert row["median"] == pytest.approx(
-            raw(runs, "latency_oneway_us", **{f: row[f] for f in factors})
-        )
+    exec(code, names)
+    *verdicts, by_hand = capsys.readouterr().out.splitlines()
+    ratio, p_value = map(float, by_hand.split())
+    (answer,) = [line for line in verdicts if "- ppg: 31 % lower one-way latency than" in line]
+    assert answer.startswith("better")
+    assert ratio == pytest.approx(0.69, abs=0.005)
+    assert p_value < 0.005
+
+
+def test_readme_shows_what_compare_prints() -> None:
+    text = (REPO / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"\$ npl compare data/recorded/lab-full\n(.*?)```", text, re.DOTALL)
+    command = [sys.executable, "-m", "netperf_lib", "compare", "data/recorded/lab-full"]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
+    assert shown.rstrip() in done.stdout
 
 
 def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs: Any) -> None:
