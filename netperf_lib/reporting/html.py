@@ -75,7 +75,7 @@ class PageExporter(HTMLExporter):
         """Render the markdown of a cell; HTML in it is text, because a label may come from anybody."""
         renderer = IPythonRenderer(
             escape=True,
-            allow_harmful_protocols=("data:image/svg+xml;",),
+            allow_harmful_protocols=("data:image/svg+xml;",),  # type: ignore[arg-type]  # or a tuple
             exclude_anchor_links=True,
             attachments=context.get("cell", {}).get("attachments", {}),
         )
