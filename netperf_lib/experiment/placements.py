@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -144,6 +145,14 @@ PLACED = {name: p for name, p in PLACEMENTS.items() if p.meaning}
 """Placements that can be created."""
 PLACES = tuple(name for name, p in PLACEMENTS.items() if p.is_place)
 """Placements that are places."""
+_ZONE = re.compile(r"(?:az|zone|availability[-_ ]zone)[-_ ]?\w{1,2}", re.IGNORECASE)
+
+
+def is_place(name: str) -> bool:
+    """Whether a placement says where the server is: a known one, or the name of a zone."""
+    return name in PLACES or bool(_ZONE.fullmatch(name))
+
+
 FAR_PLACES = tuple(name for name in PLACES if PLACEMENTS[name].far)
 """Direct ways to another region, which the other ways there are compared with."""
 GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)

@@ -20,6 +20,7 @@ from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast, Margin
+from ..experiment.placements import USUAL
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
@@ -80,6 +81,16 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
         base = [c for c in conditions.index if conditions.loc[c, name] == level]
         candidates = [(a, b) for a in conditions.index if a not in base for b in base]
     return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
+
+
+def usual_level(obs: Observations) -> Any:
+    """The level of the first factor that others are compared with; None where there is none."""
+    name = obs.asked[0] if obs.asked else obs.by[0] if obs.by else ""
+    known = [plain(level) for level in obs.conditions[name]] if name else []
+    if name == "accelerated" and False in known:
+        return False  # the question is what switching it on brings
+    usual = USUAL if name == "placement" else (factor(name).ordinary,)
+    return next((level for level in usual if level is not None and level in known), None)
 
 
 def compare(
@@ -410,6 +421,8 @@ def _by(
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
     obs = observe(results, metric, by, where=where, pool=pool)
     size = MARGIN if margin is None else margin
+    if baseline is None:
+        baseline = usual_level(obs)
     chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
     for name in as_tuple(pool):
         for a, b in (pair.conditions[1:] for pair in chosen if name not in POOLS):
@@ -424,7 +437,8 @@ def _by(
     several = isinstance(
         results, Observations | Sequence | Mapping
     )  # experiments that may declare different contrasts
-    for c in [] if several else asked_about(obs, declared_contrasts(results), where):
+    meant = [] if several else within(results, declared_contrasts(results), where, every=True)
+    for c in asked_about(obs, meant, {}):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             named[one, two] = c

@@ -19,7 +19,7 @@ from ..data.shipped import shipped
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import PLACES
+from ..experiment.placements import is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .pairs import has_pairs
@@ -158,7 +158,7 @@ def _placements(runs: pd.DataFrame, metric: str | None) -> set[str]:
 
 def _has_paths(runs: pd.DataFrame) -> bool:
     """Whether a placement is none of the known ones: its pages then answer for all."""
-    return bool(_placements(runs, None) - set(PLACES))
+    return not all(map(is_place, _placements(runs, None)))
 
 
 WHEN: Mapping[str, Callable[[Any, Any, Sequence[Contrast]], bool]] = {

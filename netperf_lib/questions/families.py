@@ -70,7 +70,8 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
 
 def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
-    if metric != "throughput_sent_bps" or not runs["throughput_bps"].notna().any():
+    received = "throughput_bps" in runs and bool(runs["throughput_bps"].notna().any())
+    if metric != "throughput_sent_bps" or not received:
         return runs
     arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
     return runs[~arrived]
@@ -81,7 +82,14 @@ def judged_by_rule(
 ) -> tuple[Family, list[Pair]]:
     """The family of an experiment without declared contrasts, judged, and its pairs of conditions."""
     pairs = by_rule(observed, MARGIN if margin is None else margin)
+    # what one run a side cannot decide takes no share of the 5 %
+    pairs = [p for p in pairs if _is_decidable(p)] or pairs
     return judge_pairs(pairs, alpha), pairs
+
+
+def _is_decidable(pair: Pair) -> bool:
+    obs, *sides = pair.conditions
+    return obs is None or all(obs.value(side, "n") > 1 for side in sides)
 
 
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
@@ -140,6 +148,8 @@ def _against_the_ordinary(
 ) -> list[tuple[str, str]]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
     level = None if name == PAIR else _ordinary(obs, name)
+    if name == "accelerated" and any(obs.at(c, name) is False for c in conditions):
+        level = False  # the question is what switching it on brings
     base = next(
         (c for c in conditions if name == PAIR or obs.at(c, name) == level),
         next(iter(conditions), ""),

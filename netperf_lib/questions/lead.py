@@ -599,9 +599,25 @@ def _conclusions(
         sentences.append(
             f"{in_words(counts)} streams carry {in_words(sizes)} less than {_count(less[0].base_level)}"
         )
+    sentences += _in_these_runs(findings)
     if name not in ("placement", PAIR):
         sentences = [s[:1].upper() + s[1:] for s in sentences]
     return [*sentences, *([f"Not decided: {in_words(undecided)}"] if undecided else [])]
+
+
+def _in_these_runs(findings: Sequence[Finding]) -> list[str]:
+    """What too few runs show without a verdict: the largest difference of each metric."""
+    sentences = []
+    open_ones = [x for x in findings if x.kind == "none" and x.size > math.log(ALIKE)]
+    for metric in dict.fromkeys(x.obs.metric for x in open_ones):
+        x = max((x for x in open_ones if x.obs.metric == metric), key=lambda x: x.size)
+        one, two = (int(x.obs.value(c, "n")) for c in (x.condition, x.base))
+        if min(one, two) > 1:
+            where = f" {x.where} {x.slice}" if x.slice else ""
+            sentences.append(
+                f"{x.level} against {x.base_level}: {x.effect()}{where} in these {one} and {two} runs"
+            )
+    return sentences
 
 
 def _filled(some: Sequence[Finding]) -> tuple[str, str] | None:
@@ -989,7 +1005,8 @@ def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
         return ["What only the names of the logs tell apart is not judged: label them"]
     counts = [int(n) for obs in p.observed for n in (obs.value(c, "n") for c in obs.names)]
     needed = rounds_required(ALPHA, max(1, size))
-    if counts and max(counts) < needed:
+    decided = any(row.result.verdict not in ("no verdict", "exploratory") for row in p.judged)
+    if counts and max(counts) < needed and not decided:
         n = (
             plural(max(counts), "run")
             if min(counts) == max(counts)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import factor, plain
+from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, in_words
 from ..metrics import metric as metric_of
 from ..questions.compare import asked_about, compare, read_margin
@@ -312,11 +311,6 @@ def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Fa
     """Every level against the baseline, or the ordinary one; each with each other where there is no such level."""
     if not obs.asked:
         return Family(())
-    name = obs.asked[0]
-    present = [plain(v) for v in obs.conditions[name]]
-    usual = USUAL if name == "placement" else (factor(name).ordinary,)
-    if baseline is None:
-        baseline = next((v for v in usual if v is not None and v in present), None)
     try:
         family = compare(obs, baseline=baseline, margin=margin)
     except UsageError as error:

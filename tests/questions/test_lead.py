@@ -13,6 +13,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.experiment.model import Contrast
+from netperf_lib.questions.contents import pages
 from netperf_lib.questions.families import by_rule, of_main_tool
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.runs import headline_metrics
@@ -358,3 +359,58 @@ def test_received_and_sent_throughput_have_two_nouns() -> None:
     ]
     said = str(lead_paragraph(pd.DataFrame(rows)))
     assert "the throughput (1 to 16 Gbit/s) and 16.0 times the throughput at the sender" in said
+
+
+def zones(count: int, rounds: bool = False, **more: object) -> pd.DataFrame:
+    """One-way latencies of two zones, some runs of each."""
+    rows = [
+        {"placement": zone, "latency_oneway_us": level + n, "round": n + 1}
+        for zone, level in (("zone1", 58.0), ("zone2", 95.0))
+        for n in range(count)
+    ]
+    runs = pd.DataFrame(rows).assign(tool="qperf", test="tcp_lat", status="ok", **more)
+    return runs if rounds else runs.drop(columns="round")
+
+
+def test_too_few_runs_have_a_sentence_without_a_verdict() -> None:
+    said = str(lead_paragraph(zones(3, rounds=True)))
+    assert "zone2 against zone1: 63 % more latency (+37 µs) in these 3 and 3 runs" in said
+    assert "figures but no verdicts" in said
+
+
+def test_one_run_a_side_takes_no_share_of_the_family() -> None:
+    single = pd.DataFrame(
+        {"placement": zone, "streams": n, "tool": "iperf3", "status": "ok", "throughput_bps": 1e9}
+        for zone in ("zone1", "zone2")
+        for n in (1, 16)
+    )
+    lead = lead_paragraph(pd.concat([zones(5), single], ignore_index=True))
+    assert [(c.metric, c.verdict) for c in lead.family] == [("latency_oneway_us", "worse")]
+    assert "no verdicts" not in str(lead)
+
+
+def test_names_of_zones_ask_the_question_of_zones() -> None:
+    notebooks = {page.notebook for page in pages(zones(5))}
+    assert "01-placement" in notebooks
+    assert "05-paths" not in notebooks
+
+
+def test_acceleration_is_what_switching_it_on_brings() -> None:
+    rows = [
+        {"accelerated": on, "latency_oneway_us": level + n, "round": n, "tool": "qperf"}
+        for on, level in ((True, 60.0), (False, 160.0))
+        for n in range(8)
+    ]
+    (one,) = lead_paragraph(pd.DataFrame(rows)).family
+    assert one.ratio < 1
+    assert one.verdict == "better"
+
+
+def test_python_and_the_terminal_have_one_baseline() -> None:
+    exp = npl.read(npl.recorded())
+    where = {"tool": "qperf"}
+    by_hand = npl.compare(exp, metric="latency_oneway_us", by="placement", where=where)
+    assert {c.names[1] for c in by_hand} == {"same-zone"}
+    asked = npl.ask(exp, "placement", "latency_oneway_us", where=where).verdicts
+    declared = {c.names: c.verdict for c in asked}
+    assert {c.names: c.verdict for c in by_hand}.items() >= declared.items()
