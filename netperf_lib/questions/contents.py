@@ -223,6 +223,8 @@ def fleet_pages(root: Location) -> list[Page]:
 
 
 def _hours(runs: pd.DataFrame) -> float:
+    if "started_utc" not in runs:
+        return 0.0
     started = runs["started_utc"].dropna()
     return (
         float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
