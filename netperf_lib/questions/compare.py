@@ -123,7 +123,8 @@ def compare(
         declared are exploratory. Default: the declared contrasts or, if there are none, every level of each factor
         against the usual one; all of them share `alpha`.
     baseline : optional
-        Level of the first factor in `by` that the others are compared with; default: every level with every other.
+        Level of the first factor in `by` that the others are compared with; default: the usual
+        one, as in the terminal, or every level with every other where there is none.
     where, where_after : mapping, optional
         Only runs with these levels; `where_after` is for the side after, by default the same.
     pool, pattern
