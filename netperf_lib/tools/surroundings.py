@@ -70,6 +70,8 @@ def foreign(text: str) -> str:
         return (
             "it is a Jupyter notebook" if '"nbformat"' in text else "it is JSON of another program"
         )
+    if "=3D" in head:
+        return "it is an encoded mail"
     before = [m[1] for m in _PREFIXED.finditer(head)]
     marked = [
         words
@@ -84,7 +86,8 @@ def foreign(text: str) -> str:
 
 _TRACES = (
     ("it is the output of a command within JSON", re.compile(r"(?:\\n[^\n]*){4}")),
-    ("it is an encoded mail", re.compile(r"=(?:20|3D)?\n.*=(?:20|3D)?\n", re.DOTALL)),
+    ("it is an encoded mail", re.compile(r"=(?:20)?\n.*=(?:20)?\n", re.DOTALL)),
+    ("it has marks of bold print", re.compile(r"\*\*[\d.]+")),
     ("it is a web page", re.compile(r"&(?:gt|lt|nbsp|#\d+);|<(?:pre|br|td|span)\b")),
     (
         "its numbers have decimal commas",

@@ -172,16 +172,6 @@ def test_the_last_rows_alone_are_a_result(done: str) -> None:
     assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (4.31e6, 208)
 
 
-def test_a_last_word_that_a_mail_program_wrapped() -> None:
-    wrapped = (
-        (SENT + ARRIVED)
-        .replace("            sender", "\n    sender")
-        .replace("            receiver", "\n    receiver")
-    )
-    (run,) = tools.parse(TITLES + wrapped)
-    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 4.31e6)
-
-
 def test_the_end_of_a_log_does_not_know_its_largest_window() -> None:
     row = "[  5]   {}.00-{}.00   sec   704 KBytes  5.77 Mbits/sec  {}   {}.0 KBytes\n"
     rows = [row.format(i, i + 1, 104 if i < 2 else 0, 90 - 10 * i) for i in range(8)]

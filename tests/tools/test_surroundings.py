@@ -100,6 +100,7 @@ def test_log_within_json_is_refused(log: str, wrap: Callable[[str], str], named:
         ("iperf2/gen-tcp.txt", lambda text: text.replace(".", ","), "decimal commas"),
         ("qperf/gen-v.txt", lambda text: text.replace("=", "=3D=\n"), "an encoded mail"),
         ("ntttcp/linux-gen-recv.xml", html.escape, "a web page"),
+        ("sockperf/gen-pp-burst.txt", lambda text: text.replace("= ", "= **"), "bold print"),
     ],
 )
 def test_changed_text_is_named(log: str, change: Callable[[str], str], named: str) -> None:

@@ -26,8 +26,6 @@ _DISORDER = re.compile(
 )
 _AFTER_OMITTED = re.compile(r"\]\s+0\.0[1-9]-\d+\.\d\d\s+sec ")
 """With ``-O`` a server prints other times for this row than those that its rate is computed from (seen with 3.16)."""
-_WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", re.MULTILINE)
-"""A row of the result whose last word was wrapped by a mail program."""
 _VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
 _CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
 _LOCAL = re.compile(
@@ -99,7 +97,6 @@ class _Log:
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
     log = _Log()
-    text = _WRAPPED.sub(r"\1 \2\n", text)
     rule = of_server = False
     previous: Row | None = None
     for index, line in enumerate(text.split("\n")):

@@ -184,9 +184,6 @@ _NAMES = {
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run, or one per server if a client talked to several."""
-    text = text.replace("**", "")  # bold marks from a web page
-    if "=3D" in text:  # an encoded e-mail
-        text = text.replace("=\n", "").replace("=3D", "=")
     starts = [0, *(line_start(text, m.start()) for m in _FURTHER_SERVER.finditer(text)), len(text)]
     at = text.find(_STATISTICS_OF)
     common = text[: line_start(text, len(text) if at < 0 else at)]
