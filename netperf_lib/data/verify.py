@@ -103,7 +103,10 @@ def _problems(
         return
     folders, digests = content["raw"], content.get("digests", {})
     yield from _missing(store, set(folders.values()), digests)
-    if digests and "plan.json" in content:
+    if content.get("plan.json") is None:
+        if "plan.json" in content and digests:  # version 0.1 kept neither
+            yield f"{store.url}/plan.json is missing"
+    else:
         yield from _unplanned(store, set(folders), content["plan.json"])
     tables = Tables(store, store)
     problems = []
@@ -145,12 +148,9 @@ def _missing(store: Store, complete: set[str], digests: Mapping[str, set[str]]) 
         yield f"{store.url}/raw/{name}: neither a run nor part of one (it has no {RECORD})"
 
 
-def _unplanned(store: Store, runs: set[str], plan: Mapping[str, Any] | None) -> Iterator[str]:
+def _unplanned(store: Store, runs: set[str], plan: Mapping[str, Any]) -> Iterator[str]:
     """Planned trials without a run, and runs without a planned trial."""
     where = f"{store.url}/plan.json"
-    if plan is None:
-        yield f"{where} is missing"
-        return
     rounds = {str(trial.get("run_id")): trial.get("round", 0) for trial in plan.get("trials", ())}
     if not rounds:  # logs that were imported
         return
