@@ -576,8 +576,8 @@ def report(
 ) -> None:
     """Make the report of an experiment, as PDF or HTML.
 
-    Executes the notebooks on the experiment and converts them. With --to html, the points in the figures link to the
-    explorer, which is written too.
+    Executes the notebooks on the experiment and sets them. With --to html, the explorer is written
+    beside the pages, which link to it.
     """
     from .reporting import parse_parameters
     from .reporting import report as do

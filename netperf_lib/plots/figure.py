@@ -31,7 +31,7 @@ from ..questions.words import Words
 
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
-UPRIGHT = 22
+UPRIGHT = 18
 """Characters of an upright label on a line, which is as long as a small figure is high."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
 VERDICTS = {

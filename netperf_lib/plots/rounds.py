@@ -150,7 +150,7 @@ def paired(obs: Observations, *, ax: Axes | None = None) -> Axes:
         f"n = {plural(len(complete), 'round')} with every condition."
     )
     alt = f"Medians: {listed({n: float(wide[n].median()) for n in names}, info.unit)}."
-    with plot(1.8, caption, alt, ax=ax) as axes:
+    with plot(2.0, caption, alt, ax=ax) as axes:
         for row in complete.to_numpy():
             axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
         for x, (name, (colour, marker)) in enumerate(colours(names).items()):
@@ -294,6 +294,7 @@ def intervals(
         if resent:
             charts[1].set_ylabel("Retransmits\n(segments)")
             charts[1].set_ylim(0, None)
+            charts[1].yaxis.set_major_locator(MaxNLocator(3, prune="upper"))
         charts[-1].set_xlabel("Seconds since the start of the run")
         charts[-1].set_xlim(0, float(runs["end_s"].max()))
         if named:

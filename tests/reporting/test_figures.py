@@ -1,0 +1,109 @@
+"""Figures as a reader sees them: no text is cut, none lies over another, none is too small."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from ..conftest import REPO
+
+GALLERY = REPO / "docs" / "figures.md"
+SMALLEST = 7.0
+"""Points of the smallest text, as printed."""
+
+
+def last_value(code: str, names: dict[str, Any]) -> Any:
+    """Execute code; return the value of its last expression."""
+    tree = ast.parse(code)
+    *before, last = tree.body
+    exec(compile(ast.Module(before, []), "figures.md", "exec"), names)
+    if not isinstance(last, ast.Expr):
+        exec(compile(ast.Module([last], []), "figures.md", "exec"), names)
+        return None
+    return eval(compile(ast.Expression(last.value), "figures.md", "eval"), names)
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    """The figures of the gallery by the name of their function."""
+    names: dict[str, Any] = {}
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(GALLERY.parent)
+        for code in re.findall(r"(?ms)^```python\n(.*?)^```", Path(GALLERY).read_text("utf-8")):
+            shown = last_value(code, names)
+            if isinstance(shown, Axes):
+                found[re.findall(r"npl\.plots\.(\w+)\(", code)[-1]] = shown.figure
+    for figure in found.values():
+        FigureCanvasAgg(figure)
+        figure.canvas.draw()
+    return found
+
+
+def outside(figure: Any) -> set[int]:
+    """Labels of ticks that lie outside of their axis, which are not drawn."""
+    hidden = set()
+    for axes in figure.findobj(Axes):
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            low, high = sorted(limits)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not axes.axison or not low <= tick.get_loc() <= high:
+                    hidden |= {id(tick.label1), id(tick.label2)}
+            if not axes.axison:
+                hidden.add(id(axis.label))
+    return hidden
+
+
+def texts(figure: Any) -> Iterator[Text]:
+    hidden = outside(figure)
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text().strip() and id(text) not in hidden:
+            yield text
+
+
+def test_the_gallery_has_figures(figures: dict[str, Any]) -> None:
+    assert len(figures) >= 8
+
+
+def test_no_text_of_a_figure_is_cut(figures: dict[str, Any]) -> None:
+    cut = [
+        (name, text.get_text())
+        for name, figure in figures.items()
+        for text in texts(figure)
+        if not figure.bbox.padded(1).containsx(text.get_window_extent().x0)
+        or not figure.bbox.padded(1).containsx(text.get_window_extent().x1)
+        or not figure.bbox.padded(1).containsy(text.get_window_extent().y0)
+        or not figure.bbox.padded(1).containsy(text.get_window_extent().y1)
+    ]
+    assert cut == []
+
+
+def test_no_text_of_a_figure_lies_over_another(figures: dict[str, Any]) -> None:
+    over = []
+    for name, figure in figures.items():
+        boxes = [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in texts(figure)]
+        over += [
+            (name, words, others)
+            for i, (words, box) in enumerate(boxes)
+            for others, other in boxes[:i]
+            if box.overlaps(other)
+        ]
+    assert over == []
+
+
+def test_no_text_of_a_figure_is_too_small(figures: dict[str, Any]) -> None:
+    small = [
+        (name, text.get_text(), text.get_fontsize())
+        for name, figure in figures.items()
+        for text in texts(figure)
+        if text.get_fontsize() < SMALLEST
+    ]
+    assert small == []
