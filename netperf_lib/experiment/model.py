@@ -446,8 +446,6 @@ class Host:
     """Address that the tests run against."""
     own_address: str | None = None
     """The host's own address, where `data_address` is translated to it: by a load balancer, or a public address."""
-    backends: tuple[str, ...] = ()
-    """Hosts that may answer at `data_address` (including this one), where a load balancer chooses."""
     port: int = 22
     user: str | None = None
     ssh_config: str | None = None

@@ -285,7 +285,8 @@ class _Collector:
         for trial in self.trials:
             tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
             try:
-                for name in self._names(trial):
+                for name in (trial.pair.client, trial.pair.server):
+                    self.deployment.host(name)
                     needed.setdefault(name, []).extend(tools)
             except KeyError as error:
                 raise HostError(
@@ -340,13 +341,8 @@ class _Collector:
             self.log.info("end: %s", self.tally)
         return self.tally
 
-    def _names(self, trial: Trial) -> tuple[str, ...]:
-        """The client of a trial, its server, and any other hosts that may answer in its place."""
-        client, server = (self.deployment.host(n) for n in (trial.pair.client, trial.pair.server))
-        return client.name, server.name, *(n for n in server.backends if n != server.name)
-
-    def _of(self, trial: Trial) -> tuple[HostSession, ...]:
-        return tuple(self.sessions[name] for name in self._names(trial))
+    def _of(self, trial: Trial) -> tuple[HostSession, HostSession]:
+        return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
 
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet all hosts at once before the first trial; a host that cannot be met fails its own trials later."""
@@ -453,9 +449,9 @@ class _Collector:
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
         with self.store.new_run(run_id) as folder:
-            client, *servers = self._of(trial)
+            client, server = self._of(trial)
             record = self._record(trial, run_id, past.attempts)
-            run = TrialRun(trial, client, tuple(servers), past.attempts, folder, record)
+            run = TrialRun(trial, client, server, past.attempts, folder, record)
             try:
                 if failed:
                     raise failed

@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,9 +29,6 @@ from .ssh import BUSY, FLOODED, HUNG, MAX_OUTPUT_BYTES, MISSING, STOPPED, Proces
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: each trial uses some of this range, which firewalls between the hosts must allow."""
-SHARED, IDLE = 0.05, 100
-"""Behind a load balancer, a further server counts as active if it received more than this share of the packets of the
-busiest one, in addition to those of SSH and of its own services."""
 WHOLE_BYTES, END_BYTES = 4 * 2**20, 64 * 1024
 """Of the output of a tool that failed, all is looked at up to the first size, and of a longer one only the end."""
 UNREAD = "unknown"
@@ -51,19 +48,13 @@ class TrialRun:
 
     trial: Trial
     client: HostSession
-    servers: tuple[HostSession, ...]
-    """The servers that may answer: several behind a load balancer, else one."""
+    server: HostSession
     attempt: int
     folder: Path
     record: dict[str, Any]
     processes: dict[str, Process] = field(default_factory=dict)
     samplers: list[Process] = field(default_factory=list)
     files: ExitStack = field(default_factory=ExitStack)
-    server: HostSession = field(init=False)
-    """The server that answered, as soon as it is known."""
-
-    def __post_init__(self) -> None:
-        self.server = self.servers[0]
 
     def file(self, name: str) -> BinaryIO:
         """Open an unbuffered file in the run folder."""
@@ -90,16 +81,16 @@ class TrialRun:
 
     async def measure(self) -> None:
         """Measure; the record shows what happened, even if it failed."""
-        trial, record, client = self.trial, self.record, self.client
-        hosts = (client, *self.servers)
+        trial, record, client, server = self.trial, self.record, self.client, self.server
+        hosts = (client, server)
         await _all(h.meet() for h in hosts)
-        record["facts"] = {"client": client.facts, "server": self.server.facts}
+        record["facts"] = {"client": client.facts, "server": server.facts}
         version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
         record["tool_version"] = version
         tuned = await self._tune(hosts)
         before = asyncio.gather(*(h.counters() for h in hosts))
         try:
-            commands, listeners = await self._serve(tuned)
+            commands, listener = await self._serve(tuned)
             load, loaded = await self._load()
             counted = await before
             await self._sample({"client": (trial, commands), LOAD: loaded})
@@ -109,7 +100,7 @@ class TrialRun:
             code = await (await self._start(commands, client, "client")).wait()
             record["ended_utc"] = now()
             record["exit"]["client"] = code
-            dead = [h for h, process in zip(self.servers, listeners, strict=False) if process.ended]
+            died = listener is not None and listener.ended and not commands.server_ends
             unloaded = load is not None and load.ended
             if load:
                 record["exit"]["client-load"] = await load.wait()
@@ -128,8 +119,6 @@ class TrialRun:
             )
             record["exit"] |= dict(zip(self.processes, stopped, strict=True))
         after = await asyncio.gather(*(h.counters() for h in hosts))
-        server = self._answered(counted[1:], after[1:])
-        died = server in dead and not commands.server_ends
         for side, session in (("client", client), ("server", server)):
             old, new = (c[hosts.index(session)] for c in (counted, after))
             record["counters"][side] = {
@@ -149,43 +138,6 @@ class TrialRun:
         if unloaded:
             raise CollectError(self._why_unloaded(client, server))
 
-    def _answered(
-        self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
-    ) -> HostSession:
-        """Find out which server a load balancer chose; its host, facts and files become those of the run's server.
-
-        All of them serve, and one has the traffic, as the packets that each received show.
-        """
-        if len(self.servers) == 1:
-            return self.server
-        names = [s.host.name for s in self.servers]
-        moved = [
-            facts.difference(old, new).get("Ip.InReceives", 0)
-            for old, new in zip(before, after, strict=True)
-        ]
-        received = dict(sorted(zip(names, moved, strict=True), key=lambda item: -item[1]))
-        first, second, *_ = received
-        if received[second] > SHARED * received[first] + IDLE or not received[first]:
-            each = ", ".join(f"{name} {n:.0f}" for name, n in received.items())
-            self.record["warnings"].append(
-                f"several servers behind {self.server.host.data_address} were at work (packets received: {each}); the "
-                f"facts and counters of the server are those of {first} only"
-            )
-        self.server = self.servers[names.index(first)]
-        self.record["backends"] = received
-        host = self.server.host
-        self.record["hosts"]["server"] = asdict(
-            replace(host, labels={**host.labels, "backend": first})
-        )
-        self.record["facts"]["server"] = self.server.facts
-        for served in [side for side in self.processes if side.endswith(f"@{first}")]:
-            side = served.partition("@")[0]
-            for end in ("out", "err"):
-                (self.folder / f"{served}.{end}").rename(self.folder / f"{side}.{end}")
-            self.record["commands"][side] = list(self.processes[served].command)
-            self.record["exit"][side] = self.record["exit"].pop(served)
-        return self.server
-
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
         trial, size = self.trial, self.trial.requested_buffer_bytes
@@ -201,37 +153,25 @@ class TrialRun:
             )
         return trial
 
-    async def _serve(self, trial: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
-        """Start the server side on all hosts that may answer; use another port if one is taken."""
+    async def _serve(self, trial: Trial, side: str = "") -> tuple[tools.Commands, Process | None]:
+        """Start the server side; use another port if one is taken."""
         record, words = self.record, tools.tool(trial.test.tool).commands
-        sides = [
-            f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers
-        ]
+        server, name = self.server, f"server{side}"
         for number in range(5):
             slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = words(trial.request, self.server.host.data_address, port)
+            commands: tools.Commands = words(trial.request, server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)
-            served = [
-                words(trial.request, s.host.own_address or s.host.data_address, port)
-                for s in self.servers
-            ]
-            record["commands"][f"server{side}"] = list(served[0].server or ())
+            # behind a load balancer, or a public address, it listens at its own
+            own = server.host.own_address or server.host.data_address
+            served = words(trial.request, own, port)
+            record["commands"][name] = list(served.server or ())
             if commands.server is None:
-                return commands, []
-            started = [
-                await self._start(*each) for each in zip(served, self.servers, sides, strict=True)
-            ]
-            if not commands.listens or all(await asyncio.gather(*(p.listening() for p in started))):
+                return commands, None
+            started = await self._start(served, server, name)
+            if not commands.listens or await started.listening():
                 return commands, started
-            codes = await asyncio.gather(*(p.stop() for p in started))
-            record["exit"] |= dict(zip(sides, codes, strict=True))
-            code = next(
-                (c for c in codes if c not in (BUSY, STOPPED)), BUSY if BUSY in codes else STOPPED
-            )
-            server, name = next(
-                (s, n) for s, n, c in zip(self.servers, sides, codes, strict=True) if c == code
-            )
+            code = record["exit"][name] = await started.stop()
             if code == MISSING:
                 raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
@@ -256,10 +196,7 @@ class TrialRun:
         return await self._start(commands, self.client, "client-load"), (load, commands)
 
     async def _sample(self, sides: Mapping[str, Sampled | None]) -> None:
-        """Start to sample the connections on both ends of what fills the path with TCP: the test, else its load.
-
-        Behind a load balancer, where the server is not known yet, only the client is sampled.
-        """
+        """Start to sample the connections on both ends of what fills the path: the test, or its load."""
         for side, sampled in sides.items():
             if sampled is None:
                 continue
@@ -275,7 +212,7 @@ class TrialRun:
         every_s = min(
             1.0, max(0.25, self.trial.test.duration_s / 8)
         )  # five or more, but not more than four a second
-        hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
+        hosts = {"client": self.client, "server": self.server}
         command = ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every_s:g}"]
         for host, session in hosts.items():
             file: Any = self.files.enter_context(

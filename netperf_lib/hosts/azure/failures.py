@@ -1,8 +1,8 @@
 """Failures read from the output of az: the root cause, its kind, and the remedy in one message.
 
-az prints a failure in one of these shapes: a JSON document after ``ERROR:``; several of them under ``Inner Errors:``;
-``(Code) text`` with ``Code:`` and ``Message:`` lines, also inside a traceback; the token service's ``AADSTS…: text``;
-a plain sentence.
+az prints a failure in one of these shapes: a JSON document after ``ERROR:``; several of them under
+``Inner Errors:``; ``(Code) text`` with ``Code:`` and ``Message:`` lines, also inside a traceback;
+the token service's ``AADSTS…: text``; a plain sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     """Pattern of Azure's error codes."""
     remedy: str
     sentences: str = ""
-    """Pattern of sentences of Azure that say it under a code that does not, or that is not known."""
+    """Pattern of sentences of Azure that say it under a code that does not, or is not known."""
 
 
 _TABLE: dict[str, Any] = tomllib.loads(
@@ -50,8 +50,8 @@ VAGUE = {*WRAPPERS, *_TABLE["vague"]}
 class AzError(AzureError):
     """A command of az, or a deployment, that failed: the message gives cause and remedy.
 
-    `code` is Azure's root error code; `kind` is a key of `KINDS`; `wait_s` is the number of seconds that Azure asks to
-    wait.
+    `code` is Azure's root error code; `kind` is a key of `KINDS`; `wait_s` is the number of seconds
+    that Azure asks to wait.
     """
 
     def __init__(self, message: str, *, code: str, kind: str, wait_s: float | None = None) -> None:
@@ -97,7 +97,7 @@ def kind_of(code: str, message: str = "") -> str:
 
 
 def error_of(what: str, error: Any) -> AzError:
-    """AzError from an error object of the resource manager: ``{code, message, details}``, possibly nested."""
+    """AzError from an error object of Azure: ``{code, message, details}``, possibly nested."""
     pairs = list(_walk(error))
     return _failure(what, pairs or [("Unknown", json.dumps(error)[:300])])
 
@@ -169,12 +169,12 @@ def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError
 
 
 def stood_for(status: str) -> list[tuple[str, str]]:
-    """The status of an answer, as the cause of one that is not known; a conflict may be anything that went wrong."""
+    """The status of an answer, as the cause of one that is not known; a conflict may be all."""
     return [] if status in ("", "Conflict") else [(status, "")]
 
 
 def _documents(text: str) -> Iterator[tuple[str, str]]:
-    """The errors of every JSON document in a text, which may begin anywhere: ``Forbidden({…})``, ``Content: {…}``."""
+    """The errors of every JSON document in a text, which may begin anywhere."""
     decoder, position = json.JSONDecoder(), 0
     while (position := text.find("{", position)) >= 0:
         try:

@@ -121,7 +121,7 @@ class Options(_Declared):
     def _linux(cls, image: str) -> str:
         if any(fnmatchcase(image.lower(), pattern) for pattern in WINDOWS):
             raise ValueError(
-                f"{image} is a Windows image; the measuring tools run on Linux: choose a Linux image"
+                f"{image} is a Windows image; the tools run on Linux: choose a Linux image"
             )
         return image
 

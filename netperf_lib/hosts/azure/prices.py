@@ -1,4 +1,4 @@
-"""Cost of a deployment, item by item, from the public retail price list; unknown prices stay unknown."""
+"""Cost of deployments, item by item, from the public price list; unknown prices stay unknown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Cost:
         return None if self.unknown else sum(i.cost(self.hours) for i in self.items)
 
     def spent(self, hours: float, share: float) -> float:
-        """Cost after this many hours and with this share of the likely traffic, as far as prices are known."""
+        """Cost after this many hours, with this share of the likely traffic, as far as known."""
         return sum(i.cost(hours, share=share, likely=True) for i in self.items)
 
     @property
@@ -89,7 +89,7 @@ class Cost:
         return sum(i.quantity * (i.price or 0) for i in self.items if i.hourly and not i.stops)
 
     def parts(self) -> tuple[str, ...]:
-        """What each part costs: hosts by hours, gateways and the like, traffic by way; none if a price is unknown."""
+        """What each part costs, by hours or by traffic; none if a price is unknown."""
         hours, currency = self.hours, self.currency
         out = []
         for item in () if self.unknown else self.items:
@@ -128,10 +128,10 @@ def cost(
     deployments: int,
     traffic: Mapping[tuple[str, str], Sent] | None = None,
 ) -> Cost:
-    """Estimate what all deployments cost: machines, disks, addresses, gateways, load balancers, and data transfer.
+    """Estimate what all deployments cost: machines, disks, addresses, gateways, and data transfer.
 
-    Time and `traffic` (see `Workload`) are of all deployments together; traffic is limited to what the declared
-    bandwidth allows. Declared prices override the list.
+    Time and `traffic` (see `Workload`) are of all deployments together; traffic is limited to what
+    the declared bandwidth allows. Declared prices override the list.
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     hours = (measuring_s + deployments * place_s) / 3600
@@ -225,8 +225,8 @@ def _listed(
 ) -> list[float]:
     """Matching prices from all pages of the list, each from the first unit on that is not free.
 
-    Meters that are not asked for by region are listed for several: those of region `near` count, or else the general
-    ones, rather than those of an edge site or of a government's cloud.
+    Meters that are not asked for by region are listed for several: those of region `near` count, or
+    else the general ones, rather than those of an edge site or of a government's cloud.
     """
     condition = " and ".join(
         f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items()
@@ -275,9 +275,9 @@ def _get(url: str) -> str | None:
     if not url.startswith("https://"):
         return None
     try:
-        # a context of its own: from Python 3.13 on, a process reads the certificates once, whatever is set later
+        # a context of its own: from Python 3.13 on, a process reads the certificates once
         context = ssl.create_default_context()
-        with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310 - https, see above
+        with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310
             return str(answer.read(2**20).decode("utf-8", "replace"))
     except (urllib.error.URLError, OSError, ValueError):
         return None

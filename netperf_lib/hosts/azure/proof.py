@@ -1,4 +1,4 @@
-"""Proofs that the placement took effect: what the cloud reports of each VM, and what guests show."""
+"""Proofs that the placement took effect: what the cloud reports of VMs, and what guests show."""
 
 from __future__ import annotations
 

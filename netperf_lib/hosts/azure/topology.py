@@ -21,7 +21,7 @@ IDLE_S = 30 * 60
 """Idle timeout of load balancers in the template: the maximum that Azure's interface documents."""
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure accelerates whatever the interface asks for: from version 5 on, but for
-confidential ones (https://learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
+confidential ones (learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Network:
 
     @property
     def subnets(self) -> dict[str, str]:
-        """Subnet to prefix: the lower half for hosts, then a second subnet, the end for gateways."""
+        """Subnet to prefix: the lower half for hosts, then a second one, the end for gateways."""
         if not self.prefix:
             return {}
         low, high = ipaddress.ip_network(self.prefix).subnets(1)
