@@ -153,6 +153,8 @@ def _is_question(runs: pd.DataFrame, name: str, metric: str, declared: Sequence[
 
 
 def _placements(runs: pd.DataFrame, metric: str | None) -> set[str]:
+    if "placement" not in runs:
+        return set()
     return set((runs if metric is None else runs[runs[metric].notna()])["placement"].dropna())
 
 

@@ -414,3 +414,7 @@ def test_python_and_the_terminal_have_one_baseline() -> None:
     asked = npl.ask(exp, "placement", "latency_oneway_us", where=where).verdicts
     declared = {c.names: c.verdict for c in asked}
     assert {c.names: c.verdict for c in by_hand}.items() >= declared.items()
+
+
+def test_a_table_without_placements_has_pages() -> None:
+    assert pages(zones(2).drop(columns="placement"))
