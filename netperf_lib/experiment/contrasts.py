@@ -19,6 +19,17 @@ ConditionLevels: TypeAlias = Mapping[str, Level]
 
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
+_SPLIT = (
+    "placement",
+    "accelerated",
+    "tool",
+    "test",
+    "streams",
+    "tcp_buffer_bytes",
+    "message_bytes",
+    "during",
+)
+"""Factors that a side of a contrast names where they vary: it names one condition."""
 _MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {
     "advertised_bps"
 }
@@ -269,6 +280,12 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
                         f"no run that measures {contrast.metric} has all of these levels together"
                     )
                     wrong = [((*loc, side), message)]
+                elif not wrong:
+                    named = [measuring[i] for i in matched[-1]]
+                    several = [f for f in _SPLIT if len({row.get(f) for row in named}) > 1]
+                    if several:
+                        message = f"names several conditions; name also {', '.join(several)}"
+                        wrong = [((*loc, side), message)]
                 errors += wrong
         yield from errors
         if errors or contrast.b is None:
@@ -279,10 +296,6 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             continue  # these are known only later, and may distinguish the sides
         if matched[0] == matched[1]:
             yield (*loc, "b"), "is the same as a: both sides have the same runs"
-        elif common := set(matched[0]) & set(matched[1]):
-            sides = name(contrast.model_copy(update={"question": None}))
-            message = f"shares {len(common)} of its conditions with a ({sides}): name the factor that differs"
-            yield (*loc, "b"), message
 
 
 def _matches(row: ConditionLevels, levels: Mapping[str, Level]) -> bool:

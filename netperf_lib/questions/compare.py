@@ -424,7 +424,7 @@ def _by(
     size = MARGIN if margin is None else margin
     if baseline is None:
         baseline = usual_level(obs)
-    chosen = [Pair(obs, (a,), (b,), size, declared=False) for a, b in pairs(obs, baseline)]
+    chosen = [Pair(obs, a, b, size, declared=False) for a, b in pairs(obs, baseline)]
     for name in as_tuple(pool):
         for a, b in (pair.conditions[1:] for pair in chosen if name not in POOLS):
             _check_pooled(obs, name, a, b)
@@ -511,7 +511,7 @@ def between(
     chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
-    family = judge_pairs([Pair(obs, (a,), (b,), size) for obs, a, b in chosen], alpha)
+    family = judge_pairs([Pair(obs, a, b, size) for obs, a, b in chosen], alpha)
     notes = [
         f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"
     ]

@@ -120,7 +120,7 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
                     held = [c for c in main if obs.at(c, g) == level]
                     main = held if len({obs.at(c, name) for c in held}) > 1 else main
                 pairs += [
-                    Pair(obs, (a,), (b,), margin) for a, b in _against_the_ordinary(obs, name, main)
+                    Pair(obs, a, b, margin) for a, b in _against_the_ordinary(obs, name, main)
                 ]
     return pairs
 

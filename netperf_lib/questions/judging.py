@@ -1,7 +1,7 @@
 """Verdicts on conditions: what was observed on both sides of a comparison, judged together as one family.
 
 `judge` takes contrasts as they are declared, `judge_pairs` pairs of conditions. Both stand on `observe`, which decides
-what a condition is; a side that names several conditions pools them in each round, and the result says so.
+what a condition is; a side of a contrast names one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pydantic import ValidationError
 
 from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.contrasts import threshold
-from ..experiment.factors import Level, dimensions, factor, level_words, plain, sort_levels
+from ..experiment.factors import factor, level_words
 from ..experiment.model import Contrast
-from ..metrics import ALPHA, MARGIN, METRICS, format_value, plural
+from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
-from ..stats.samples import Design, Mask, half_step, merged
+from ..stats.samples import Design, Mask, half_step
 from .observe import (
     MEASUREMENT,
     SEVERAL,
@@ -60,14 +60,14 @@ def lost_share(obs: Observations, conditions: Collection[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared: conditions of the same observations; a side of several pools them in each round.
+    """What is compared: two conditions of the same observations, or one and a threshold.
 
     Attributes
     ----------
     obs : Observations or None
         None: no complete run has a value.
-    a, b : tuple of str
-        Names of the conditions; a threshold has no `b`.
+    a, b : str
+        Names of the conditions; empty where none was observed, or for a threshold.
     margin : float
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
     declared : bool
@@ -77,8 +77,8 @@ class Pair:
     """
 
     obs: Observations | None
-    a: tuple[str, ...]
-    b: tuple[str, ...]
+    a: str
+    b: str
     margin: float = MARGIN
     declared: bool = True
     contrast: Contrast | None = None
@@ -89,13 +89,12 @@ class Pair:
         if self.contrast is not None:
             return [side for side in (self.contrast.a, self.contrast.b) if side is not None]
         assert self.obs is not None
-        return [{f: self.obs.at(c, f) for f in self.obs.by} for (c,) in (self.a, self.b)]
+        return [{f: self.obs.at(c, f) for f in self.obs.by} for c in (self.a, self.b)]
 
     @property
     def conditions(self) -> tuple[Observations | None, str, str]:
-        """The observations, and the one condition of each side; empty if there are several, or none."""
-        a, b = (names[0] if len(names) == 1 else "" for names in (self.a, self.b))
-        return self.obs, a, b
+        """The observations, and the condition of each side."""
+        return self.obs, self.a, self.b
 
     def as_contrast(self) -> Contrast:
         """The contrast that names exactly these conditions."""
@@ -154,22 +153,7 @@ def judge(
     """
     source, design, warnings = _used(Observed.of(data, rounds), design)
 
-    @cache
-    def observed(metric: str, by: tuple[str, ...]) -> Observations | None:
-        with suppress(NothingToReport):
-            return observe(source, metric, by)
-        return None
-
-    pairs = []
-    for c, declared in map(as_contrast, contrasts):
-        sides = [side for side in (c.a, c.b) if side is not None]
-        if (obs := observed(c.metric, ())) is not None:
-            named = [f for f in {**c.a, **(c.b or {})} if f in obs.facts and f not in obs.by]
-            obs = observed(
-                c.metric, tuple(f for f in named if SEVERAL in set(obs.facts[f]))
-            )  # split by all of them
-        a, *b = (_matching(obs, side) if obs else () for side in sides)
-        pairs.append(Pair(obs, a, b[0] if b else (), c.margin if b else MARGIN, declared, c))
+    pairs = paired_conditions(source, map(as_contrast, contrasts))
     ok, failed, excluded = status_counts(source.runs)
     samples = list(map(_sample, pairs))
     return judge_samples(
@@ -183,8 +167,34 @@ def judge(
     )
 
 
-def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
-    """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
+def paired_conditions(source: Observed, contrasts: Iterable[tuple[Contrast, bool]]) -> list[Pair]:
+    """Return the conditions that contrasts name; with each, whether it belongs to the family."""
+
+    @cache
+    def observed(metric: str, by: tuple[str, ...], pool: tuple[str, ...]) -> Observations | None:
+        with suppress(NothingToReport):
+            return observe(source, metric, by, pool=pool)
+        return None
+
+    pairs = []
+    for c, declared in contrasts:
+        named = {**c.a, **(c.b or {})}
+        # the pairs of hosts of one condition are merged by round, unless a side names them
+        pool = () if any(f.startswith(HOSTS) for f in named) else ("pairs",)
+        if (obs := observed(c.metric, (), pool)) is not None:
+            hidden = [f for f in named if f in obs.facts and f not in obs.by]
+            split = tuple(f for f in hidden if SEVERAL in set(obs.facts[f]))
+            obs = observed(c.metric, split, pool)
+        a, b = ("" if side is None or not obs else _named(obs, side) for side in (c.a, c.b))
+        pairs.append(Pair(obs, a, b, MARGIN if c.b is None else c.margin, declared, c))
+    return pairs
+
+
+def _named(obs: Observations, side: Levels) -> str:
+    """Return the condition that a side of a contrast names; empty if there is none.
+
+    Raises UsageError for a name that is no factor, and where the side names several conditions.
+    """
     for name in side:
         if name not in obs.facts:
             varying = [
@@ -193,7 +203,14 @@ def _matching(obs: Observations, side: Levels) -> tuple[str, ...]:
             raise UsageError(
                 f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), varying)}"
             )
-    return obs.matching(side)
+    names = obs.matching(side)
+    if len(names) < 2:
+        return names[0] if names else ""
+    levels = ", ".join(level_words(f, v) for f, v in side.items()) or "a side without levels"
+    differ = [f for f in obs.by if len({repr(obs.at(c, f)) for c in names}) > 1]
+    raise UsageError(
+        f"{obs.metric}: {levels} names {len(names)} conditions; name also {in_words(differ)}"
+    )
 
 
 def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tuple[str, ...]]:
@@ -249,7 +266,7 @@ def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
 
 @dataclass(slots=True)
 class Side:
-    """What one side of a comparison gave in each block: a round of a deployment."""
+    """What a condition gave in each block: a round of a deployment."""
 
     value: Floats
     """NaN: none."""
@@ -258,18 +275,10 @@ class Side:
     """Whether there is a run, complete or not."""
     expected: Mask
     """Whether a run was measured or planned, and was not excluded."""
-    runs: Floats
-    """Every value."""
-    several: bool
-    """Whether a round has several runs."""
-    conditions: tuple[str, ...]
-    """Those that have a value."""
-    levels: dict[str, list[Level]]
-    hosts: dict[str, list[str]]
 
 
 class Blocks:
-    """Observations as arrays by block, in the order of time; a side that several contrasts share is made once."""
+    """Observations as arrays by block, in the order of time."""
 
     def __init__(self, obs: Observations) -> None:
         self.obs = obs
@@ -296,78 +305,45 @@ class Blocks:
         )
         levels = {f: {repr(v) for v in obs.facts[f]} for f in map(str, obs.facts)}
         self.varying = [f for f, reprs in levels.items() if len(reprs) > 1]
-        self.varying += [f for f, reprs in levels.items() if reprs == {repr(SEVERAL)}]
-        self._sides: dict[tuple[str, ...], Side] = {}
+        self._sides: dict[str, Side] = {}
 
     @cached_property
     def unchained(self) -> bool:
         """Whether what one condition leaves behind for the next does not cancel."""
         return unchained(self.obs)
 
-    def side(self, names: tuple[str, ...]) -> Side:
-        """What these conditions gave together."""
-        if names not in self._sides:
-            self._sides[names] = self._side(names)
-        return self._sides[names]
+    def side(self, name: str) -> Side:
+        """Return what a condition gave; made once, for several contrasts may share it."""
+        if name not in self._sides:
+            self._sides[name] = self._side(name)
+        return self._sides[name]
 
-    def _side(self, names: tuple[str, ...]) -> Side:
+    def _side(self, name: str) -> Side:
         size = self.unit.size
-        chosen = np.flatnonzero(np.isin(self.condition, [self.names.index(c) for c in names]))
+        code = self.names.index(name) if name else -2
+        chosen = np.flatnonzero(self.condition == code)
+        side = Side(np.full(size, np.nan), *(np.zeros(size, bool) for _ in range(3)))
         block = self.block[chosen]
-        good = chosen[self.ok[chosen]]
-        x, at = self.value[good], self.block[good]
-        several = good.size > np.unique(at).size
-        failed = np.zeros(size, bool)
-        failed[block[self.failed[chosen]]] = True
-        if several:
-            failed |= _without_usual(at, self.condition[good], size)
-        value = np.full(size, np.nan)
-        cells, cell = np.unique(at, return_inverse=True)
-        value[cells] = merged(x, cell, self.condition[good], np.zeros(good.size)) if several else x
-        present, expected = np.zeros(size, bool), np.zeros(size, bool)
-        expected[block] = True
-        present[block[~self.missing[chosen]]] = True
-        measured = set(self.condition[good].tolist())
-        with_value = tuple(c for c in names if self.names.index(c) in measured)
-        levels = {f: self._levels(f, with_value) for f in self.varying}
-        return Side(
-            value,
-            failed,
-            present,
-            expected,
-            self.value[good],
-            several,
-            with_value,
-            levels,
-            self._hosts(good),
-        )
+        side.expected[block] = True
+        side.present[block[~self.missing[chosen]]] = True
+        side.failed[block[self.failed[chosen]]] = True
+        side.value[block] = np.where(self.ok[chosen], self.value[chosen], np.nan)
+        return side
 
-    def _levels(self, name: str, conditions: Sequence[str]) -> list[Level]:
-        values = {self.obs.fact(c, name) for c in conditions}
-        if SEVERAL in values:
-            values = {plain(v) for v in self.obs.column(name, conditions).unique()}
-        return sort_levels(name, values)
-
-    def _hosts(self, rows: npt.NDArray[np.intp]) -> dict[str, list[str]]:
-        if self.two:
+    def hosts(self, name: str) -> dict[str, list[str]]:
+        """Return the clients and the servers of a condition."""
+        if self.two or not name:
             return {}
-        names = {
-            host: dict.fromkeys(self.obs.table[host].to_numpy(object)[self.row[rows]])
-            for host in HOSTS
-        }
-        return {
-            host: [str(v) for v in every if plain(v) is not None] for host, every in names.items()
-        }
+        columns = {host: self.obs.column(host, [name]).dropna() for host in HOSTS}
+        return {host: list(dict.fromkeys(map(str, column))) for host, column in columns.items()}
 
-    def hours(self, side: Side, conditions: Sequence[str]) -> npt.NDArray[np.intp] | None:
-        """Hour in which the run of each block began; None where that is not known of all."""
+    def hours(self, name: str) -> npt.NDArray[np.intp] | None:
+        """Return the hour in which the run of each block began; None where that is not known of all."""
         import pandas as pd
 
-        if "started_utc" not in self.obs.table:
+        if "started_utc" not in self.obs.table or not name:
             return None
-        rows = np.flatnonzero(
-            np.isin(self.condition, [self.names.index(c) for c in conditions]) & self.ok
-        )
+        rows = np.flatnonzero((self.condition == self.names.index(name)) & self.ok)
         started = pd.to_datetime(
             self.obs.table["started_utc"].iloc[self.row[rows]], utc=True, errors="coerce"
         )
@@ -376,15 +352,6 @@ class Blocks:
         hour = np.full(self.unit.size, -1, np.intp)
         hour[self.block[rows]] = (started - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(hours=1)
         return hour
-
-
-def _without_usual(at: npt.NDArray[np.intp], condition: Any, size: int) -> Mask:
-    """Blocks in which a condition is missing that most of them have."""
-    codes, which = np.unique(condition, return_inverse=True)
-    seen = np.zeros((size, codes.size), dtype=bool)
-    seen[at, which] = True
-    usual = seen.sum(axis=0) * 2 > seen.any(axis=1).sum()
-    return np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
 
 
 def blocks_of(obs: Observations) -> Blocks:
@@ -413,55 +380,46 @@ def _sample(p: Pair) -> Sample:
             )
         }
         return _nothing(c, subject, limit, more)
-    of = blocks_of(p.obs)
-    a, *others = both = [of.side(names) for names in ((p.a,) if limit else (p.a, p.b))]
-    b = others[0] if others else None
-    named = {f for side in sides for f in side}
-    differ = {f for f in named if b is None or sides[0].get(f) != sides[1].get(f)}
-    names_of, subject["context"] = _names(of, p, both)
-    subject["names"] = names_of[0], limit or names_of[1]
-    warnings = (
-        []
-        if c is None
-        else [w for s, n in zip(both, names_of, strict=False) for w in _mixed(of, s, named, n)]
-    )
-    losses = [lost_share(of.obs, side.conditions) if of.obs.unit == "bps" else 0.0 for side in both]
-    warnings += [
-        f"{name} lost {format_value(loss, 'ratio')} of its datagrams"
-        for name, loss in zip(names_of, losses, strict=False)
-        if loss > NOTICEABLE
+    of, obs, both = blocks_of(p.obs), p.obs, [p.a] if limit else [p.a, p.b]
+    a, b = of.side(p.a), None if limit else of.side(p.b)
+    names, subject["context"] = _names(of, p)
+    subject["names"] = names[0], limit or names[1]
+    hosts = [of.hosts(name) for name in both]
+    warnings = []
+    for name, condition in zip(names, both, strict=False):
+        loss = lost_share(obs, [condition]) if obs.unit == "bps" else 0.0
+        if loss > NOTICEABLE:
+            warnings.append(f"{name} lost {format_value(loss, 'ratio')} of its datagrams")
+    empty = [
+        name
+        for name, condition in zip(names, both, strict=False)
+        if not condition or not np.isfinite(of.side(condition).value).any()
     ]
-    if b is not None and a.conditions and b.conditions and not of.two:
-        warnings += _confounded(of, (a, b), named, differ)
-    empty = [name for side, name in zip(both, names_of, strict=False) if not side.conditions]
-    refusal = (
-        f"no run of {empty[0]} has a value of {of.obs.metric}"
-        if empty
-        else _few_packets(of, both, names_of)
-    )
     apart = b is not None and not bool((a.present & b.present).any())
-    used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
+    found = [a] if b is None else [a, b]
+    used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in found])
     several = not of.two and np.unique(of.experiment[used]).size > 1
-    if b is not None:
-        moved = bool(differ & {*PLACES}) and not of.two
-        more["moved"] = moved or any(
-            set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS
+    if b is not None and not empty and not of.two:
+        named = {f for side in p.sides for f in side}
+        differ = {f for f in named if p.sides[0].get(f) != p.sides[1].get(f)}
+        warnings += _confounded(of, p, named, differ)
+        more["moved"] = bool(differ & {*PLACES}) or any(
+            set(hosts[0][h]) != set(hosts[1][h]) for h in HOSTS
         )
-    if all(
-        len(names) == 1 for names in (p.a, p.b or ("",))
-    ):  # the level that every table and figure gives
-        subject["medians"] = of.obs.value(*p.a), of.obs.value(*p.b) if b is not None else math.nan
-    hosts = [h for host in HOSTS for side in both for h in side.hosts.get(host, ())]
+        if not apart and of.unchained:
+            warnings.append(
+                "rounds were not chained: what one condition leaves behind for the next does not cancel"
+            )
+    if not empty:  # the level that every table and figure gives
+        subject["medians"] = obs.value(p.a), math.nan if b is None else obs.value(p.b)
+    every = [host for end in HOSTS for side in hosts for host in side.get(end, ())]
     subject |= {
-        "metric": of.obs.metric,
-        "hosts": tuple(dict.fromkeys(hosts)),
+        "metric": obs.metric,
+        "hosts": tuple(dict.fromkeys(every)),
         "scope": THESE if of.placed else "",
     }
-    if b is not None and not apart and of.unchained:
-        warnings.append(
-            "rounds were not chained: what one condition leaves behind for the next does not cancel"
-        )
-    hour = of.hours(a, a.conditions) if b is None else None
+    refusal = f"no run of {empty[0]} has a value of {obs.metric}" if empty else ""
+    hour = of.hours(p.a) if b is None else None
     return Sample(
         a=a.value[used],
         b=None if b is None else b.value[used],
@@ -470,9 +428,9 @@ def _sample(p: Pair) -> Sample:
         unit=(of.experiment if several else of.unit)[used],
         unit_name="experiment" if several else "deployment",
         hour=None if hour is None else hour[used],
-        better=METRICS[of.obs.metric].better,
-        step=sum(half_step(side.runs) for side in both),
-        refusal=refusal,
+        better=METRICS[obs.metric].better,
+        step=sum(half_step(side.value) for side in found),
+        refusal=refusal or _few_packets(obs, both, names),
         warnings=tuple(warnings),
         subject=subject,
         **more,
@@ -493,19 +451,18 @@ def _nothing(
 # -- what the reader must know -------------------------------------------------------------------------------------
 
 
-def _names(of: Blocks, p: Pair, both: Sequence[Side]) -> tuple[tuple[str, str], str]:
-    """Names of both sides from what differs between them, and the words for what they share."""
+def _names(of: Blocks, p: Pair) -> tuple[tuple[str, str], str]:
+    """Return the names of both sides from what differs between them, and the words for what they share."""
     if p.contrast is None:
         return side_words(p)
     sides = [dict(p.sides[0]), dict(p.sides[-1])]
     factors = list(dict.fromkeys([*sides[0], *sides[1]]))
-    for levels, side in zip(sides, both, strict=False):
+    for levels, condition in zip(sides, (p.a, p.b), strict=True):
         # a factor that only the other side names: the runs themselves show its level here
         for name in factors:
-            if name not in levels and side.conditions:
-                here = side.levels.get(name, [of.obs.fact(side.conditions[0], name)])
-                if len(here) == 1:
-                    levels[name] = here[0]
+            level = of.obs.fact(condition, name) if condition else SEVERAL
+            if name not in levels and level != SEVERAL:
+                levels[name] = level
     one, two = sides
     differ = [
         f
@@ -517,7 +474,7 @@ def _names(of: Blocks, p: Pair, both: Sequence[Side]) -> tuple[tuple[str, str], 
         for levels in sides
     )
     if differ and {*differ} <= {*HOSTS}:
-        a, b = (_pair(side) or name for side, name in zip((both[0], both[-1]), (a, b), strict=True))
+        a, b = _path(of.obs, p.a) or a, _path(of.obs, p.b) or b
     return (a, b), ", ".join(
         level_words(f, one[f]) for f in factors if f not in differ and f in of.varying
     )
@@ -525,7 +482,7 @@ def _names(of: Blocks, p: Pair, both: Sequence[Side]) -> tuple[tuple[str, str], 
 
 def side_words(p: Pair) -> tuple[tuple[str, str], str]:
     """What two conditions are called, and what they share."""
-    obs, (a,), (b,) = p.obs, p.a, p.b
+    obs, a, b = p.obs, p.a, p.b
     assert obs is not None
     differ = [f for f in obs.by if obs.at(a, f) != obs.at(b, f)]
     ends = {
@@ -539,52 +496,31 @@ def side_words(p: Pair) -> tuple[tuple[str, str], str]:
     ] if shared or MEASUREMENT in differ else ""
 
 
-def _pair(side: Side) -> str:
-    """The one pair of zones, or of hosts, of a side, as conditions name it; empty if there is none."""
+def _path(obs: Observations, condition: str) -> str:
+    """Return the pair of zones, or of hosts, of a condition, as conditions name it; empty if there is none."""
     for title, what in (("zone ", "_zone"), ("", "")):
-        ends = [side.levels.get(f"{host}{what}", []) for host in HOSTS]
-        if all(len(levels) == 1 and levels[0] is not None for levels in ends):
-            return f"{title}{ends[0][0]} → {ends[1][0]}"
+        ends = [obs.fact(condition, f"{host}{what}") if condition else None for host in HOSTS]
+        if not {None, SEVERAL} & {*ends}:
+            return f"{title}{ends[0]} → {ends[1]}"
     return ""
 
 
-def _mixed(of: Blocks, side: Side, named: set[str], name: str) -> list[str]:
-    """Warn about a factor that varies within a side."""
-    inside = {
-        f: side.levels[f]
-        for f in dimensions(of.varying)
-        if f not in named and len(side.levels[f]) > 1
-    }
-    how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
-    remarks = []
-    for f, levels in inside.items():
-        listed = ", ".join(level_words(f, v) for v in levels[:4]) + (
-            ", …" if len(levels) > 4 else ""
-        )
-        remarks.append(f"{f} varies within {name} ({listed}): {how}; name {f} in the contrast")
-    if side.several and not inside:
-        remarks.append(f"{name} has several runs in a round: their geometric mean is used")
-    return remarks
-
-
-def _confounded(
-    of: Blocks, sides: tuple[Side, Side], named: set[str], differ: set[str]
-) -> list[str]:
+def _confounded(of: Blocks, p: Pair, named: set[str], differ: set[str]) -> list[str]:
     """Warn about what the sides differ in besides the factors that make them two sides."""
     implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
-    one, two = (side.levels for side in sides)
-    remarks = [
-        f"the sides also differ in {factor(f).label or f} ({level_words(f, one[f][0])} and "
-        f"{level_words(f, two[f][0])}): the difference may be due to that"
-        for f in of.varying
-        if f not in implied
-        and len(one[f]) == len(two[f]) == 1
-        and one[f] != two[f]
-        and not differ & set(factor(f).follows)
-    ]
+    remarks = []
+    for f in of.varying:
+        one, two = (of.obs.fact(condition, f) for condition in (p.a, p.b))
+        if f in implied or one == two or SEVERAL in (one, two) or differ & {*factor(f).follows}:
+            continue
+        levels = f"{level_words(f, one)} and {level_words(f, two)}"
+        remarks.append(
+            f"the sides also differ in {factor(f).label or f} ({levels}): "
+            "the difference may be due to that"
+        )
     # the virtual function of accelerated networking must differ with it
     if "accelerated" in differ and "vf_up" in of.obs.facts:
-        up = {of.obs.fact(c, "vf_up") for side in sides for c in side.conditions}
+        up = {of.obs.fact(condition, "vf_up") for condition in (p.a, p.b)}
         if len(up) == 1 and not up & {None, SEVERAL}:
             had = f"both had {'a' if up.pop() else 'no'} virtual function"
             remarks.append(
@@ -593,15 +529,15 @@ def _confounded(
     return remarks
 
 
-def _few_packets(of: Blocks, both: Sequence[Side], names: tuple[str, str]) -> str:
-    """Why there is no verdict if too few packets lie beyond a percentile, else empty."""
-    match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", of.obs.metric)
+def _few_packets(obs: Observations, both: Sequence[str], names: tuple[str, str]) -> str:
+    """Return why there is no verdict if too few packets lie beyond a percentile, else nothing."""
+    match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", obs.metric)
     if match is None:
         return ""
     share = 1 - float(f"0.{match[1]}")
-    for side, name in zip(both, names, strict=False):
+    for condition, name in zip(both, names, strict=False):
         for column in ("packets_count", "messages_count"):
-            count = of.obs.column(column, side.conditions).dropna()
+            count = obs.column(column, [condition]).dropna()
             if len(count) and (fewest := float(count.min())) * share < FEW_BEYOND - 1e-9:
                 return (
                     f"a run of {name} has {fewest:.0f} packets, about {fewest * share:.2g} beyond this percentile; "

@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 
-from ..errors import NothingToReport
 from ..experiment.estimate import RoundsNeeded
 from ..experiment.model import Contrast, Experiment
 from ..stats import rounds_needed
-from .judging import blocks_of
-from .observe import observe
+from .judging import blocks_of, paired_conditions
+from .observe import Observed
 
 PILOT_ROUNDS = 4
 """Fewer do not show how much runs vary."""
@@ -40,14 +39,12 @@ def needed_by_pilot(experiment: Experiment, pilot: pd.DataFrame) -> list[RoundsN
 
 def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     """Return the coefficient of variation of runs beyond what a round shares; None: too few rounds."""
-    try:
-        obs = observe(pilot, contrast.metric)
-    except NothingToReport:
+    [p] = paired_conditions(Observed.of(pilot), [(contrast, True)])
+    if not p.obs or not p.a or not p.b:
         return None
-    blocks = blocks_of(obs)
-    sides = [blocks.side(obs.matching(side)).value for side in (contrast.a, contrast.b or {})]
+    one, two = (blocks_of(p.obs).side(name).value for name in (p.a, p.b))
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = np.log(sides[0] / sides[1])
+        ratios = np.log(one / two)
     ratios = ratios[np.isfinite(ratios)]
     if ratios.size < PILOT_ROUNDS:
         return None

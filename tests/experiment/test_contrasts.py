@@ -94,7 +94,7 @@ def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
         ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "pgp"}, "b": {"placement": "ppg"}}]}, "contrasts[1].a.placement", "did you mean ppg"),
         ({"contrasts": [{"metric": "rtt_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}}]}, "contrasts[1].metric", "latency_oneway_us"),
         ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"server": "ppg"}}]}, "contrasts[1].b", "same"),
-        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"tool": "qperf"}}]}, "contrasts[1].b", "1 of its conditions"),
+        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"tool": "qperf"}}]}, "contrasts[1].b", "names several conditions; name also placement"),
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg", "congestion": "bbr"}, "b": {"placement": "ppg", "streams": 1}}]}, "contrasts[1].a", "together"),
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}}]}, "contrasts[1]", "below"),
         ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "5 ms"}]}, "contrasts[1].at_least", "900 Mbit/s"),
@@ -119,7 +119,7 @@ def test_what_no_run_could_answer_is_refused_with_its_place(
 def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
     contrast = {
         "metric": "throughput_bps",
-        "a": {"placement": "cross-region"},
+        "a": {"placement": "cross-region", "streams": 1},
         "at_least": "90 % of bandwidth",
     }
     (found,) = read_experiment(declared(contrasts=[contrast])).contrasts

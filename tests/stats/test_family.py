@@ -182,18 +182,24 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     assert told in family._repr_html_()
 
 
-def test_a_second_factor_inside_a_side_is_named():
+def test_a_side_of_several_conditions_is_refused():
     runs = table()
     both = pd.concat([runs.assign(streams=1), runs.assign(streams=8)], ignore_index=True)
     both.attrs = runs.attrs
-    c = npl.compare(both)[0]
-    assert any("streams varies within ppg (1 stream, 8 streams)" in w for w in c.warnings)
-    assert c.n == 12
-    single = npl.compare(
-        both, contrasts=[{**PPG, "a": {**PPG["a"], "streams": 1}, "b": {**PPG["b"], "streams": 1}}]
-    )[0]
-    assert not any("streams" in w for w in single.warnings)
+    with pytest.raises(UsageError, match="ppg names 2 conditions; name also streams"):
+        npl.compare(both)
+    sides = {side: {**PPG[side], "streams": 1} for side in "ab"}
+    attach(both, declared={"contrasts": [{**PPG, **sides}]})
+    [single] = npl.compare(both)
     assert "(1 stream)" in single.words
+
+
+def test_a_contrast_of_two_tools_names_the_tool():
+    runs = table()
+    both = pd.concat([runs, runs.assign(tool="sockperf", test="ping-pong")], ignore_index=True)
+    both.attrs = runs.attrs
+    with pytest.raises(UsageError, match="names 2 conditions; name also tool"):
+        npl.compare(both)
 
 
 def test_a_second_difference_between_the_sides_is_named():
@@ -208,7 +214,7 @@ def test_a_second_difference_between_the_sides_is_named():
 
 @pytest.mark.parametrize("up", [True, False, None])
 def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
-    runs = table()
+    runs = table(contrasts=())
     accelerated = runs["placement"] == "ppg"
     runs["accelerated"] = pd.array(accelerated, dtype="boolean")
     runs["placement"] = "same-zone"

@@ -723,9 +723,9 @@ def _undeclared_judged() -> list[Any]:
 def _off_by_one() -> list[Any]:
     plain = judging.Blocks._side
 
-    def rolled(self: Any, names: tuple[str, ...]) -> Any:
-        side = plain(self, names)
-        if names == ("p0",):
+    def rolled(self: Any, name: str) -> Any:
+        side = plain(self, name)
+        if name == "p0":
             side.value = np.roll(side.value, 1)
         return side
 
