@@ -11,7 +11,7 @@ from ..experiment.factors import factor
 from ..experiment.model import Contrast
 from ..metrics import PAGES, format_span, in_words
 from ..metrics import metric as metric_of
-from ..questions.compare import asked_about, compare, read_margin
+from ..questions.compare import asked_about, compare, pairs, read_margin, usual_level
 from ..questions.details import beside, filled_paths, levels_words
 from ..questions.lead import lead_paragraph
 from ..questions.limits import with_causes
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+FIGURES = ("ratio", "low", "high", "confidence", "margin", "family", "n")
+"""What is compared of a verdict with a check by hand."""
 MOST = 12
 """Comparisons that a page shows where there are more than twice as many, and nobody declared them."""
 
@@ -46,6 +48,8 @@ class Answer:
         conditions can be compared.
     contrasts : tuple of Contrast
         The contrasts that were declared or made by rule.
+    pairs : tuple of tuple of str
+        The two conditions of each verdict, as `observations` names them; empty names at a threshold.
     runs : DataFrame
         The table of runs behind it.
     """
@@ -53,6 +57,7 @@ class Answer:
     observations: Observations
     verdicts: Family
     contrasts: tuple[Contrast, ...]
+    pairs: tuple[tuple[str, str], ...]
     runs: pd.DataFrame
 
     @property
@@ -69,13 +74,34 @@ class Answer:
             else self.observations.main(self.contrasts)
         )
 
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """The two conditions of the first declared contrast; empty if it names no single ones."""
-        names = tuple(
-            self.observations.condition(side) for c in self.contrasts[:1] for side in (c.a, c.b)
-        )
-        return names if all(names) else ()
+    def compared(self, obs: Observations | None = None) -> pd.DataFrame:
+        """Return the verdicts between these conditions as numbers, to be checked by hand.
+
+        Parameters
+        ----------
+        obs : Observations, optional
+            `main` (the default) or `observations`.
+
+        Returns
+        -------
+        DataFrame
+            ``a`` and ``b`` are columns of ``obs.wide``; ``ratio`` of a to b, ``low`` and ``high`` its
+            interval at ``confidence``; ``margin``; ``family``: how many comparisons share the error;
+            ``n``, ``verdict``, and ``paired`` by round or not.
+        """
+        import pandas as pd
+
+        every, main = self.observations, self.main if obs is None else obs
+        usual = main is not every and len(main.names) < len(every.names)
+        shown = every.usual(every.asked, self.contrasts) if usual else every.names
+        names = dict(zip(shown, main.names, strict=True))
+        rows = [
+            {"a": names[a], "b": names[b], **{name: getattr(c, name) for name in FIGURES}}
+            | {"verdict": str(c.verdict), "paired": c.method.startswith("paired")}
+            for (a, b), c in zip(self.pairs, self.verdicts, strict=True)
+            if a in names and b in names
+        ]
+        return pd.DataFrame(rows, columns=["a", "b", *FIGURES, "verdict", "paired"])
 
     @property
     def levels(self) -> pd.DataFrame:
@@ -276,7 +302,11 @@ def ask(
         if baseline is not None
         else _judged(source, obs, runs, where or {}, margin)
     )
-    return Answer(obs, family if judged else _against(obs, baseline, margin), judged, runs)
+    if judged:
+        sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in judged)
+    else:
+        family, sides = _against(obs, baseline, margin)
+    return Answer(obs, family, judged, sides, runs)
 
 
 def _judged(
@@ -307,18 +337,20 @@ def _judged(
     return replace(lead.family, comparisons=chosen), tuple(asked)
 
 
-def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Family:
+def _against(
+    obs: Observations, baseline: Any, margin: float | str | None
+) -> tuple[Family, tuple[tuple[str, str], ...]]:
     """Every level against the baseline, or the ordinary one; each with each other where there is no such level."""
     if not obs.asked:
-        return Family(())
+        return Family(()), ()
+    level = usual_level(obs) if baseline is None else baseline
     try:
-        family = compare(obs, baseline=baseline, margin=margin)
+        family = compare(obs, baseline=level, margin=margin)
     except UsageError as error:
         if "nothing to compare" not in str(error):
             raise
-        return Family(())
-    assert isinstance(family, Family)
-    return family
+        return Family(()), ()
+    return family, tuple(pairs(obs, level))
 
 
 def _first(

@@ -1,0 +1,114 @@
+"""The section By hand of each notebook: its ratios are those of page one, in recorded and own logs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.data.imports import import_logs
+from netperf_lib.questions.observe import Observations
+from netperf_lib.reporting import notebooks
+from tests.studies.kept import kept
+
+RECORDED = npl.recorded().parent
+OWN = {"placement": 12, "paths": 12, "ladder": 14}
+"""Studies that are kept as logs, and their rounds."""
+CHECKED = [
+    ("01-placement", "lab-full", {"metric": "latency_oneway_us"}),
+    ("01-placement", "lab-full", {"metric": "throughput_bps", "baseline": "ppg"}),
+    ("01-placement", "own placement", {}),
+    ("02-accelerated", "lab-full", {}),
+    ("02-accelerated", "own paths", {}),
+    ("03-streams", "lab-full", {}),
+    ("03-streams", "own ladder", {}),
+    ("04-tcp-buffers", "lab-full", {}),
+    ("05-paths", "paths", {}),
+    ("05-paths", "own paths", {}),
+    ("06-tails", "lab-full", {}),
+    ("factor", "lab-full", {"factor": "streams", "metric": "throughput_bps"}),
+    ("factor", "own placement", {"metric": "throughput_sent_bps"}),
+    ("before-after", "after", {"before": str(RECORDED / "before")}),
+    ("before-after", "own placement", {"before": "own placement"}),
+]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the folders of imported logs."""
+    made = {}
+    for name, rounds in OWN.items():
+        folder = tmp_path_factory.mktemp(name)
+        logs, labels = kept(f"study-{name}", folder / "logs", rounds=rounds)
+        import_logs(logs, labels=labels, into=folder / name)
+        made[f"own {name}"] = folder / name
+    return made
+
+
+def executed(name: str, experiment: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Execute the cells of a notebook here, and return its names."""
+    import matplotlib.pyplot as plt
+
+    names: dict[str, Any] = {"display": lambda *_: None}
+    for cell in nbformat.read(notebooks()[name], as_version=4).cells:
+        if cell.cell_type == "code":
+            exec(re.sub(r"(?m)^%.*$", "", cell.source), names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names |= {"experiment": str(experiment), **parameters}
+    plt.close("all")
+    return names
+
+
+@pytest.mark.parametrize(("name", "data", "parameters"), CHECKED)
+def test_the_ratio_by_hand_is_that_of_page_one(
+    name: str, data: str, parameters: dict[str, Any], own: dict[str, Path]
+) -> None:
+    folder = own.get(data) or RECORDED / data
+    given = {key: str(own.get(value, value)) for key, value in parameters.items()}
+    names = executed(name, folder, given)
+    assert len(names["check"]) > 0
+    assert names["same"].all(), names["check"]
+
+
+def test_page_one_has_the_ratios_that_are_checked() -> None:
+    names = executed("01-placement", RECORDED / "lab-full", {"metric": "latency_oneway_us"})
+    front = {c.ratio for c in npl.compare(RECORDED / "lab-full")}
+    assert set(names["page_one"]["ratio"]) <= front
+
+
+@pytest.mark.parametrize("name", ["01-placement", "before-after"])
+def test_a_wrong_value_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right: Any = Observations.wide.fget  # type: ignore[attr-defined]
+
+    def wrong(obs: Observations) -> pd.DataFrame:
+        wide: pd.DataFrame = right(obs)
+        wide.iloc[:, 0] *= 1.001
+        return wide
+
+    monkeypatch.setattr(Observations, "wide", property(wrong))
+    data, before = ("after", "before") if name == "before-after" else ("lab-full", "")
+    given = {"before": str(RECORDED / before)} if before else {}
+    assert not executed(name, RECORDED / data, given)["same"].all()
+
+
+HAND = sorted({name for name, _, _ in CHECKED})
+
+
+@pytest.mark.parametrize("name", HAND)
+def test_by_hand_uses_no_name_of_the_library(name: str) -> None:
+    cells = nbformat.read(notebooks()[name], as_version=4).cells
+    start = next(i for i, c in enumerate(cells) if c.source.startswith("## By hand"))
+    code = [c.source for c in cells[start:] if c.cell_type == "code"]
+    assert "obs.wide" in code[0]
+    assert not any("npl." in source for source in code)
+
+
+@pytest.mark.parametrize("name", HAND)
+def test_a_notebook_has_six_to_ten_cells_of_code(name: str) -> None:
+    cells = nbformat.read(notebooks()[name], as_version=4).cells
+    assert 6 <= sum(c.cell_type == "code" for c in cells) <= 10
