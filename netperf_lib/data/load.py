@@ -301,6 +301,10 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
         ):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
+    for i, column in enumerate(table.schema):  # a cell holds text, which pandas can count and group
+        if pa.types.is_list(column.type):
+            texts = ["; ".join(cell) if cell else None for cell in table[i].to_pylist()]
+            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     return frame

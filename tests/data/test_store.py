@@ -144,7 +144,7 @@ def test_what_the_client_cannot_know_comes_from_the_servers_log(store: Store) ->
     assert runs.loc[0, "throughput_bps"] == received.metrics["throughput_bps"]
     assert runs["throughput_sent_bps"].notna().all()
     assert pd.isna(runs.loc[1, "throughput_bps"])
-    assert list(runs.loc[1, "warnings"])[-1].startswith("server.out does not tell what arrived")
+    assert "server.out does not tell what arrived" in runs.loc[1, "warnings"]
 
 
 def test_a_damaged_packet_makes_the_run_partial(store: Store) -> None:
@@ -427,3 +427,8 @@ def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(
     assert Store(tmp_path, "a").token == token
     assert Store(tmp_path, "b").token != token
     assert Store(tmp_path / "elsewhere", "a").token != token
+
+
+def test_runs_are_a_table_that_pandas_counts() -> None:
+    runs = npl.read(npl.recorded()).runs
+    assert runs.nunique()["run_id"] == len(runs) == len(runs.drop_duplicates())
