@@ -228,8 +228,10 @@ def _unit(unit: str, x: Any) -> tuple[str, float]:
 
 
 def each(counts: Iterable[int], noun: str = "run") -> str:
-    """Say how many: ``12 runs``, or ``11 to 12 runs``."""
+    """Say how many: ``12 runs``, ``11 to 12 runs``, or ``no runs`` where nothing was counted."""
     distinct = sorted(set(counts))
+    if not distinct:
+        return f"no {noun}s"
     count = f"{distinct[0]}" if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
     return f"{count} {noun}{'' if distinct[-1] == 1 else 's'}"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 import netperf_lib as npl
+from netperf_lib.plots.figure import each
 from netperf_lib.questions.observe import describe
 
 
@@ -80,3 +81,8 @@ def test_the_caption_of_ratios_says_what_was_counted_and_each_comparison_its_met
         assert all(c.method in repr(c) for c in family if c.verdict != "equivalent")
         methods |= {c.method for c in family}
     assert len(methods) == 2
+
+
+def test_each_of_no_counts() -> None:
+    assert each([]) == "no runs"
+    assert each([], "deployment") == "no deployments"
