@@ -663,7 +663,7 @@ def compare_samples(
     >>> a = [58, 57, 59, 58, 58, 60, 57, 58]
     >>> b = [84, 85, 86, 84, 87, 88, 85, 85]
     >>> compare_samples(a, b, better="lower", quantity="one-way latency", names=("ppg", "same-zone")).words
-    'ppg: 32 % lower one-way latency than same-zone, at least 31 %'
+    'ppg: 32 % lower one-way latency than same-zone, at least 30 %'
     """
     check_share(margin, "margin")
     check_share(alpha, "alpha", below=0.5)
