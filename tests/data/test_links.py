@@ -69,7 +69,7 @@ def commands(place: Path) -> list[list[str]]:
 def collect(place: Path) -> None:
     """What a collector writes before it meets a host."""
     store = Store.at(place)
-    with store.lock(), _log_file(store) as log:
+    with store.lock(), _log_file(store, print) as log:
         log.info("a line of a host")
     (store.hosts_dir / "state").touch()
     _ = store.token
