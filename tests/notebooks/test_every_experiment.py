@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
@@ -68,7 +70,7 @@ def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatc
     for cell in nbformat.read(book, as_version=4).cells:
         if cell.cell_type != "code":
             continue
-        tree = ast.parse(cell.source)
+        tree = ast.parse(re.sub(r"(?m)^%.*$", "", cell.source))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, book.name, "exec"), names)
         if isinstance(last, ast.Expr):
@@ -76,6 +78,7 @@ def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatc
             outputs += last_value.parts() if hasattr(last_value, "parts") else [last_value]
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
+    plt.close("all")  # what seaborn drew
     for output in outputs:
         if isinstance(output, npl.plots.Chart) and not output.drawn.empty:
             assert all(axes.has_data() for axes in output.drawn.axes if axes.get_visible()), (
@@ -289,8 +292,6 @@ def test_a_page_that_has_nothing_says_so(lab: Runs) -> None:
 
 
 def test_plots_take_the_table_and_axes(lab: Runs) -> None:
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots()
     assert npl.plots.rounds(lab, "latency_oneway_us", hue="placement", ax=axes) is axes
     assert axes.has_data()
