@@ -146,12 +146,12 @@ def handout(books: list[NotebookNode]) -> bytes:
     parts = {}
     for number, book in enumerate(books):
         cells = copy.deepcopy(book.cells)
-        for cell in cells:
+        for place, cell in enumerate(cells):
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
             if "exercise" in cell.metadata.get("tags", []):
                 # nothing to run on paper, but something to write
-                cell.update(nbformat.v4.new_markdown_cell(f"Answer {number}: {'.' * 120}"))
+                cells[place] = nbformat.v4.new_markdown_cell(f"Answer {number}: {'.' * 120}")
         shown = nbformat.v4.new_notebook(cells=cells)
         parts[str(number)] = document(shown, name="Lesson", code=True)
     whole = combine(parts)
