@@ -65,7 +65,9 @@ def once(lead: Callable[..., Lead]) -> Callable[..., Lead]:
 
 def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     outputs: list[Any] = []
-    monkeypatch.setattr(builtins, "display", outputs.append, raising=False)
+    monkeypatch.setattr(
+        builtins, "display", lambda *several: outputs.extend(several), raising=False
+    )
     names: dict[str, Any] = {}
     for cell in nbformat.read(book, as_version=4).cells:
         if cell.cell_type != "code":
