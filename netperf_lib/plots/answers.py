@@ -63,14 +63,13 @@ def _row(c: Comparison) -> AnswerRow:
     measured = f"{quantity}: {' and '.join(values)}"
     context = f" ({c.context})" if c.context else ""
     interval = span(c.ratio, c.low, c.high).removesuffix("–")
-    undecided = c.verdict == "no verdict" and c.reason
     mark = SHAPES.get(c.verdict, "·")
     return AnswerRow(
         comparison=c,
         names=wrap(f"{c.names[0]} against {c.names[1]}", 45, break_on_hyphens=False),
         values=wrap(measured + context, 58, break_on_hyphens=False),
         verdict=f"{effect(c.ratio)}  {mark} {c.verdict}",
-        interval=wrap(interval, 28) + (wrap(c.reason, 28) if undecided else []),
+        interval=wrap(interval, 28),
     )
 
 
@@ -126,9 +125,12 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     at = f" at {' to '.join(dict.fromkeys((sure[0], sure[-1])))} %" if sure else ""
     units = each((c.n for c in shown), shown[0].unit)
     left = f" {len(every) - len(shown)} more stand in the table." if len(every) > MOST else ""
+    # once: rows of one family lack the same, and would be twice as high
+    reasons = dict.fromkeys(c.reason for c in shown if c.verdict == "no verdict" and c.reason)
+    why = f" No verdict: {'; '.join(reasons)}." if reasons else ""
     return (
         f"The first condition against the second: its change with its interval{at}. "
-        f"Shaded: the margin of equivalence. n = {units} per comparison.{left}"
+        f"Shaded: the margin of equivalence. n = {units} per comparison.{why}{left}"
     )
 
 

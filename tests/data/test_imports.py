@@ -682,7 +682,6 @@ OWN = "rack {rack}/*run{round}.log"
                 "measured by iperf2 tcp in 1 round of 1 deployment: 5 conditions, 1 complete run each.",
                 "Every pair: throughput at the receiver",
                 "3 of 15 conditions are complete in every one of 3 rounds",
-                "Within a run the intervals vary by 0.24 % (same-zone, 1 stream) to 23 %",
             ],
         ),
         ("own", ["--pattern", OWN], 60, ["rack far 58.2 µs", "rack near 39.5 µs"], []),
