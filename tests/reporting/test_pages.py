@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pypdf
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
@@ -109,10 +109,12 @@ def test_an_interval_is_rounded_outwards() -> None:
 
 
 @given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
+@example(4.0, 1.0, 1.0)
+@example(1.2, 1.0, 1.0)
 def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(
     ratio: float, low: float, high: float
 ) -> None:
-    words = spread(ratio, low, high).replace("the same", "0.0 %")
+    words = spread(ratio, low, high).replace("the same", "1.0 times" if ratio >= 3 else "0.0 %")
     cells = f"{effect(ratio)} {span(ratio, low, high)}"
     assert re.findall(r"\d[\d.,]*", words) == re.findall(r"\d[\d.,]*", span(ratio, low, high))
     assert (
