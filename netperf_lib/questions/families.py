@@ -87,6 +87,13 @@ def judged_by_rule(
     return judge_pairs(pairs, alpha), pairs
 
 
+def figures_only(observed: Sequence[Observations], margin: float | None = None) -> list[Pair]:
+    """Return the pairs that `judged_by_rule` leaves out: one run a side has figures alone."""
+    pairs = by_rule(observed, MARGIN if margin is None else margin)
+    others = [p for p in pairs if not _is_decidable(p)]
+    return others if len(others) < len(pairs) else []
+
+
 def _is_decidable(pair: Pair) -> bool:
     obs, *sides = pair.conditions
     return obs is None or all(obs.value(side, "n") > 1 for side in sides)

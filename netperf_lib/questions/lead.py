@@ -28,9 +28,9 @@ from ..stats.limits import UNKNOWN
 from ..stats.result import log_size, size_words
 from .compare import compare, within
 from .details import filling_words, saturation
-from .families import judged_by_rule, of_main_tools, runs_with, usual
+from .families import figures_only, judged_by_rule, of_main_tools, runs_with, usual
 from .history import ask_history
-from .judging import NOTICEABLE, Pair, lost_share
+from .judging import NOTICEABLE, Pair, judge_pairs, lost_share
 from .limits import held_words, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
 from .runs import read_data, runs_of, states, table_of
@@ -255,6 +255,11 @@ def lead_paragraph(
         for i, (obs, one, two) in enumerate(sides)
         if obs
     ]
+    others = [] if declared else figures_only(observed, margin)
+    for pair, comparison in zip(others, judge_pairs(others), strict=True):
+        obs, one, two = pair.conditions
+        if obs:
+            rows.append(Judged(len(rows), obs, pair.as_contrast(), comparison, one, two))
     p = Paragraph(observed, rows, declared)
     p.lines += _thresholds(p)
     for name in sorted(dict.fromkeys(f for obs in observed for f in obs.factors), key=_position):
