@@ -48,6 +48,7 @@ import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, scipy.special
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
+pandas.options.display.max_columns = 20  # as in a kernel, which was not there when pandas was imported
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
@@ -150,13 +151,13 @@ def python(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+def _kernels(python: str) -> Iterator[None]:
     """Kernels start warm, too."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             kernelspec,
             "make_ipkernel_cmd",
-            lambda **options: command(executable=request.getfixturevalue("python"), **options),
+            lambda **options: command(executable=python, **options),
         )
         yield

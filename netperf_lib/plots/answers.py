@@ -64,9 +64,10 @@ def _row(c: Comparison) -> AnswerRow:
     context = f" ({c.context})" if c.context else ""
     interval = span(c.ratio, c.low, c.high).removesuffix("–")
     mark = SHAPES.get(c.verdict, "·")
+    joined = ": " if c.threshold is not None else " against "
     return AnswerRow(
         comparison=c,
-        names=wrap(f"{c.names[0]} against {c.names[1]}", 45, break_on_hyphens=False),
+        names=wrap(joined.join(c.names), 45, break_on_hyphens=False),
         values=wrap(measured + context, 58, break_on_hyphens=False),
         verdict=f"{effect(c.ratio)}  {mark} {c.verdict}",
         interval=wrap(interval, 28),
