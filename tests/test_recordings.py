@@ -24,7 +24,11 @@ ANSWERS = {
 
 def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
     for made in write(tmp_path):
-        pd.testing.assert_frame_equal(npl.load(made), npl.load(FOLDER / made.name))
+        now, before = (
+            npl.load(folder).dropna(axis="columns", how="all")
+            for folder in (made, FOLDER / made.name)
+        )
+        pd.testing.assert_frame_equal(now, before)
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -21,7 +21,6 @@ from ..data.shipped import PathLike, report_folder, shipped
 from ..errors import NetperfError, ReportError, UsageError, pip_install
 from .cover import cover, provenance
 from .document import Document, combine, document, finished, marked
-from .kernels import end_kernels, execute
 
 # what takes a while to load is imported where it is used: a report starts its workers first
 if TYPE_CHECKING:
@@ -377,6 +376,7 @@ def _documents(
     """Execute the notebooks, two at a time; each as a document, by the name of its files."""
     from ..data.load import load
     from ..questions.history import measurements
+    from .kernels import end_kernels
 
     library = set(notebooks().values())
     own = any(page.notebook not in library for page in pages)  # papermill changes the folder
@@ -402,6 +402,8 @@ def _documents(
 
 def _execute(page: _Page, folder: Path, location: str, ours: bool) -> str | None:
     """Execute a notebook; return what went wrong, None if nothing did."""
+    from .kernels import execute
+
     executed = folder / f"{page.key}.ipynb"
     executed.unlink(missing_ok=True)
     declared = parameters_of(page.notebook)
