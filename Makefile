@@ -53,10 +53,10 @@ fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs ath
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
 validate: setup ## compare the statistics with what people use on simulations with known truth, and write the page of the documentation (SEED=… repeats one)
-	@$(BIN)/python -m tests.stats.validate --write $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.analysis.validate --write $(if $(SEED),--seed $(SEED))
 
 validate-limits: setup ## plant what holds a transfer back in the lab and write into the documentation how often it is named (needs root; 20 min)
-	@$(BIN)/python -m tests.stats.limits_matrix --write
+	@$(BIN)/python -m tests.analysis.limits_matrix --write
 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled only
 # where it is used: to compile all of it took 18 s.

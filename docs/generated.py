@@ -170,9 +170,8 @@ def api() -> str:
         *_members(npl, npl.__all__),
     ]
     for name, home in {
-        "stats": "stats",
         "plots": "plots",
-        "questions": "questions",
+        "analysis": "analysis",
         "workshop": "reporting.workshop",
     }.items():
         module = importlib.import_module(f"netperf_lib.{home}")

@@ -2,7 +2,7 @@
 
 ``import netperf_lib as npl; exp = npl.read("results/lab")``
 
-Most work needs only the names listed here. Others are in `npl.stats` (arrays), `npl.plots`, `npl.questions`,
+Most work needs only the names listed here. Others are in `npl.analysis`, `npl.plots`,
 `npl.hosts` and `npl.workshop`.
 """
 
@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 from .errors import unknown
 
 if TYPE_CHECKING:
+    from . import analysis as analysis
     from . import hosts as hosts
     from . import plots as plots
-    from . import questions as questions
-    from . import stats as stats
+    from .analysis.compare import compare as compare
+    from .analysis.limits import limits as limits
+    from .analysis.observe import levels as levels
+    from .analysis.observe import observe as observe
+    from .analysis.plain import judge as judge
     from .data.imports import import_logs as import_logs
     from .data.ingest import ingest as ingest
     from .data.layout import experiments as experiments
@@ -34,16 +38,11 @@ if TYPE_CHECKING:
     from .pipeline import plan as plan
     from .pipeline import run as run
     from .pipeline import up as up
-    from .questions.compare import compare as compare
-    from .questions.limits import limits as limits
-    from .questions.observe import levels as levels
-    from .questions.observe import observe as observe
     from .reporting import report as report
     from .reporting import workshop as workshop
     from .reporting.answer import ask as ask
     from .reporting.explorer import explore as explore
     from .reporting.summary import summary as summary
-    from .stats.plain import judge as judge
 
 __version__ = "0.1.0"
 
@@ -51,8 +50,7 @@ __version__ = "0.1.0"
 _PARTS = {
     "hosts": ".hosts",
     "plots": ".plots",
-    "questions": ".questions",
-    "stats": ".stats",
+    "analysis": ".analysis",
     "workshop": ".reporting.workshop",
 }
 _HOMES = {
@@ -72,15 +70,15 @@ _HOMES = {
     "plan": ".pipeline",
     "run": ".pipeline",
     "up": ".pipeline",
-    "compare": ".questions.compare",
-    "limits": ".questions.limits",
-    "levels": ".questions.observe",
-    "observe": ".questions.observe",
+    "compare": ".analysis.compare",
+    "limits": ".analysis.limits",
+    "levels": ".analysis.observe",
+    "observe": ".analysis.observe",
     "report": ".reporting",
     "ask": ".reporting.answer",
     "explore": ".reporting.explorer",
     "summary": ".reporting.summary",
-    "judge": ".stats.plain",
+    "judge": ".analysis.plain",
 }
 __all__ = sorted([*_PARTS, *_HOMES])
 

@@ -26,8 +26,8 @@ from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .analysis.comparison import Family
     from .reporting.answer import Answer
-    from .stats import Family
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -437,8 +437,8 @@ def compare(
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
+    from .analysis import gate
     from .data.imports import are_logs
-    from .questions import gate
 
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
@@ -461,8 +461,8 @@ def _verdicts(
     folder: str, after: str | None, by: list[str] | None, **options: Any
 ) -> tuple[Family | Answer, Family, Sequence[str]]:
     """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
-    from .questions.compare import compare as compare_conditions
-    from .questions.lead import conclude
+    from .analysis.compare import compare as compare_conditions
+    from .analysis.lead import conclude
     from .reporting.answer import ask
 
     where_after = options.pop("where_after") or None
@@ -487,7 +487,7 @@ def _print_csv(table: pd.DataFrame) -> None:
 def _print_verdicts(
     result: Family | Answer, family: Family, lead: Sequence[str], *, two: bool, markdown: bool
 ) -> None:
-    from .questions import lines
+    from .analysis import lines
     from .reporting.answer import Answer
 
     if lead and markdown:
@@ -509,13 +509,13 @@ def limits(experiment: str, as_json: bool) -> None:
 
     Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising the limit would bring.
     """
-    from .questions import limits as questions
+    from .analysis import limits as transfers
 
-    held = questions.limits(experiment)
+    held = transfers.limits(experiment)
     if as_json:
         _print_json([one.to_dict() for one in held])
     else:
-        _echo(questions.text(held))
+        _echo(transfers.text(held))
 
 
 @npl.command(epilog=_example("npl show results/lab"))
@@ -526,7 +526,7 @@ def show(experiment: str, as_json: bool) -> None:
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
     """
-    from .questions.contents import at_a_glance
+    from .analysis.contents import at_a_glance
 
     experiments = at_a_glance(experiment)
     if as_json:
@@ -705,9 +705,9 @@ def _print_lead(runs: pd.DataFrame) -> None:
     """Print the first sentences on runs, below what is remarkable about their labels."""
     if not runs["status"].eq("ok").any():
         return
-    from .questions.lead import lead_paragraph
-    from .questions.observe import TEXT, observe
-    from .questions.runs import headline_metrics
+    from .analysis.lead import lead_paragraph
+    from .analysis.observe import TEXT, observe
+    from .analysis.runs import headline_metrics
 
     notes = [note for name in headline_metrics(runs) for note in observe(runs, name).notes]
     remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))

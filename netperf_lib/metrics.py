@@ -142,7 +142,7 @@ def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
 
     Examples
     --------
-    >>> npl.stats.rounds_required(0.05, family=10)
+    >>> npl.analysis.rounds_required(0.05, family=10)
     9
     """
     return max(6, math.ceil(math.log2(2 * family / alpha)))

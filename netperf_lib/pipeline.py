@@ -56,8 +56,8 @@ def plan(
     scheduled = schedule(declared, seed=seed)
     needed: list[estimate.RoundsNeeded] = []
     if pilot is not None:
+        from .analysis.pilot import needed_by_pilot
         from .data.load import load
-        from .questions.pilot import needed_by_pilot
 
         runs = load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
         needed = needed_by_pilot(declared, runs)
@@ -281,9 +281,9 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
         )
 
     def enough() -> str | None:
+        from .analysis.judging import judge
+        from .analysis.power import until_decided
         from .data.load import load
-        from .questions.judging import judge
-        from .stats import until_decided
 
         runs = load(store.location)
         latest = runs[

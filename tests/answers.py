@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import netperf_lib as npl
+from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.data.imports import import_logs
-from netperf_lib.questions.lead import lead_paragraph
 
 from .studies.kept import kept
 from .studies.published import STUDIES, measured

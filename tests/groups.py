@@ -15,7 +15,7 @@ LONGEST = """
     data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py hosts/azure/test_shipped.py
     reporting/test_report.py studies/test_reported.py data/test_imports.py tools/test_latency_tools.py
     hosts/test_lab_requirements.py reporting/test_pages.py test_recorded.py test_cli.py data/test_records.py
-    questions/test_fleet.py questions/test_before_after.py reporting/test_typeset.py test_project.py data/test_logs.py
+    analysis/test_fleet.py analysis/test_before_after.py reporting/test_typeset.py test_project.py data/test_logs.py
 """
 """Files of five seconds and more, longest first: one that came last would keep one worker when the others are done."""
 ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]

@@ -92,15 +92,14 @@ LAYERS = {
     "quantities": "metrics",
     "tools": "errors metrics quantities",
     "experiment": "errors metrics quantities tools",
-    "stats": "errors metrics experiment tools",
     "measure": "errors metrics experiment tools data",
     "hosts": "errors metrics experiment tools measure",
     "data": "errors metrics quantities experiment tools",
-    "questions": "errors metrics experiment tools data stats",
-    "plots": "errors metrics experiment stats questions",
-    "reporting": "errors metrics experiment data stats questions plots hosts",
-    "pipeline": "errors metrics experiment hosts measure data stats questions reporting",
-    "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",
+    "analysis": "errors metrics experiment tools data",
+    "plots": "errors metrics experiment analysis",
+    "reporting": "errors metrics experiment data analysis plots hosts",
+    "pipeline": "errors metrics experiment hosts measure data analysis reporting",
+    "cli": "errors metrics experiment hosts measure data analysis plots reporting pipeline",
 }
 
 
@@ -137,7 +136,7 @@ def test_a_part_imports_only_what_its_layer_may() -> None:
 
 def test_pure_parts_do_no_io() -> None:
     for path in MODULES:
-        if in_part(path, "experiment", "metrics", "errors", "tools", "stats"):
+        if in_part(path, "experiment", "metrics", "errors", "tools"):
             # experiment/yaml.py reads the declaration: the one file that these parts open
             allowed = {"os", "pathlib"} if name(path) == "experiment/yaml" else set()
             assert not imports(path) & (IO_MODULES - allowed), path
@@ -247,7 +246,7 @@ def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
     assert set(re.findall(r"`([A-Z]\w+)`", page)) <= defined
 
 
-@pytest.mark.parametrize("module", ["netperf_lib", "netperf_lib.questions"])
+@pytest.mark.parametrize("module", ["netperf_lib", "netperf_lib.analysis"])
 def test_editors_see_the_names_that_load(module: str) -> None:
     """What is imported for type checkers alone is what `__getattr__` finds."""
     loaded = importlib.import_module(module)

@@ -20,12 +20,12 @@ import yaml
 from click.testing import CliRunner
 
 from netperf_lib import cli
+from netperf_lib.analysis.contents import _in_words
 from netperf_lib.cli import npl as command_line
 from netperf_lib.experiment.model import Contrast
 from netperf_lib.hosts import lab
 from netperf_lib.hosts.prerequisites import doctor
 from netperf_lib.measure.collector import collect
-from netperf_lib.questions.contents import _in_words
 
 from .conftest import REPO
 

@@ -176,7 +176,7 @@ def test_a_page_comes_where_its_metadata_say(copy: Path) -> None:
     code = """
 import sys
 import netperf_lib as npl
-from netperf_lib.questions.contents import pages
+from netperf_lib.analysis.contents import pages
 
 runs = npl.load(sys.argv[1])
 print(*(page.key for page in pages(runs)))

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.analysis.lead import opening
 from netperf_lib.experiment.attached import attached
-from netperf_lib.questions.lead import opening
 
 from .recordings import FOLDER, NOTICE, write
 

@@ -6,13 +6,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
+from ..analysis.colours import colours
+from ..analysis.details import tail_metric
+from ..analysis.judging import FEW_BEYOND
+from ..analysis.observe import Observations, details
+from ..analysis.runs import is_details
 from ..errors import NothingToReport, UsageError
 from ..metrics import metric as metric_of
-from ..questions.colours import colours
-from ..questions.details import tail_metric
-from ..questions.judging import FEW_BEYOND
-from ..questions.observe import Observations, details
-from ..questions.runs import is_details
 from .drawing import Draws, plot
 from .figure import MUTE, conditions, each, legend, legend_height, listed, round_ticks, table_first
 

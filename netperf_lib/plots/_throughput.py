@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
+from ..analysis.colours import colours
+from ..analysis.details import advertised_bps as declared_bps
+from ..analysis.limits import Held, limits, streams_of
+from ..analysis.observe import Observations, ladders, level_of
+from ..analysis.words import interval_words
 from ..errors import NothingToReport
 from ..experiment.attached import attached
 from ..metrics import format_value
-from ..questions.colours import colours
-from ..questions.details import advertised_bps as declared_bps
-from ..questions.limits import Held, limits, streams_of
-from ..questions.observe import Observations, ladders, level_of
-from ..questions.words import interval_words
 from .drawing import Draws, plot
 from .figure import (
     BIG,
@@ -37,7 +37,7 @@ from .places import is_levels, levels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..stats import Streams
+    from ..analysis.scaling import Streams
 
 
 @Draws("throughput_bps", by="streams")
@@ -51,7 +51,7 @@ def streams(
     Parameters
     ----------
     fits : mapping of str to Streams, optional
-        The result of `netperf_lib.questions.saturation`: the band is shaded and the number marked.
+        The result of `netperf_lib.analysis.saturation`: the band is shaded and the number marked.
 
     Examples
     --------

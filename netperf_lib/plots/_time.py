@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from ..analysis.colours import colours
+from ..analysis.history import History, ask_history
+from ..analysis.runs import headline_metrics
 from ..errors import NothingToReport, UsageError
 from ..metrics import METRICS, format_value
 from ..metrics import metric as metric_of
-from ..questions.colours import colours
-from ..questions.history import History, ask_history
-from ..questions.runs import headline_metrics
 from .drawing import Draws, plot
 from .figure import DOT, INK, MUTE, axis, conditions, each, legend, legend_height, room
 
@@ -43,7 +43,7 @@ def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 def over_time(history: History, *, ax: Axes | None = None) -> Axes:
     """Every run over time, the median of each period, and where the level changed.
 
-    The result of `netperf_lib.questions.ask_history` can be drawn, too.
+    The result of `netperf_lib.analysis.ask_history` can be drawn, too.
 
     Examples
     --------

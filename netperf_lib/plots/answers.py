@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.transforms import blended_transform_factory
 
+from ..analysis.compare import compare
+from ..analysis.comparison import Comparison, Family
+from ..analysis.observe import Observations
+from ..analysis.words import effect, span
 from ..errors import NothingToReport
 from ..metrics import METRICS, format_value
-from ..questions.compare import compare
-from ..questions.observe import Observations
-from ..questions.words import effect, span
-from ..stats import Comparison, Family
 from .drawing import Draws, plot
 from .figure import INK, MUTE, VERDICTS, each, tick_words
 

@@ -14,13 +14,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
+from ..analysis.colours import document_colours
+from ..analysis.observe import Observations, levels_by, observe
+from ..analysis.runs import read_data
+from ..analysis.words import shortened
 from ..errors import NothingToReport
 from ..experiment.attached import attached
 from ..metrics import metric as metric_of
-from ..questions.colours import document_colours
-from ..questions.observe import Observations, levels_by, observe
-from ..questions.runs import read_data
-from ..questions.words import shortened
 from .figure import MUTE, STYLE, WIDTH, Chart, Plot, scaled_for, title_above
 
 PANELS_IN_A_ROW = 2

@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from ..analysis.runs import is_details
+from ..analysis.words import Words
 from ..errors import UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
-from ..questions.runs import is_details
-from ..questions.words import Words
 
 WIDTH = 6.54
 """Inches between the margins of a report's page."""

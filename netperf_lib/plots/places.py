@@ -10,16 +10,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
+from ..analysis.colours import colours
+from ..analysis.observe import Observations
+from ..analysis.observe import levels as observed_levels
+from ..analysis.pairs import ends_of
+from ..analysis.words import interval_words
 from ..errors import NothingToReport
 from ..experiment.attached import attach, attached
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from ..questions.colours import colours
-from ..questions.observe import Observations
-from ..questions.observe import levels as observed_levels
-from ..questions.pairs import ends_of
-from ..questions.words import interval_words
 from .drawing import Draws, plot
 from .figure import (
     BIG,
@@ -115,7 +115,7 @@ def levels(data: Observations | pd.DataFrame, *, ax: Axes | None = None) -> Axes
 def matrix(obs: Observations, *, intervals: bool = False, ax: Axes | None = None) -> Axes:
     """Medians by client (row) and server (column): each direction is a cell of its own.
 
-    `by` are the two ends, by default as `netperf_lib.questions.ends_of` finds them.
+    `by` are the two ends, by default as `netperf_lib.analysis.ends_of` finds them.
 
     Parameters
     ----------

@@ -10,14 +10,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..analysis.colours import colours
+from ..analysis.details import measured_intervals, totals
+from ..analysis.observe import Observations, details, level_of, observe
+from ..analysis.runs import is_details
+from ..analysis.words import interval_words
 from ..errors import NothingToReport
 from ..metrics import metric as metric_of
 from ..metrics import plural
-from ..questions.colours import colours
-from ..questions.details import measured_intervals, totals
-from ..questions.observe import Observations, details, level_of, observe
-from ..questions.runs import is_details
-from ..questions.words import interval_words
 from .drawing import Draws, plot
 from .figure import (
     DOT,

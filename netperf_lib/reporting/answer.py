@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.compare import asked_about, compare, pairs, read_margin, usual_level
+from ..analysis.comparison import Family
+from ..analysis.details import beside, filled_paths, levels_words
+from ..analysis.lead import lead_paragraph
+from ..analysis.limits import with_causes
+from ..analysis.observe import Data, Observations, Observed, describe, levels, observe
+from ..analysis.pairs import ends_of, pairs_words
+from ..analysis.result import as_json, log_size
+from ..analysis.runs import read_data
+from ..analysis.tables import Table
+from ..analysis.words import Headline, Words, contrasts, headline
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
 from ..metrics import PAGES, format_span, in_words
 from ..metrics import metric as metric_of
-from ..questions.compare import asked_about, compare, pairs, read_margin, usual_level
-from ..questions.details import beside, filled_paths, levels_words
-from ..questions.lead import lead_paragraph
-from ..questions.limits import with_causes
-from ..questions.observe import Data, Observations, Observed, describe, levels, observe
-from ..questions.pairs import ends_of, pairs_words
-from ..questions.runs import read_data
-from ..questions.tables import Table
-from ..questions.words import Headline, Words, contrasts, headline
-from ..stats import Family
-from ..stats.result import as_json, log_size
 from .blocks import findings, verdicts
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..analysis.tables import markdown_table
+from ..analysis.transfer_limits import UNKNOWN
+from ..analysis.words import Words, advice, as_markdown, effect, span
 from ..metrics import METRICS, format_value
-from ..questions.tables import markdown_table
-from ..questions.words import Words, advice, as_markdown, effect, span
-from ..stats.limits import UNKNOWN
 
 if TYPE_CHECKING:
+    from ..analysis.comparison import Comparison, Family
     from ..experiment.model import Contrast
-    from ..stats import Comparison, Family
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.claims import HOLDS, claims, store_of
+from ..analysis.lead import conclude
+from ..analysis.runs import present, status_counts
+from ..analysis.tables import markdown_table
+from ..analysis.words import shortened
 from ..errors import UsageError
 from ..experiment.attached import attached
 from ..hosts import SOURCES, source
 from ..metrics import plural
-from ..questions.claims import HOLDS, claims, store_of
-from ..questions.lead import conclude
-from ..questions.runs import present, status_counts
-from ..questions.tables import markdown_table
-from ..questions.words import shortened
 
 if TYPE_CHECKING:
     import pandas as pd

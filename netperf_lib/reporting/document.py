@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..analysis.tables import markdown_table
+from ..analysis.words import as_markdown, as_text
 from ..errors import NothingToReport
-from ..questions.tables import markdown_table
-from ..questions.words import as_markdown, as_text
 from .cover import Cover
 
 FIRST = "summary"

@@ -24,8 +24,8 @@ from .document import Document, combine, document, finished, marked
 
 # what takes a while to load is imported where it is used: a report starts its workers first
 if TYPE_CHECKING:
+    from ..analysis.contents import Page
     from ..data.layout import Store
-    from ..questions.contents import Page
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
@@ -355,8 +355,8 @@ def _located(path: PathLike) -> Store | None:
 def _possible_pages(data: Store | str) -> list[Page]:
     """The pages that an experiment, or a data root, can fill."""
     # loads pandas, which this process does not need if notebooks are named
+    from ..analysis.contents import Page, fleet_pages, pages
     from ..data.load import load
-    from ..questions.contents import Page, fleet_pages, pages
 
     if isinstance(data, str):
         return fleet_pages(data)
@@ -374,8 +374,8 @@ def _documents(
     progress: Callable[[int, int, str], None] | None,
 ) -> dict[str, Document]:
     """Execute the notebooks, two at a time; each as a document, by the name of its files."""
+    from ..analysis.history import measurements
     from ..data.load import load
-    from ..questions.history import measurements
     from .kernels import end_kernels
 
     library = set(notebooks().values())

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..analysis.colours import colours
+from ..analysis.lead import Lead, lead_paragraph
+from ..analysis.limits import of_conditions
+from ..analysis.observe import Observations, Observed, levels, observe
+from ..analysis.words import effect, span
 from ..data.files import plain_file
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
-from ..questions.colours import colours
-from ..questions.lead import Lead, lead_paragraph
-from ..questions.limits import of_conditions
-from ..questions.observe import Observations, Observed, levels, observe
-from ..questions.words import effect, span
 from .cover import root_of
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ TURNED = {"better": "worse", "worse": "better"}
 
 def _comparisons(obs: Observations, lead: Lead) -> dict[str, str]:
     """Words for each two conditions that differ in one factor, both ways: the verdict, or exploratory without one."""
-    from ..stats import compare_samples
+    from ..analysis.samples import compare_samples
 
     complete = obs.table[obs.table["state"] == "ok"].set_index(["unit", "round"])
     values = {

@@ -6,24 +6,24 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.claims import stored
+from ..analysis.compare import compare
+from ..analysis.contents import pages
+from ..analysis.details import overview
+from ..analysis.history import ask_history, measurements
+from ..analysis.intervals import DEPLOYMENTS
+from ..analysis.lead import Lead, opening
+from ..analysis.observe import observe
+from ..analysis.pairs import ends_of, pairs_words
+from ..analysis.runs import status_counts
+from ..analysis.samples import HOURS
+from ..analysis.tables import Table
+from ..analysis.words import Headline, Words
 from ..data.layout import Store
 from ..data.load import Results, load
 from ..errors import NetperfError
 from ..experiment.attached import attached
 from ..metrics import plural
-from ..questions.claims import stored
-from ..questions.compare import compare
-from ..questions.contents import pages
-from ..questions.details import overview
-from ..questions.history import ask_history, measurements
-from ..questions.lead import Lead, opening
-from ..questions.observe import observe
-from ..questions.pairs import ends_of, pairs_words
-from ..questions.runs import status_counts
-from ..questions.tables import Table
-from ..questions.words import Headline, Words
-from ..stats.intervals import DEPLOYMENTS
-from ..stats.samples import HOURS
 from .blocks import Shown, verdicts
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ..data.load import load
 from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
 from ..experiment.yaml import load_experiment
-from ..stats import rounds_required
+from ..metrics import rounds_required
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:

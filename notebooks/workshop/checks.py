@@ -9,15 +9,15 @@ from typing import Any
 
 import pandas as pd
 
+from netperf_lib.analysis import rounds_required
+from netperf_lib.analysis.compare import compare
+from netperf_lib.analysis.limits import limits
+from netperf_lib.analysis.observe import observe
+from netperf_lib.analysis.words import contrasts
 from netperf_lib.data.shipped import shipped
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import ALPHA
-from netperf_lib.questions.compare import compare
-from netperf_lib.questions.limits import limits
-from netperf_lib.questions.observe import observe
-from netperf_lib.questions.words import contrasts
 from netperf_lib.reporting.workshop import Check, in_plain_words
-from netperf_lib.stats import rounds_required
 
 
 def _values(runs: Any, metric: str, by: str, tool: str, of: str | None = None) -> Any:
@@ -156,7 +156,7 @@ CHECKS: dict[str, Check] = {
     ),
     "runs.needed": Check(
         lambda runs: rounds_required(ALPHA, max(1, len(contrasts(runs)))),
-        "See npl.stats.rounds_required: it takes alpha and the number of contrasts that share it.",
+        "See npl.analysis.rounds_required: it takes alpha and the number of contrasts that share it.",
         "with fewer rounds no exact paired test can give a verdict, whatever the numbers are.",
         mistakes=lambda runs: {
             "That is enough for a single contrast. How many share the error?": rounds_required(

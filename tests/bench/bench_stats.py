@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.random import default_rng
 from scipy.stats import wilcoxon
 
-from netperf_lib import stats
+from netperf_lib import analysis
+from netperf_lib.analysis.compare import compare
 from netperf_lib.experiment.attached import attach
-from netperf_lib.questions.compare import compare
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:
@@ -44,10 +44,10 @@ def wilcoxons(work: Callable[[], object]) -> float:
 
 
 def test_compare_of_30_rounds() -> None:
-    stats.compare_samples(*sides()[0])  # null distributions are computed once in a process
+    analysis.compare_samples(*sides()[0])  # null distributions are computed once in a process
     for name, pairs in (("compare of 30 rounds", sides()), ("the same with ties", sides(digits=2))):
         ratio = wilcoxons(
-            lambda pairs=pairs: [stats.compare_samples(a, b) for a, b in pairs]
+            lambda pairs=pairs: [analysis.compare_samples(a, b) for a, b in pairs]
         ) / len(pairs)
         print(f"\n{name}: {ratio:.2f} times scipy's Wilcoxon test (at most 2)")
         assert ratio <= 2

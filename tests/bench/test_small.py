@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from netperf_lib import recorded, tools
+from netperf_lib.analysis.compare import compare
 from netperf_lib.data.layout import Store
-from netperf_lib.questions.compare import compare
 
 from . import bench_parse, bench_sockperf, bench_stats
 

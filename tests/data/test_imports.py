@@ -19,13 +19,13 @@ import pytest
 from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib.analysis.compare import compare
+from netperf_lib.analysis.lead import lead_paragraph
+from netperf_lib.analysis.observe import observe
 from netperf_lib.cli import npl as command
 from netperf_lib.data import imports, logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
-from netperf_lib.questions.compare import compare
-from netperf_lib.questions.lead import lead_paragraph
-from netperf_lib.questions.observe import observe
 from netperf_lib.reporting import explorer
 from netperf_lib.tools.parsed import ParsedRun
 

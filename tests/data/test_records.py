@@ -24,12 +24,12 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib import pipeline
+from netperf_lib.analysis.contents import at_a_glance
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Contrast, Deployment, Host
-from netperf_lib.questions.contents import at_a_glance
 from netperf_lib.reporting import explorer
 
 from ..synth import NOTICE, synth

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from netperf_lib import tools
+from netperf_lib.analysis.limits import limits, of_run
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
 from netperf_lib.errors import CollectError, HostError, UsageError
@@ -32,7 +33,6 @@ from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import Tally, collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import decided
-from netperf_lib.questions.limits import limits, of_run
 
 from ..sshd import free_port, wait_until
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.analysis.observe import Observations
 from netperf_lib.data.imports import import_logs
-from netperf_lib.questions.observe import Observations
 from netperf_lib.reporting import notebooks
 from tests.studies.kept import kept
 

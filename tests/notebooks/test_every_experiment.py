@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.analysis.lead import Lead, lead_paragraph
 from netperf_lib.errors import NothingToReport, UsageError
 from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.metrics import METRICS
-from netperf_lib.questions.lead import Lead, lead_paragraph
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO
 from tests.reporting import made
@@ -42,7 +42,7 @@ def pages(
     monkeypatch.setattr(npl, "experiments", lambda place: [])
     monkeypatch.setattr("netperf_lib.reporting.answer.lead_paragraph", once(lead_paragraph))
     found = {}
-    planned = npl.questions.pages(runs)
+    planned = npl.analysis.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
     for page in planned:
         if page.notebook not in NOT_HERE and (not only or page.key in only):
@@ -185,7 +185,7 @@ def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.M
     runs = changed(
         lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1"))
     )
-    key = next(p.key for p in npl.questions.pages(runs) if p.parameters.get("factor") == "rack")
+    key = next(p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack")
     shown = "\n".join(map(str, pages(runs, monkeypatch, key)[key]))
     assert "b7" in shown
     assert "c1" in shown
@@ -283,7 +283,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(
     )
     attach(runs, declared={"name": "minutely", "contrasts": []}, notice=None)
     found = pages(runs, monkeypatch, "time-rtt")
-    h = npl.questions.ask_history(runs, "rtt_us")
+    h = npl.analysis.ask_history(runs, "rtt_us")
     changes = [p for points in h.changes.values() for p in points]
     assert [p.at.date().isoformat() for p in changes] == ["2026-11-13"]
     assert sum(isinstance(o, npl.plots.Chart) for o in found["time-rtt"]) == 3

@@ -22,8 +22,8 @@ from nbclient import NotebookClient
 from nbval.plugin import IPyNbCell, get_sanitize_patterns, nocolors
 
 import netperf_lib as npl
+from netperf_lib.analysis.words import as_text
 from netperf_lib.hosts import lab
-from netperf_lib.questions.words import as_text
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.workshop import _hold_lab, exercises, lay_out
@@ -83,7 +83,7 @@ def squeezed(words: str) -> str:
 
 def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports: dict[str, Path]) -> None:
     assert list(reports)[-1] == "report"
-    pages = npl.questions.pages(npl.load(npl.recorded()))
+    pages = npl.analysis.pages(npl.load(npl.recorded()))
     assert set(reports) == {*(p.key for p in pages), "report"}
 
 
@@ -646,7 +646,5 @@ def test_a_notebook_is_short_and_uses_names_that_exist(place: Path) -> None:
     python = [c.source for c in cells if c.cell_type == "code" and not c.source.startswith("%%")]
     code = [line for source in python for line in source.splitlines() if line.strip()]
     assert len(code) <= 110
-    for part, name in re.findall(
-        r"npl\.(questions|page|plots|stats|workshop)\.(\w+)", "\n".join(code)
-    ):
+    for part, name in re.findall(r"npl\.(analysis|page|plots|workshop)\.(\w+)", "\n".join(code)):
         assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"

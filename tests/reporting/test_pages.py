@@ -15,17 +15,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
+from netperf_lib.analysis import lines
+from netperf_lib.analysis.colours import colours, document_colours
+from netperf_lib.analysis.lead import Lead
+from netperf_lib.analysis.result import difference_words, spread
+from netperf_lib.analysis.words import effect, span
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.model import Deployment, Host, Proof
-from netperf_lib.questions import lines
-from netperf_lib.questions.colours import colours, document_colours
-from netperf_lib.questions.lead import Lead
-from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.summary import Summary
-from netperf_lib.stats.result import difference_words, spread
 
 from ..conftest import REPO
 from . import made
@@ -56,7 +56,7 @@ def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(
     doubted: Any,
 ) -> None:
-    declared = npl.questions.contrasts(doubted)
+    declared = npl.analysis.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     table = blocks.verdicts(family, declared)
     lines = table.text.splitlines()
@@ -126,7 +126,7 @@ def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(
 
 
 def test_answers_stand_with_their_base(doubted: Any) -> None:
-    declared = npl.questions.contrasts(doubted)
+    declared = npl.analysis.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     for c, row in zip(family, rows_of(blocks.verdicts(family, declared)), strict=True):
         for name in c.names:

@@ -19,13 +19,13 @@ from click.testing import CliRunner
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
+from netperf_lib.analysis.contents import fleet_pages
+from netperf_lib.analysis.lead import opening
+from netperf_lib.analysis.words import as_markdown
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
-from netperf_lib.questions.contents import fleet_pages
-from netperf_lib.questions.lead import opening
-from netperf_lib.questions.words import as_markdown
 from netperf_lib.reporting.cover import cover, provenance
 from netperf_lib.reporting.execute import _pages, notebooks, parameters_of, parse_parameters
 
@@ -73,7 +73,7 @@ def test_the_verdicts_on_the_page_are_those_of_compare(placement: Path, experime
     page = " ".join(text(placement).split())
     runs = npl.load(experiment)
     asked = [
-        c for c in npl.questions.contrasts(runs, "placement") if c.metric == "latency_oneway_us"
+        c for c in npl.analysis.contrasts(runs, "placement") if c.metric == "latency_oneway_us"
     ]
     for c in npl.compare(runs, contrasts=asked):
         assert " ".join(c.words.split()) in page
@@ -305,7 +305,7 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
     )
     runs = npl.load(folder)
     assert ["Placement", "2 of 4 claims checked; 1 does NOT hold, 1 not shown"] in cover(runs).facts
-    for shown in (npl.questions.proofs(runs)._repr_markdown_(), provenance(runs)):
+    for shown in (npl.analysis.proofs(runs)._repr_markdown_(), provenance(runs)):
         for proof in (*proofs, peered):
             assert proof.claim in shown
             assert as_markdown(proof.evidence) in shown
@@ -323,7 +323,7 @@ def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> Non
 def test_the_experiment_chooses_notebooks_and_their_parameters(
     experiment: Path, tmp_path: Path
 ) -> None:
-    found = npl.questions.pages(npl.load(experiment))
+    found = npl.analysis.pages(npl.load(experiment))
     mine = str(notebook(tmp_path, "1"))
     wanted = ["summary", "01-placement", "03-streams", mine]
     own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
@@ -395,7 +395,7 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     pdf = npl.report(tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
-    found = npl.questions.ask_history(runs, "throughput_bps").runs
+    found = npl.analysis.ask_history(runs, "throughput_bps").runs
     for book in (tmp_path / "reports").glob(
         "*.ipynb"
     ):  # HTML would warn of an output that shows nothing

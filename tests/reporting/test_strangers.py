@@ -30,17 +30,17 @@ from wcwidth import wcwidth
 
 import netperf_lib as npl
 from netperf_lib import cli
+from netperf_lib.analysis import lines
+from netperf_lib.analysis.contents import Page
+from netperf_lib.analysis.lead import lead_paragraph
+from netperf_lib.analysis.tables import Table
+from netperf_lib.analysis.words import Words, as_markdown
 from netperf_lib.cli import npl as command
 from netperf_lib.data.imports import is_one_line, labels_template, read_logs, understand
 from netperf_lib.data.layout import imported_records, packed_records
 from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, of_cell, visible
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.measure.progress import LineProgress, LiveProgress
-from netperf_lib.questions import lines
-from netperf_lib.questions.contents import Page
-from netperf_lib.questions.lead import lead_paragraph
-from netperf_lib.questions.tables import Table
-from netperf_lib.questions.words import Words, as_markdown
 from netperf_lib.reporting import blocks, fonts, html
 from netperf_lib.reporting.document import document, finished
 from netperf_lib.reporting.pdf import typeset

@@ -15,9 +15,9 @@ import pytest
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from netperf_lib.analysis.tables import Table, numeric
+from netperf_lib.analysis.words import Words
 from netperf_lib.errors import ReportError
-from netperf_lib.questions.tables import Table, numeric
-from netperf_lib.questions.words import Words
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.document import combine, document, finished, printed
 from netperf_lib.reporting.pdf import _compile, typeset

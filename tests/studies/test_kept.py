@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.data.imports import import_logs
-from netperf_lib.questions.lead import lead_paragraph
 
 from .kept import kept
 

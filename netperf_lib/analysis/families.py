@@ -1,0 +1,191 @@
+"""Which conditions are compared where nothing is declared: a family made by a rule from labels alone.
+
+The rule reads no measured value. For each factor that varies and each headline metric, every level is compared with the
+ordinary one, at the ordinary level of every other factor. What is set on hosts (streams, buffers, acceleration) may
+matter on one path only, so it is compared at each placement. All of these comparisons share the 5 %.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..experiment.factors import LOG_NAME, factor, sort_levels
+from ..experiment.model import Contrast
+from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
+from ..metrics import MARGIN, METRICS
+from .comparison import Family
+from .judging import Pair, judge_pairs
+from .observe import PAIR, Observations, is_label, observe
+from .runs import HOSTS, headline_metrics
+
+
+def of_main_tool(
+    runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()
+) -> Observations:
+    """The conditions in which a metric was measured by its main tool, and that have a value.
+
+    The tool is that of the declared contrasts, else the one with most conditions.
+    """
+    obs, where = observe(runs, metric), dict[str, Any]()
+    if (
+        "during" in obs.by
+        and METRICS[metric].unit == "bps"
+        and None in set(obs.conditions["during"])
+    ):
+        where["during"] = None  # under load that is the throughput of the load itself
+        obs = observe(runs, metric, where=where)
+    for name in ("tool", "test"):
+        if name in obs.by:
+            sides = [side for c in contrasts if c.metric == metric for side in (c.a, c.b or {})]
+            declared = Counter(side[name] for side in sides if name in side)
+            where[name] = (declared or Counter(obs.conditions[name].dropna())).most_common(1)[0][0]
+            obs = observe(runs, metric, where=where)
+    measured = [c for c in obs.names if obs.value(c, "n") > 0]
+    return obs if measured == obs.names else obs.only(measured)
+
+
+def of_main_tools(
+    runs: pd.DataFrame, metric: str | None = None, contrasts: Sequence[Contrast] = ()
+) -> list[Observations]:
+    """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
+    return [
+        of_main_tool(runs_with(runs, name), name, contrasts)
+        for name in ([metric] if metric else _metrics(runs))
+    ]
+
+
+def _metrics(runs: pd.DataFrame) -> list[str]:
+    """Headline metrics, without those that say the same thing twice."""
+    names = headline_metrics(runs)
+    percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
+    if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
+        names = ["rtt_p50_us", *names]
+    times = any(n.endswith("_us") for n in names)
+    return [n for n in names if not (n == "transaction_rate_per_s" and times)]
+
+
+def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
+    received = "throughput_bps" in runs and bool(runs["throughput_bps"].notna().any())
+    if metric != "throughput_sent_bps" or not received:
+        return runs
+    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
+    return runs[~arrived]
+
+
+def judged_by_rule(
+    observed: Sequence[Observations], margin: float | None = None, alpha: float | None = None
+) -> tuple[Family, list[Pair]]:
+    """The family of an experiment without declared contrasts, judged, and its pairs of conditions."""
+    pairs = by_rule(observed, MARGIN if margin is None else margin)
+    # what one run a side cannot decide takes no share of the 5 %
+    pairs = [p for p in pairs if _is_decidable(p)] or pairs
+    return judge_pairs(pairs, alpha), pairs
+
+
+def figures_only(observed: Sequence[Observations], margin: float | None = None) -> list[Pair]:
+    """Return the pairs that `judged_by_rule` leaves out: one run a side has figures alone."""
+    pairs = by_rule(observed, MARGIN if margin is None else margin)
+    others = [p for p in pairs if not _is_decidable(p)]
+    return others if len(others) < len(pairs) else []
+
+
+def _is_decidable(pair: Pair) -> bool:
+    obs, *sides = pair.conditions
+    return obs is None or all(obs.value(side, "n") > 1 for side in sides)
+
+
+def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
+    """The pairs of conditions that are compared without declared contrasts, from labels alone."""
+    pairs = []
+    for obs in observed:
+        if LOG_NAME in obs.by:
+            continue
+        for name in [
+            f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")
+        ]:  # a requested rate is no gain
+            on_hosts = name not in ("placement", PAIR) and "placement" in obs.by
+            for placement in (
+                sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]
+            ):
+                main = (
+                    [c for c in obs.names if obs.at(c, "placement") == placement]
+                    if on_hosts
+                    else usual(obs, name)
+                )
+                for g in obs.other_factors(name):
+                    most = (
+                        name == "gateway_sku" and g == "streams"
+                    )  # a gateway limits what many streams carry
+                    level = (
+                        max((obs.at(c, g) for c in main), default=1) if most else _ordinary(obs, g)
+                    )
+                    held = [c for c in main if obs.at(c, g) == level]
+                    main = held if len({obs.at(c, name) for c in held}) > 1 else main
+                pairs += [
+                    Pair(obs, a, b, margin) for a, b in _against_the_ordinary(obs, name, main)
+                ]
+    return pairs
+
+
+def _ordinary(obs: Observations, name: str) -> Any:
+    """The level that others are compared with: by its name, else the default, else the first."""
+    present = sort_levels(name, (obs.at(c, name) for c in obs.names))
+    ordinary = USUAL if name == "placement" else (factor(name).ordinary,)
+    return next((level for level in ordinary if level is not None and level in present), present[0])
+
+
+def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
+    """The conditions in which a factor is looked at; pairs are compared within a placement that has several."""
+    if name != PAIR:
+        return obs.usual([name], contrasts)
+    ends = [f for f in obs.by if f not in obs.factors]
+    with_ends = obs.only([c for c in obs.names if any(obs.at(c, f) is not None for f in ends)])
+    names = with_ends.usual(["placement"] if "placement" in obs.by else [], contrasts)
+    count = Counter(obs.fact(c, "placement") for c in names)
+    return [c for c in names if count[obs.fact(c, "placement")] > 1]
+
+
+def _against_the_ordinary(
+    obs: Observations, name: str, conditions: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Each condition against the ordinary one; a far path against the direct way to its region."""
+    level = None if name == PAIR else _ordinary(obs, name)
+    if name == "accelerated" and any(obs.at(c, name) is False for c in conditions):
+        level = False  # the question is what switching it on brings
+    base = next(
+        (c for c in conditions if name == PAIR or obs.at(c, name) == level),
+        next(iter(conditions), ""),
+    )
+    direct = next(
+        (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base
+    )
+    sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]
+    return [
+        (a, b)
+        for a, b in sides
+        if a != b and obs.same(a, b, name, PAIR) and not _others(obs, name, a, b)
+    ]
+
+
+def _others(obs: Observations, name: str, a: str, b: str) -> bool:
+    """Whether only the hosts differ, or a label goes with other machines: those of two providers are no contrast."""
+    if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
+        return True
+    sizes = [[obs.fact(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
+    return is_label(name) and sizes[0] != sizes[1] and None not in (*sizes[0], *sizes[1])
+
+
+def _is_far(obs: Observations, condition: str) -> bool:
+    """Whether a path leads to another region: it is compared with the direct way there."""
+    one, two = (obs.fact(condition, f"{side}_region") for side in ("client", "server"))
+    placement = obs.fact(condition, "placement")
+    return (
+        placement in GATEWAYS
+        if one is None is two
+        else bool(one != two) and placement not in FAR_PLACES
+    )

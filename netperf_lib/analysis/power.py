@@ -1,0 +1,131 @@
+"""How many rounds an experiment needs, before it starts; and whether a running one may stop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import scipy
+
+from ..metrics import ALPHA, MARGIN, plural, rounds_required
+from .comparison import Family, Verdict
+from .result import Statement, check_share
+
+POWER = 0.9
+"""Chance of the verdict that is planned for."""
+
+
+def rounds_needed(
+    cv: float, *, margin: float = MARGIN, alpha: float = ALPHA, family: int = 1
+) -> int:
+    """Return how many rounds show two equal conditions to be equivalent, in nine of ten experiments.
+
+    Parameters
+    ----------
+    cv : float
+        Coefficient of variation of the runs of one condition, apart from drift that a round shares.
+    margin, alpha : float
+        As in `judge`.
+    family : int
+        Contrasts that share alpha.
+
+    Raises
+    ------
+    StatsError
+        An option out of range.
+
+    Notes
+    -----
+    Two one-sided tests with normal noise need ``(sd (z + z') / edge)²`` rounds. Capped ranks need a
+    quarter more, and the steps of an exact test 4 more: simulated with CV 2 to 10 % and 1 to 20 contrasts,
+    the chance is 89 to 99 %. A difference well beyond the margin needs fewer.
+
+    Examples
+    --------
+    >>> npl.analysis.rounds_needed(0.05, margin=0.1)
+    12
+    """
+    check_share(cv, "cv")
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
+    check_share(family, "family", below=math.inf)
+    error = float(scipy.special.ndtri(1 - alpha / family))
+    power = float(scipy.special.ndtri((1 + POWER) / 2))
+    sd = math.sqrt(2) * cv
+    normal = (sd * (error + power) / math.log1p(margin)) ** 2
+    return max(rounds_required(alpha, family), math.ceil(1.25 * normal + 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class InterimAnalysis(Statement):
+    """Whether a running experiment may stop.
+
+    Attributes
+    ----------
+    stop : bool
+        Every contrast is settled or futile, or no rounds are left.
+    settled, futile, open : tuple of int
+        Indices of the contrasts that have a clear verdict; that the remaining rounds will not settle; that they may.
+    more_rounds : int
+        About how many more rounds will settle all open contrasts; at most the rounds left.
+    family : Family
+        The verdicts so far. They hold at every look: further rounds do not invalidate them.
+    """
+
+    stop: bool
+    settled: tuple[int, ...]
+    futile: tuple[int, ...]
+    open: tuple[int, ...]
+    more_rounds: int
+    family: Family
+
+    @property
+    def words(self) -> str:
+        """The decision in a sentence."""
+        state = f"{len(self.settled)} of {plural(len(self.family), 'contrast')} settled"
+        if self.futile:
+            state += f", {len(self.futile)} that the remaining rounds will not settle"
+        if self.stop:
+            return f"stop: {state}"
+        return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
+
+
+def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
+    """Decide after a round whether to continue measuring.
+
+    Parameters
+    ----------
+    family : Family
+        The contrasts, judged from all runs so far with the sequential design: looking costs nothing, and the number of
+        looks need not be known.
+    rounds_left : int
+        Rounds (for several deployments: deployments) that the budget still allows.
+
+    Examples
+    --------
+    >>> near, far = [[level + i for i in range(12)] for level in (50.0, 90.0)]
+    >>> sample = npl.analysis.Sample(a=near, b=far, better="lower")
+    >>> family = npl.analysis.judge_samples([sample], design="sequential")
+    >>> npl.analysis.until_decided(family, rounds_left=3).words
+    'stop: 1 of 1 contrast settled'
+    """
+    groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
+    more = 0
+    for i, c in enumerate(family):
+        if c.settled:
+            groups["settled"].append(i)
+        elif c.more_rounds > rounds_left or (
+            c.verdict == Verdict.NONE and not c.more_rounds and c.n
+        ):
+            groups["futile"].append(i)
+        else:
+            groups["open"].append(i)
+            more = max(more, c.more_rounds, 1)
+    return InterimAnalysis(
+        stop=not groups["open"] or rounds_left <= 0,
+        settled=tuple(groups["settled"]),
+        futile=tuple(groups["futile"]),
+        open=tuple(groups["open"]),
+        more_rounds=min(more, max(rounds_left, 0)),
+        family=family,
+    )

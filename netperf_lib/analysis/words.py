@@ -1,0 +1,244 @@
+"""The words of an answer: an effect, its interval, the headline of a page, and what to do about a verdict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from ..errors import NothingToReport, UsageError, visible
+from ..experiment.attached import attached
+from ..experiment.model import Contrast
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from .result import size_words, unit_of
+from .runs import table_of
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+_MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
+_FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
+
+
+def as_markdown(text: str) -> str:
+    r"""Markdown that shows a text as it is: a label in it is no link, picture, code, formula, tag or border of a cell.
+
+    Everything that is computed from data passes through here before it is rendered. Lines that begin with a dash are
+    the items of a list.
+
+    Examples
+    --------
+    >>> print(as_markdown("[fast](http://x): 2 * 3"))
+    \[fast\](http\://x): 2 \* 3
+    """
+    lines = []
+    for line in text.split("\n"):
+        dash = "- " if line.startswith("- ") else ""
+        words = _MARKS.sub(
+            r"\\\g<0>", re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip())
+        )
+        lines.append(
+            dash + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words)
+        )
+    return "\n".join(lines)
+
+
+def shortened(notice: str, most: int = 130) -> str:
+    """What a notice says first, for a footer or a corner of a figure: the words before its first stop."""
+    first = re.split(r"[;.] |[.;]$", notice)[0]
+    return first if len(first) <= most else f"{first[: most - 1]}…"
+
+
+class Words(str):
+    """Sentences that were computed from data: text, which Jupyter and a report show as it is.
+
+    Lines that begin with a dash are the items of a list.
+    """
+
+    @classmethod
+    def of(cls, *sentences: str) -> Self:
+        """Join sentences to a paragraph, or to a list where each begins with a dash."""
+        parts = [s.strip() for s in sentences if s and s.strip()]
+        return cls(("\n" if all(s.startswith("- ") for s in parts) else " ").join(parts))
+
+    def _repr_markdown_(self) -> str:
+        lines = as_markdown(str(self)).split("\n")
+        # each line is a paragraph, but those of a list
+        return "\n".join(line if line.startswith("- ") else f"{line}\n" for line in lines).strip()
+
+
+class Headline(Words):
+    """The headline of a page; several lines are the paragraphs of a lead."""
+
+    def _repr_markdown_(self) -> str:
+        lines = [line for line in str(self).split("\n") if line]
+        if len(lines) == 1:
+            return f"> **{as_markdown(lines[0])}**"
+        return "\n>\n".join(f"> {_topic(line)}" for line in lines)
+
+
+def _topic(line: str) -> str:
+    """A line of a lead, whose topic is bold."""
+    topic, colon, rest = line.partition(": ")
+    if not colon or len(topic) >= 40:
+        return as_markdown(line)
+    return f"**{as_markdown(topic)}:** {as_markdown(rest)}"
+
+
+def as_text(markdown: str) -> str:
+    """The text that `as_markdown` was given."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
+
+
+def factor_of(contrast: Contrast) -> str:
+    """Name of the factor in which the sides of a contrast differ; empty when they differ in several or none."""
+    b = contrast.b or {}
+    names = [n for n in {**contrast.a, **b} if contrast.a.get(n) != b.get(n)] if b else []
+    if "placement" in names:
+        return "placement"
+    return names[0] if len(names) == 1 else ""
+
+
+def advice(comparison: Comparison, recommendation: str = "") -> str:
+    """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
+    if comparison.verdict == "no verdict":
+        return (
+            comparison.reason[:1].upper() + comparison.reason[1:] + "."
+            if comparison.reason
+            else "Keep measuring."
+        )
+    if comparison.verdict == "exploratory":
+        return "Declare it as a contrast of the next measurement to have a verdict."
+    if comparison.verdict == "inconclusive":
+        more = comparison.more_rounds
+        return (
+            f"Measure about {more} more {comparison.unit}{'s' if more != 1 else ''}, or leave the question open."
+            if more
+            else f"{comparison.reason[:1].upper()}{comparison.reason[1:]}."
+        )
+    return f"{recommendation}." if recommendation else ""
+
+
+def contrasts(data: Any, about: str | None = None, metric: str | None = None) -> list[Contrast]:
+    """The contrasts that the experiment declares, optionally only those of `metric` or whose sides differ in `about`.
+
+    Raises UsageError if the table has no such factor.
+
+    Examples
+    --------
+    >>> len(npl.analysis.contrasts(exp.runs, metric="throughput_bps"))
+    5
+    """
+    runs = table_of(data)
+    if about is not None and about not in runs:
+        raise UsageError(f"the table of runs has no factor {about!r}")
+    declared = attached(runs).declared.get("contrasts") or ()
+    every = [Contrast.model_validate(c) for c in declared]
+    return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
+
+
+def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
+    """A ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
+
+    An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
+    than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` says which
+    way, where the ratio is the end of an interval.
+    """
+    if not math.isfinite(ratio) or ratio <= 0:
+        return "–"
+    size = size_words(ratio, outward, times=times)
+    if size.endswith(" times"):
+        return f"×{size.removesuffix(' times')}"
+    if not size.strip("0. %"):
+        return size
+    return f"{'−' if ratio < 1 else '+'}{size}"
+
+
+def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
+    """The interval of a ratio, written as `effect` writes the ratio; a dash where there is none.
+
+    Examples
+    --------
+    >>> span(0.69, 0.66, 0.703), span(2.9, 2.7, 3.1), span(3.1, 0.9, 3.3)
+    ('−34 % to −29 %', '+170 % to +210 %', '×0.90 to ×3.3')
+    >>> span(0.996, 0.981, 1.004, short=True)
+    '−2 to +1 %'
+    """
+    if not (math.isfinite(high) and low > 0):
+        return "–"
+    times = ratio >= 3
+    if short and not times and low > 0.1:
+        ends = (
+            f"{math.floor(100 * (low - 1) + 1e-9):+d} to {math.ceil(100 * (high - 1) - 1e-9):+d} %"
+        )
+        return ends.replace("-", "−").replace("+0 ", "0 ")
+    return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
+
+
+def headline(family: Iterable[Comparison]) -> str:
+    """The headline of a page: its clearest finding; without a verdict, what was measured."""
+    every = list(family)
+    settled = [c for c in every if c.settled]
+    if not every:
+        return "No contrast was declared for this question: the figures describe the data, without a verdict."
+    if not settled:
+        levels = {
+            name: format_value(value, unit_of(c.metric))
+            for c in every
+            for name, value in zip(c.names, c.medians, strict=True)
+            if math.isfinite(value)
+        }
+        figures = ", ".join(f"{name} {value}" for name, value in levels.items())
+        return f"{every[0].quantity}: {figures or 'not measured'}. Not decided: {every[0].reason or every[0].words}."
+    others = len(settled) - 1
+    more = f" ({others} more verdict{'s' if others > 1 else ''} below.)" if others else ""
+    return f"{settled[0].words}.{more}"
+
+
+def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int = 1) -> str:
+    """A level's interval, described for a caption: with few runs it is their range, at a lower confidence."""
+    if deployments > 1:
+        return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
+    counts = sorted(set(n))
+    few = [k for k in counts if k > 1 and 1 - 0.5 ** (k - 1) < confidence]
+    enough = [k for k in counts if k > 1 and k not in few]
+    usual = f"its {100 * confidence:g} % interval by order statistics"
+    if not few:
+        return usual if enough else "no interval (one run each)"
+    sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
+    range_words = (
+        f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+    )
+    return f"{usual}, or, below {enough[0]} runs, {range_words}" if enough else range_words
+
+
+def metric_label(metric: str) -> str:
+    """The label of a metric, for readers.
+
+    Examples
+    --------
+    >>> npl.analysis.metric_label("latency_oneway_p99_us")
+    'One-way latency, 99th percentile'
+    """
+    return metric_of(metric).label
+
+
+def heading(what: str, metric: str) -> str:
+    """Heading of a page: ``Placement: one-way latency``."""
+    quantity = metric_of(metric).label
+    return f"{what}: {quantity[:1].lower()}{quantity[1:]}"
+
+
+def end(reason: str) -> NoReturn:
+    """End the notebook here, because the experiment lacks the data for it; the report shows `reason`.
+
+    Examples
+    --------
+    >>> npl.analysis.end("no run was complete")
+    Traceback (most recent call last):
+        ...
+    netperf_lib.errors.NothingToReport: no run was complete
+    """
+    raise NothingToReport(reason)

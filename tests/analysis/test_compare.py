@@ -1,0 +1,388 @@
+"""Comparisons of conditions: what is typed by hand is as honest as the report."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from matplotlib.axes import Axes
+
+import netperf_lib as npl
+from netperf_lib.analysis.words import as_markdown
+from netperf_lib.cli import npl as cli
+from netperf_lib.errors import UsageError
+from netperf_lib.metrics import format_value
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
+
+
+@pytest.fixture(scope="module")
+def exp() -> npl.Results:
+    return npl.read(RECORDED)
+
+
+def planted(rounds: int = 12, **scale: float) -> pd.DataFrame:
+    """Latency of two placements, accelerated (40 µs) or not (120 µs), 2 % noise; `scale` by placement."""
+    random = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "placement": p,
+            "accelerated": on,
+            "round": r,
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "status": "ok",
+        }
+        | {"latency_oneway_us": (40 if on else 120) * scale.get(p, 1.0) * random.lognormal(0, 0.02)}
+        for r in range(1, rounds + 1)
+        for p in ("near", "far")
+        for on in (True, False)
+    )
+
+
+def test_every_run_that_is_ok_is_used(exp: npl.Results) -> None:
+    for by in ("placement", "streams"):
+        family = npl.compare(exp, metric="throughput_bps", by=by)
+        assert {c.n for c in family} == {12}
+        assert not any("failed" in c.reason for c in family)
+
+
+def test_conditions_that_differ_in_something_else_are_not_compared() -> None:
+    family = npl.compare(planted(far=1.5), metric="latency_oneway_us", by="placement")
+    assert {(*c.names, c.context) for c in family} == {
+        ("near", "far", "accelerated networking"),
+        ("near", "far", "no accelerated networking"),
+    }
+    assert [c.ratio for c in family] == pytest.approx([1 / 1.5] * len(family), rel=0.03)
+    assert len(family) == 2
+    assert {str(c.verdict) for c in family} == {"exploratory"}
+
+
+def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(
+    exp: npl.Results,
+) -> None:
+    report = {
+        (c.metric, *c.medians): str(c.verdict) for c in npl.compare(exp) if c.threshold is None
+    }
+    family = npl.compare(exp, metric="latency_oneway_us", by="placement")
+    judged = [c for c in family if c.verdict != "exploratory"]
+    assert len(judged) >= 3
+    opposite = {"better": "worse", "worse": "better"}
+    for c in judged:
+        same, turned = report.get((c.metric, *c.medians)), report.get((c.metric, *c.medians[::-1]))
+        assert str(c.verdict) in (same, opposite.get(turned or "", turned))
+
+
+def test_another_margin_is_another_question(exp: npl.Results) -> None:
+    family = npl.compare(exp, metric="latency_oneway_us", by="placement", margin=0.3)
+    assert {str(c.verdict) for c in family} == {"exploratory"}
+
+
+def test_a_level_of_all_runs_is_the_declared_question(exp: npl.Results) -> None:
+    where = {"duration_s": exp.runs["duration_s"].iloc[0]}
+    family = npl.compare(exp, metric="latency_oneway_us", by="placement", where=where)
+    assert "exploratory" not in {str(c.verdict) for c in family}
+
+
+def test_pooled_factors_do_not_split() -> None:
+    (only,) = npl.compare(planted(), metric="latency_oneway_us", by="placement", pool="accelerated")
+    assert only.context == ""
+    assert only.n == 12
+
+
+def test_a_second_difference_is_told() -> None:
+    runs = planted()
+    runs["kernel"] = runs["placement"].map({"near": "6.1", "far": "6.8"})
+    family = npl.compare(runs, metric="latency_oneway_us", by="placement")
+    assert all(any("also differ in kernel" in w for w in c.warnings) for c in family)
+
+
+def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
+    runs = planted().query("placement == 'near' and accelerated")
+    parts = [
+        runs.assign(
+            client="a",
+            server=f"b{z}",
+            client_zone="1",
+            server_zone=z,
+            latency_oneway_us=runs["latency_oneway_us"] * k,
+        )
+        for k, z in ((1.0, "1"), (1.5, "2"), (2.0, "3"))
+    ]
+    family = npl.compare(
+        pd.concat(parts, ignore_index=True), metric="latency_oneway_us", by="server_zone"
+    )
+    assert [round(c.ratio, 2) for c in family] == [1.5, 2.0, 1.33]
+    assert family[0].names == ("zone 1 → 2", "zone 1 → 1")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda e: npl.compare(e, "last-wek"), "'last-wek' is neither a folder nor a metric"),
+        (lambda e: npl.compare(e, "throughput"), "did you mean throughput_bps"),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="zone"),
+            "did you mean client_zone or server_zone",
+        ),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="mss"),
+            "no factor 'mss'|mss does not vary",
+        ),
+        (
+            lambda e: npl.compare(e, metric="throughput_bps", by="streams", baseline=3),
+            "has streams 3, the baseline",
+        ),
+        (lambda e: npl.compare(e, by="placement"), "needs a metric"),
+        (lambda e: npl.ask(e, "banana", "throughput_bps"), "no factor 'banana'"),
+    ],
+)
+def test_a_wrong_question_gets_one_line(exp: npl.Results, call: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        call(exp)  # type: ignore[operator]
+    assert "\n" not in str(error.value)
+
+
+def test_an_answer_shows_itself(exp: npl.Results) -> None:
+    answer = npl.ask(exp, "streams", "throughput_bps")
+    shown = answer._repr_markdown_()
+    assert all(str(name) in repr(answer) for name in answer.levels.index)
+    assert all(c.words in repr(answer) for c in answer.verdicts)
+    assert all(as_markdown(c.words) in shown for c in answer.verdicts)
+    assert "every run in time order" in repr(answer.plot())
+    _, ax = plt.subplots()
+    assert answer.plot(ax=ax) is ax
+    assert len({line.get_color() for line in ax.lines}) == len(answer.main.conditions) == 4
+    assert npl.ask(exp, by="streams").metric == "throughput_bps"  # latency has no streams
+
+
+def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
+    done = CliRunner().invoke(
+        cli, ["compare", str(RECORDED), "--by", "placement", "--metric", "throughput_bps"]
+    )
+    assert done.exit_code == 0, done.output
+    for name in npl.levels(exp, "throughput_bps", by="placement").index:
+        assert str(name) in done.output
+    assert max(map(len, done.output.splitlines())) <= 100
+
+
+def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_given_axes(
+    exp: npl.Results,
+) -> None:
+    percentiles, intervals = exp.percentiles, exp.intervals
+    _, axes = plt.subplots(2)
+    assert npl.plots.ecdf(percentiles, exp, hue="placement", ax=axes[0]) is axes[0]
+    assert npl.plots.intervals(intervals, exp, hue="streams", ax=axes[1]) is axes[1]
+    assert all(ax.lines for ax in axes)
+    plot: Any
+    for plot, table in ((npl.plots.ecdf, percentiles), (npl.plots.intervals, intervals)):
+        with pytest.raises(UsageError, match="no factor 'banana'"):
+            plot(table, exp, hue="banana")
+
+
+PLOTTED: dict[str, tuple[Any, ...]] = {
+    "matrix": ("data/recorded/zones", "latency_oneway_us"),
+    "by_clock": ("data/recorded/day",),
+    "over_time": ("data/recorded/day",),
+    "share": (None, 10),
+    **dict.fromkeys(
+        ("streams", "roofline", "waits", "roofs", "ecdf", "intervals", "forest"), (None,)
+    ),
+}
+"""What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
+
+
+@pytest.mark.parametrize("name", [n for n in npl.plots.__all__ if n[0].islower()])
+def test_every_plot_returns_axes_that_show_themselves_and_composes(
+    exp: npl.Results, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    data, *metric = PLOTTED.get(name, (None, "latency_oneway_us"))
+    plot = getattr(npl.plots, name)
+    alone = plot(data or exp, *metric)
+    assert isinstance(alone, Axes)
+    shown, told = alone._repr_mimebundle_()  # type: ignore[attr-defined]
+    assert "<svg" in shown["image/svg+xml"]
+    assert told["image/svg+xml"]["alt"]
+    _, grid = plt.subplots(1, 2)
+    assert plot(data or exp, *metric, ax=grid[1]) is grid[1]
+    assert grid[1].has_data() or grid[1].texts
+    assert not grid[0].has_data()
+    assert {"hue", "col", "where", "ax"} <= set(inspect.signature(plot).parameters)
+    assert "ax : Axes" in plot.__doc__
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "name", ["rounds", "levels", "drift", "ecdf", "intervals", "streams", "waits", "over_time"]
+)
+def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) -> None:
+    metric = {
+        "rounds": "latency_oneway_us",
+        "levels": "latency_oneway_us",
+        "drift": "latency_oneway_us",
+    }.get(name)
+    col = {"streams": "tcp_buffer_bytes", "over_time": "accelerated"}.get(name, "placement")
+    panels = getattr(npl.plots, name)(exp, metric, col=col)
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert len(titles) == len(set(titles)) > 1
+    assert all(axes.has_data() or axes.texts for axes in panels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # matplotlib's, of panels without room
+        assert "image/svg+xml" in panels._repr_mimebundle_()[0]
+    drawn = [axes for axes in panels if axes.axison]
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name in (
+        "levels",
+        "waits",
+    )  # rows
+    for axes in drawn:
+        low, high = sorted(axes.get_ylim())
+        points = [
+            y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)
+        ]
+        assert points or name == "waits"  # bars
+        assert all(low <= y <= high for y in points)
+    for axes in drawn:
+        if legend := axes.get_legend():  # it covers no point, and nothing covers it
+            box, title = legend.get_window_extent(), axes._left_title.get_window_extent()
+            assert axes.get_window_extent().y1 <= box.y0 + 1
+            assert box.y1 <= title.y0 + 1
+    if name == "rounds":  # 12 ms and 413 µs on one scale, each with its unit
+        words = {panels[0].yaxis.get_major_formatter()(v) for v in (500, 10_000)}
+        assert words == {"500 µs", "10 ms"}
+    assert exp.notice
+    assert panels[0].figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("part", ["analysis", "hosts", "plots", "workshop"])
+def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
+    module = getattr(npl, part)
+    names = dir(module)
+    assert names
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib", "np", "pd", "os", "re"} & set(
+        names
+    )
+    for name in names:
+        value = getattr(module, name)
+        assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), (
+            f"{name} is another library's"
+        )
+
+
+def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
+    by_rule, (family, _) = (
+        npl.compare("data/recorded/day"),
+        npl.analysis.lead.conclude("data/recorded/day"),
+    )
+    assert [c.words for c in by_rule] == [c.words for c in family]
+
+
+@pytest.mark.parametrize("many", [list, lambda paths: dict(zip("xy", paths, strict=True))])
+def test_several_experiments_are_compared_by_a_factor(many: Any) -> None:
+    data = many(["data/recorded/before", "data/recorded/after"])
+    verdicts = {
+        str(c.verdict) for c in npl.compare(data, metric="latency_oneway_us", by="placement")
+    }
+    assert verdicts == {"exploratory"}
+    assert npl.ask(data, metric="latency_oneway_us", by="placement").verdicts
+
+
+def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    every = {c.words for c in npl.compare(exp)}
+    some = npl.compare(exp, where={"streams": "1"})
+    assert len(some) == 9
+    assert "1 contrast left out: no runs with streams=1 on both sides" in some.warnings
+    assert {c.words for c in some if c.declared} <= every
+    assert all(c.declared for c in some)
+    assert len(npl.compare(exp, where={"accelerated": "true"})) == 8
+    with pytest.raises(
+        UsageError, match="no contrast is about streams=16, with runs on both sides"
+    ):
+        npl.compare(exp, where={"streams": 16})
+
+
+def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
+    exp = npl.read("data/recorded/lab-full")
+    planned = "measured once in every planned round"
+    assert planned in npl.ask(exp, "placement").words
+    by_hand = pd.DataFrame(exp.runs.to_dict("records"))
+    assert planned not in npl.ask(by_hand, "placement").words
+    with pytest.raises(UsageError, match="for streams give the experiment"):
+        npl.ask(exp, "placement").plot(hue="streams")
+
+
+def test_what_is_pooled_has_the_same_levels_on_both_sides(exp: npl.Results) -> None:
+    where = {"placement": "cross-region", "streams": [1, 16], "during": None}
+    ask: dict[str, Any] = {"metric": "throughput_bps", "by": "streams", "where": where}
+    with pytest.raises(
+        UsageError, match="but 16 streams and 1 stream do not both have 1 MiB TCP buffer, 4"
+    ):
+        npl.compare(exp, pool="tcp_buffer_bytes", **ask)
+    (alike,) = npl.compare(exp, **{**ask, "where": {**where, "tcp_buffer_bytes": None}})
+    assert alike.ratio > 3
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--by", "round", "--metric", "throughput_bps"), ("--where", "round=1")]
+)
+def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, ["compare", str(RECORDED), *arguments])
+    message = str(done.exception)
+    assert (
+        "it tells runs apart, and no conditions; these vary: placement, accelerated, tool"
+        in message
+    )
+    assert "mss" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "by"),
+    [
+        ("lab-full", "latency_oneway_us", "placement"),  # long names
+        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what limits both sides
+        ("paths", "throughput_bps", "tcp_buffer_bytes"),
+    ],
+)
+def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(
+    name: str, metric: str, by: str
+) -> None:
+    out = (
+        CliRunner()
+        .invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by])
+        .output
+    )
+    assert max(map(len, out.splitlines())) <= 80
+    for words in npl.observe(RECORDED.parent / name, metric, by).names:
+        assert words in out
+
+
+def test_a_level_has_one_median_whatever_it_is_compared_with() -> None:
+    runs = planted(far=1.5)
+    runs = runs[runs["accelerated"]]
+    third = runs[runs["placement"] == "far"].assign(placement="third")
+    slower = runs["round"].gt(6) & runs["placement"].eq("near")
+    runs["latency_oneway_us"] *= slower.map(
+        {True: 2.0, False: 1.0}
+    )  # and "third" was measured in the first half only
+    runs = pd.concat([runs, third[third["round"] <= 6]], ignore_index=True)
+    levels = npl.levels(runs, "latency_oneway_us")["median"]
+    family = npl.compare(runs, metric="latency_oneway_us", by="placement")
+    for c in family:
+        assert c.medians == tuple(levels[list(c.names)])
+    said = {c.names: [w for w in c.warnings if "not the quotient" in w] for c in family}
+    assert {names for names, words in said.items() if words} == {
+        ("third", "far"),
+        ("third", "near"),
+    }
+    assert not said["near", "far"]  # these have all rounds in common
+    lead = str(npl.analysis.lead_paragraph(runs))
+    shown = {format_value(m, "us") for c in npl.compare(runs) for m in c.medians}
+    assert all(words.split()[0] in lead for words in shown)

@@ -1,0 +1,114 @@
+"""Which pages a report has, and what is in an experiment, from the recorded data and tables with planted truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from netperf_lib.analysis.contents import at_a_glance, fleet_pages, pages
+from netperf_lib.analysis.judging import judge
+from netperf_lib.analysis.lead import conclude, lead_paragraph, opening
+from netperf_lib.data.load import load
+from netperf_lib.errors import StatsError, StoreError, UsageError
+
+from .test_planted import runs
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+
+
+def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(
+    tmp_path: Path,
+) -> None:
+    names = {"day", "zones"}
+    for name in names:
+        (tmp_path / name).symlink_to(RECORDED / name)
+    assert [(p.notebook, p.parameters) for p in fleet_pages(tmp_path)] == [
+        ("summary", {}), ("time", {"name": "day", "metric": "rtt_us"})
+    ]  # fmt: skip
+    lead = opening(tmp_path)
+    assert {line.split(" ")[0] for line in lead.lines} == names
+    assert (len(lead.family), lead.judged) == (0, False)
+    assert {one["experiment"] for one in at_a_glance(tmp_path)} == names
+    (lab,) = at_a_glance(RECORDED / "lab-full")
+    assert lab["runs"] == "264 (264 ok); 264 of 264 planned trials are complete"
+    assert lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
+    assert lab["metrics"]["rtt_loaded_us"].endswith("runs")
+
+
+def test_where_no_run_is_complete_the_first_line_says_so() -> None:
+    failed = runs({"ppg": 1e9, "vpn": 2e9}).assign(status="failed", throughput_bps=None)
+    assert lead_paragraph(failed).lines == ("No run is complete.",)
+
+
+def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "day").symlink_to(RECORDED / "day")
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "experiment.yaml").write_bytes(
+        (RECORDED / "zones" / "experiment.yaml").read_bytes()
+    )
+    assert [p.notebook for p in fleet_pages(tmp_path)] == ["summary", "time"]
+    assert opening(tmp_path).lines[0] == "begun: nothing was measured yet"
+    assert [one["runs"][:7] for one in at_a_glance(tmp_path)] == ["nothing", "288 (28"]
+    assert len(load([tmp_path / "begun", tmp_path / "day"])) == 288
+    (tmp_path / "day").unlink()
+    for read in (load, opening):
+        with pytest.raises(StoreError, match="nothing was measured here yet"):
+            read(tmp_path / "begun")
+
+
+@pytest.mark.parametrize(
+    ("placements", "notebooks"),
+    [
+        (("ppg", "same-zone"), ["summary", "01-placement", "07-quality"]),
+        (("ppg", "my-path"), ["summary", "05-paths", "07-quality"]),
+        (("ppg",), ["summary", "07-quality"]),
+    ],
+)
+def test_the_pages_of_places_and_of_paths(
+    placements: tuple[str, ...], notebooks: list[str]
+) -> None:
+    table = runs(dict.fromkeys(placements, 1000000000.0))
+    assert [p.notebook for p in pages(table)] == notebooks
+
+
+def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none() -> None:
+    family, lead = conclude(
+        RECORDED / "lab-full", where={"placement": "cross-region"}, metric="throughput_bps"
+    )
+    assert {c.metric for c in family} == {"throughput_bps"}
+    assert all("cross-region" in c.context for c in family)
+    assert len(lead.family) == len(family)
+    with pytest.raises(UsageError, match="there is nothing to compare by rule"):
+        conclude(runs({"ppg": 1e9}))
+
+
+def test_what_was_measured_beyond_the_plan_is_not_used_in_a_fixed_design() -> None:
+    table = runs({"ppg": 1e9, "vpn": 2e9}, rounds=10)
+    contrast = {"metric": "throughput_bps", "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
+    family = judge(table, [contrast], rounds=8)
+    assert family[0].n == 8
+    assert "2 rounds beyond the 8 planned are not used" in family.warnings[0]
+    assert judge(table.assign(design="sequential"), [contrast], rounds=8)[0].n == 10
+    with pytest.raises(StatsError, match="the table of runs is empty"):
+        judge(table.iloc[:0], [contrast])
+    with pytest.raises(StatsError, match=r"not a contrast: .* \(metric: Field required\)"):
+        judge(table, [{"a": {}, "b": {}}])
+
+
+def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment() -> None:
+    one, two = runs({"ppg": 1e9}, rounds=12), runs({"vpn": 2e9}, rounds=12)
+    contrast = {"metric": "throughput_bps", "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
+    table = pd.concat([one, two.assign(round=two["round"] + 12)], ignore_index=True)
+    (apart,) = judge(table, [contrast])
+    assert any("unpaired" in w for w in apart.warnings)
+    several = pd.concat(
+        [table.assign(deployment=d, run_id=table["run_id"] + f"-d{d}") for d in (1, 2, 3)]
+    )
+    (units,) = judge(several, [contrast])
+    assert (units.ratio, units.scope) == (pytest.approx(2), "over 3 deployments")
+    missing = judge(table, [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "1 ms"}])[0]
+    assert missing.reason == "no complete run has a value of rtt_us"

@@ -1,0 +1,74 @@
+"""The examples of the documentation run: each figure has one, and so has each function that people type."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+
+import netperf_lib as npl
+
+MODULES = (npl, npl.analysis, npl.plots, npl.hosts, npl.workshop, npl.analysis)
+FUNCTIONS = {
+    f"{module.__name__}.{name}": value
+    for module in MODULES
+    for name in dir(module)
+    if inspect.isfunction(value := getattr(module, name))
+}
+WITHOUT = {
+    "netperf_lib.collect": "measure/test_collector.py",
+    "netperf_lib.report": "reporting/test_report.py",
+    "netperf_lib.run": "test_end_to_end.py",
+    "netperf_lib.reporting.workshop.start": "notebooks/test_workshop.py",
+}
+"""Functions that measure, typeset or serve, for more seconds than an example may take, and the tests that run them."""
+
+
+@pytest.fixture(scope="module")
+def exp() -> Any:
+    return npl.read(npl.recorded())
+
+
+def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it() -> None:
+    lacking = {
+        name
+        for name, f in FUNCTIONS.items()
+        if ">>>" not in (f.__doc__ or "") or "+SKIP" in (f.__doc__ or "")
+    }
+    assert lacking == set(WITHOUT)
+    for name, test in WITHOUT.items():
+        text = (Path(__file__).parents[1] / test).read_text("utf-8")
+        verb = name.rpartition(".")[2]
+        assert re.search(rf"\b{verb}\(|\"{verb}\"|--{verb}", text), f"{test} does not run {name}"
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITHOUT)))
+def test_the_example_of_a_function_runs(
+    name: str, exp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    function: Any = inspect.unwrap(FUNCTIONS[name])
+    names = {**vars(inspect.getmodule(function)), "npl": npl, "exp": exp}  # type: ignore[arg-type]
+    (example,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
+    assert example.examples, "it has no example"
+    runner = doctest.DocTestRunner()
+    shown: list[str] = []
+    runner.run(example, out=shown.append)
+    assert runner.failures == 0, "".join(shown)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
+def test_a_public_module_shows_its_public_names_and_nothing_else(module: Any) -> None:
+    shown = dir(module)
+    assert shown == sorted(set(shown))
+    assert set(shown) == set(module.__all__)
+    parts = {n for n in shown if isinstance(getattr(module, n), types.ModuleType)}
+    assert parts <= ({"analysis", "hosts", "plots", "workshop"} if module is npl else set())
+    assert not [n for n in shown if n.startswith("_") and n != "__version__"]

@@ -1,0 +1,366 @@
+"""Families of contrasts from the table of runs: pairing, the correction, what is warned of, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+import netperf_lib as npl
+from netperf_lib.analysis import Family
+from netperf_lib.errors import UsageError
+from netperf_lib.experiment.attached import attach, attached
+
+LATENCY = {"ppg": 58.0, "same-zone": 84.0, "cross-zone": 190.0}
+PPG = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "ppg"},
+    "b": {"placement": "same-zone"},
+    "margin": 0.05,
+}
+XZONE = {
+    "metric": "latency_oneway_us",
+    "a": {"placement": "cross-zone"},
+    "b": {"placement": "same-zone"},
+}
+
+
+def table(
+    rounds: int = 12,
+    deployments: int = 1,
+    seed: int = 0,
+    contrasts=(PPG, XZONE),
+    spread: float = 0.0,
+):
+    rng = default_rng(seed)
+    rows = []
+    for deployment in range(1, deployments + 1):
+        landed = {p: spread * rng.standard_normal() for p in LATENCY}
+        for r in range(1, rounds + 1):
+            drift = 0.1 * rng.standard_normal()
+            for order, p in enumerate(rng.permutation(list(LATENCY))):
+                value = LATENCY[p] * np.exp(drift + landed[p] + 0.02 * rng.standard_normal())
+                rows.append(
+                    (
+                        deployment,
+                        r,
+                        order,
+                        str(p),
+                        "client",
+                        f"host-{p}",
+                        "ok",
+                        None,
+                        "qperf",
+                        "tcp_lat",
+                        value,
+                    )
+                )
+    columns = [
+        "deployment",
+        "round",
+        "order",
+        "placement",
+        "client",
+        "server",
+        "status",
+        "excluded",
+        "tool",
+        "test",
+    ]
+    runs = pd.DataFrame(rows, columns=[*columns, "latency_oneway_us"])
+    runs["run_id"] = [f"run{i}" for i in range(len(runs))]
+    runs["streams"] = pd.array([pd.NA] * len(runs), dtype="Int64")
+    runs["accelerated"] = pd.array([True] * len(runs), dtype="boolean")
+    attach(
+        runs, declared={"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
+    )
+    return runs
+
+
+def test_the_sentence_names_the_direction_and_what_it_holds_for():
+    family = npl.compare(table())
+    assert [c.verdict for c in family] == ["better", "worse"]
+    assert (
+        family[0].words
+        == "ppg: 31 % lower one-way latency than same-zone, at least 29 %, for these VMs"
+    )
+    assert family[1].words.startswith("cross-zone: 1")
+    assert "higher one-way latency than same-zone" in family[1].words
+    assert family[0].family == 2
+
+
+def test_the_order_of_the_rows_changes_nothing():
+    runs = table(rounds=8)
+    expected = npl.compare(runs).to_dict()
+
+    @given(st.permutations(range(len(runs))))
+    def check(order):
+        shuffled = runs.iloc[order]
+        shuffled.attrs = runs.attrs
+        assert npl.compare(shuffled).to_dict() == expected
+
+    check()
+
+
+def test_the_order_of_the_contrasts_changes_nothing():
+    there, back = npl.compare(table()), npl.compare(table(contrasts=(XZONE, PPG)))
+    assert there[0].to_dict() == back[1].to_dict()
+
+
+def test_every_declared_contrast_counts_shown_or_not():
+    runs = table()
+    runs["rtt_us"] = runs["latency_oneway_us"] * 2
+    attached(runs).declared["contrasts"].append({**PPG, "metric": "rtt_us"})
+    family = npl.compare(runs, "rtt_us")
+    assert len(family) == 1
+    assert family.declared == 3
+    alone = npl.compare(table(contrasts=(PPG,)), "latency_oneway_us")[0]
+    shared = npl.compare(runs, "latency_oneway_us")[0]
+    assert shared.family > alone.family
+
+
+def test_what_was_not_declared_is_exploratory():
+    family = npl.compare(table(), "latency_oneway_us", by="placement", baseline="ppg")
+    verdicts = {c.names[0]: c.verdict for c in family}
+    assert verdicts == {"same-zone": "worse", "cross-zone": "exploratory"}
+    [other] = [c for c in family if c.names[0] == "cross-zone"]
+    assert other.words.endswith("; exploratory")
+    assert 3 < other.low < other.high < 3.6
+
+
+def test_levels_come_in_their_order_and_not_in_that_of_the_runs():
+    runs = table()
+    runs["streams"] = pd.array(
+        [{"ppg": 16, "same-zone": 2, "cross-zone": None}[p] for p in runs["placement"]], "Int64"
+    )
+    names = [c.names for c in npl.compare(runs, "latency_oneway_us", by="streams")]
+    assert names == [
+        ("2 streams", "default streams"),
+        ("16 streams", "default streams"),
+        ("16 streams", "2 streams"),
+    ]
+
+
+def test_another_margin_is_another_question():
+    [c] = npl.compare(
+        table(contrasts=(PPG,)),
+        "latency_oneway_us",
+        by="placement",
+        where={},
+        margin=0.2,
+        baseline="ppg",
+    )[:1]
+    assert c.verdict == "exploratory"
+
+
+def test_contrasts_named_with_the_analysis_stand_for_a_declaration_only_where_there_is_none():
+    family = npl.compare(table(contrasts=()), contrasts=[PPG])
+    assert family[0].verdict == "better"
+    assert "named with the analysis" in family.warnings[0]
+    family = npl.compare(table(contrasts=(XZONE,)), contrasts=[PPG])
+    assert family[0].verdict == "exploratory"
+
+
+def test_rounds_pair_and_a_missing_side_is_counted():
+    runs = table()
+    lost = (runs["placement"] == "ppg") & (runs["round"] == 3)
+    runs.loc[lost, ["status", "latency_oneway_us"]] = ["failed", np.nan]
+    runs.loc[(runs["placement"] == "ppg") & (runs["round"] == 5), "excluded"] = (
+        "the neighbour VM was rebooted"
+    )
+    family = npl.compare(runs)
+    assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
+    assert (family[0].n, family[0].dropped, family[0].failed) == (10, 1, (1, 0))
+    told = next(w for w in family[0].warnings if w.startswith("failed, missing or repeated"))
+    assert "ppg in 1 of 11 rounds" in told
+    assert told in repr(family)
+    assert told in family._repr_html_()
+
+
+def test_a_side_of_several_conditions_is_refused():
+    runs = table()
+    both = pd.concat([runs.assign(streams=1), runs.assign(streams=8)], ignore_index=True)
+    both.attrs = runs.attrs
+    with pytest.raises(UsageError, match="ppg names 2 conditions; name also streams"):
+        npl.compare(both)
+    sides = {side: {**PPG[side], "streams": 1} for side in "ab"}
+    attach(both, declared={"contrasts": [{**PPG, **sides}]})
+    [single] = npl.compare(both)
+    assert "(1 stream)" in single.words
+
+
+def test_a_contrast_of_two_tools_names_the_tool():
+    runs = table()
+    both = pd.concat([runs, runs.assign(tool="sockperf", test="ping-pong")], ignore_index=True)
+    both.attrs = runs.attrs
+    with pytest.raises(UsageError, match="names 2 conditions; name also tool"):
+        npl.compare(both)
+
+
+def test_a_second_difference_between_the_sides_is_named():
+    runs = table()
+    runs["accelerated"] = pd.array(runs["placement"] == "ppg", dtype="boolean")
+    c = npl.compare(runs)[0]
+    assert (
+        "the sides also differ in accelerated networking (accelerated networking and no accelerated networking): "
+        "the difference may be due to that"
+    ) in c.warnings
+
+
+@pytest.mark.parametrize("up", [True, False, None])
+def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
+    runs = table(contrasts=())
+    accelerated = runs["placement"] == "ppg"
+    runs["accelerated"] = pd.array(accelerated, dtype="boolean")
+    runs["placement"] = "same-zone"
+    on_off = {
+        "metric": "latency_oneway_us",
+        "a": {"accelerated": True},
+        "b": {"accelerated": False},
+        "margin": 0.1,
+    }
+    proven = runs.assign(
+        vf_up=pd.array(accelerated, dtype="boolean"),
+        nic_driver=np.where(accelerated, "mlx5", "netvsc"),
+    )
+    assert not any(
+        "vf_up" in w or "nic_driver" in w
+        for w in npl.compare(proven, contrasts=[on_off])[0].warnings
+    )
+    unproven = runs.assign(vf_up=pd.array([up] * len(runs), dtype="boolean"))
+    warned = any(
+        "it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings
+    )
+    assert warned == (up is not None)
+
+
+def test_deployments_are_the_replicates_of_a_placement():
+    few, enough = (
+        npl.compare(table(deployments=3, spread=0.01)),
+        npl.compare(table(deployments=5, spread=0.05)),
+    )
+    assert few[0].scope == "over 3 deployments"
+    assert (enough[0].unit, enough[0].n, enough[0].scope) == ("deployment", 5, "over 5 deployments")
+    assert "Student" in enough[0].method
+
+
+def test_deployments_that_differ_are_no_rounds():
+    c = npl.compare(table(deployments=2, spread=0.3, seed=4))[0]
+    assert (c.verdict, c.n, c.unit) == ("inconclusive", 2, "deployment")
+    assert c.high / c.low > 3
+
+
+def test_a_side_that_was_not_measured_says_so():
+    runs = table(contrasts=({**PPG, "a": {"placement": "vpn"}},))
+    c = npl.compare(runs)[0]
+    assert c.verdict == "no verdict"
+    assert c.words == (
+        "vpn against same-zone: no verdict on one-way latency, for these VMs: "
+        "no run of vpn has a value of latency_oneway_us"
+    )
+
+
+def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_times():
+    runs = table(rounds=7)
+    far = runs["placement"] == "cross-zone"
+    runs.loc[far, "latency_oneway_us"] *= 60
+    runs.loc[(runs["placement"] == "same-zone") & (runs["round"] == 3), "latency_oneway_us"] *= 3
+    assert npl.compare(runs)[1].verdict == "worse"
+
+
+def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_them():
+    runs = table()
+    slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
+    attach(runs, failed_claims=[slow])
+    ppg, cross_zone = npl.compare(runs)
+    assert (
+        ppg.warnings[0]
+        == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
+    )
+    assert not any("claim" in w for w in cross_zone.warnings)
+    setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
+    attach(runs, failed_claims=[slow, *setup])
+    ppg, cross_zone = npl.compare(runs)
+    assert [w for w in ppg.warnings if "claim" in w] == [
+        "it rests on 2 claims that do not hold: one way takes 40 µs; set up as asked"
+    ]
+    assert len([w for w in cross_zone.warnings if "claim" in w]) == 1
+
+
+def test_a_family_shows_itself_everywhere():
+    family = npl.compare(table())
+    frame = family.to_frame()
+    assert list(frame["verdict"]) == ["better", "worse"]
+    assert {"ratio", "low", "high", "n", "confidence", "words", "warnings"} <= set(frame.columns)
+    told = json.loads(json.dumps(family.to_dict(), allow_nan=False))
+    assert told["runs"] == {"ok": 36, "failed": 0, "excluded": 0}
+    assert "<td>better</td>" in family._repr_html_()
+    assert isinstance(family, Family)
+    assert family.words.splitlines() == [c.words for c in family]
+    assert (family.summary, list(frame["median_a"])) == (
+        "2 compared: 1 worse, 1 better, 0 equivalent, 0 not decided",
+        [c.medians[0] for c in family],
+    )
+
+
+def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
+    runs = table(rounds=20)
+    plain, looked = npl.compare(runs)[0], npl.compare(runs, looked=True)[0]
+    assert looked.low < plain.low < plain.high < looked.high
+    assert (plain.design, looked.design) == ("fixed", "sequential")
+    attach(runs, looked=True)
+    assert npl.compare(runs)[0].low == looked.low
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda r: npl.compare(r.iloc[:0]), "the table of runs is empty"),
+        (
+            lambda r: npl.compare(r, "latency_onway_us", by="placement"),
+            "did you mean latency_oneway_us",
+        ),
+        (
+            lambda r: npl.compare(r, "latency_oneway_us", by="placment"),
+            "no factor 'placment' in these runs; did you mean placement",
+        ),
+        (
+            lambda r: npl.compare(r, "latency_oneway_us", by="tool"),
+            "tool does not vary in runs of latency_oneway_us; these do: placement",
+        ),
+        (lambda r: npl.compare(r, "latency_oneway_us", by="placement", baseline="mars"), "mars"),
+        (lambda r: npl.compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
+        (lambda r: npl.compare(r, by="placement"), "needs a metric"),
+        (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
+        (lambda r: npl.compare([1, 2]), "table of runs; got 2: for two"),
+    ],
+)
+def test_a_wrong_question_gets_one_sentence(call, text):
+    with pytest.raises(UsageError, match=text) as error:
+        call(table(rounds=2))
+    assert "\n" not in str(error.value)
+
+
+def lossy(*lost: float) -> npl.analysis.Comparison:
+    runs = pd.DataFrame(
+        {"round": range(1, len(lost) + 1), "placement": "ppg", "status": "ok", "lost_ratio": lost}
+    )
+    (c,) = npl.analysis.judge(
+        runs, [{"metric": "lost_ratio", "a": {"placement": "ppg"}, "below": "0.1 %"}]
+    ).comparisons
+    return c
+
+
+def test_rounds_without_loss_count_against_a_threshold() -> None:
+    """Six good rounds with losses of 0.744 % and five times 0 were once one round of 0.744 %, five missing."""
+    one = lossy(0.00744, 0, 0, 0, 0, 0)
+    assert (one.n, one.dropped) == (6, 0)
+    assert "inconclusive (0 %, between 0 % and 0.4783 %)" in one.words
+    assert lossy(*[0] * 8).verdict == "better"
+    assert lossy(0.00744, *[0] * 11).verdict == "better"
+    assert lossy(*[0.006, 0.007, 0.008, 0.009] * 3).verdict == "worse"

@@ -1,0 +1,288 @@
+"""Levels, tails, streams, buffers, planning: what they find in data whose truth is planted."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.random import default_rng
+
+from netperf_lib import analysis
+from netperf_lib.analysis.intervals import nominal_level
+from netperf_lib.analysis.judging import judge
+from netperf_lib.errors import StatsError
+
+from . import planted
+
+VALUES = arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e12))
+
+
+# --- levels ---------------------------------------------------------------------------------------------------------
+
+
+@given(VALUES)
+def test_a_level_is_ordered_and_shows_itself(values):
+    found = analysis.level(values, metric="throughput_bps")
+    assert found.low <= found.median <= found.high
+    assert found.n == values.size
+    assert found.words in repr(found)
+    assert json.dumps(found.to_dict(), allow_nan=False)
+
+
+@given(VALUES, st.floats(1e-3, 1e3))
+def test_a_level_scales_with_its_unit(values, factor):
+    one, other = analysis.level(values), analysis.level(values * factor)
+    assert np.allclose(
+        [other.median, other.low, other.high], np.array([one.median, one.low, one.high]) * factor
+    )
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_the_order_of_runs_does_not_move_a_level(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    one, other = analysis.level(values), analysis.level(shuffled)
+    assert (one.median, one.low, one.high) == (other.median, other.low, other.high)
+
+
+@pytest.mark.parametrize(("n", "confidence"), [(1, 0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
+def test_few_runs_give_their_range_and_its_confidence(n, confidence):
+    found = analysis.level(np.arange(1.0, n + 1))
+    assert found.confidence == confidence
+    if n < 6:
+        assert (found.low, found.high) == (1, n)
+        assert "6 are needed" in found.warnings[0]
+
+
+def test_a_day_of_runs_has_as_many_observations_as_hours():
+    rng = default_rng(1)
+    hours = np.arange(1320) // 60
+    values = 46 * np.exp(0.05 * rng.standard_normal(22)[hours] + 0.02 * rng.standard_normal(1320))
+    found = analysis.level(values, metric="rtt_us", hours=hours)
+    assert (found.n, found.unit) == (22, "hour")
+    assert found.low < 46 < found.high
+    assert found.high / found.low > 1.02
+    assert analysis.level(values[:599], hours=hours[:599]).unit == "run"
+    # the verdict about a threshold gives the same level, and not that of the runs
+    [verdict] = analysis.judge_samples([analysis.Sample(a=values, threshold=100.0, hour=hours)])
+    assert verdict.medians[0] == pytest.approx(
+        found.median, rel=1e-4
+    )  # between two middle hours in logs
+    assert np.median(values) != pytest.approx(found.median, rel=2e-4)
+
+
+def test_missing_values_are_counted_and_bad_ones_refused():
+    assert analysis.level([1.0, None, math.nan, 2.0]).dropped == 2
+    assert analysis.level(pd.Series([1, pd.NA, 3], dtype="Int64")).n == 2
+    with pytest.raises(StatsError, match="confidence must lie between"):
+        analysis.level([1.0], confidence=95)
+    with pytest.raises(StatsError, match="one row of numbers"):
+        analysis.level([[1.0]])
+
+
+# --- tails ----------------------------------------------------------------------------------------------------------
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+COUNTS = np.array([1, 2, 4, 8, 16, 32, 64])
+
+
+def scaling(rounds: int = 12, seed: int = 0, **law: float) -> dict[int, np.ndarray]:
+    rng = default_rng(seed)
+    rates = planted.law(COUNTS, **law) * np.exp(
+        planted.drift(rng, 1, rounds).T + 0.02 * rng.standard_normal((rounds, 7))
+    )
+    return dict(zip(COUNTS.tolist(), rates.T, strict=True))
+
+
+def test_how_many_streams_are_enough():
+    found = analysis.streams(scaling(40, sigma=0.2, kappa=1e-3), advertised_bps=10e9)
+    assert found.enough == 16  # 16 streams carry 3.77 Gbit/s, 32 the most, 3.90
+    assert 0.3 < found.advertised.low < found.advertised.high < 0.5
+    assert "16 streams reach 95 % of the best throughput" in found.words
+    assert list(found.levels) == list(COUNTS)
+
+
+def test_the_largest_number_may_not_be_the_best():
+    rates = 1e9 * COUNTS * np.exp(0.001 * default_rng(1).standard_normal((10, 7)))
+    found = analysis.streams(dict(zip(COUNTS.tolist(), rates.T, strict=True)))
+    assert found.enough == 64
+    assert any("may still be faster" in w for w in found.warnings)
+
+
+def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
+    data = scaling(8)
+    data[8][2] = np.nan
+    found = analysis.streams(data)
+    assert (found.n, found.enough is not None) == (7, True)
+    data[8][4] = np.nan
+    found = analysis.streams(data)
+    assert found.enough is None
+    assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
+    with pytest.raises(StatsError, match="above zero"):
+        analysis.streams({1: [0.0] * 8, 2: [1.0] * 8})
+    with pytest.raises(StatsError, match="for each round at every number of streams"):
+        analysis.streams({1: [1e9, 1e9], 2: [1e9]})
+
+
+# --- buffers --------------------------------------------------------------------------------------------------------
+
+
+def paths(
+    rounds: int = 12,
+    seed: int = 0,
+    eta: float = 0.48,
+    cap: float = 3e9,
+    odd: float = 1.0,
+    sizes: int = 6,
+) -> tuple[np.ndarray, ...]:
+    """Window, throughput, round-trip time and round of each run."""
+    rng = default_rng(seed)
+    rows = []
+    for r in range(rounds):
+        for size in 2 ** np.arange(16, 16 + 2 * sizes, 2):
+            rtt = 30_000 * np.exp(0.02 * rng.standard_normal())
+            rate = min(cap, eta * 8e6 * size / rtt) * np.exp(0.02 * rng.standard_normal())
+            rows.append((size, rate * (odd if size == 2**20 else 1), rtt, r))
+    return tuple(np.array(rows).T)
+
+
+def test_the_buffer_model_finds_what_was_planted():
+    found = analysis.buffers(*paths(seed=2))
+    assert found.eta.low < 0.48 < found.eta.high
+    assert found.cap.low < 3e9 < found.cap.high
+    assert found.equivalent
+    advice = analysis.buffer_needed(2e9, 30_000, found.eta.low)
+    assert advice.buffer_bytes == pytest.approx(2e9 * 0.03 / 8 / 0.48, rel=0.05)
+    assert f"net.core.rmem_max = {advice.buffer_bytes}" in advice.sysctl
+
+
+def test_a_model_that_does_not_fit_is_not_called_equivalent():
+    found = analysis.buffers(*paths(odd=0.6))
+    assert not found.equivalent
+    assert "the data do not confirm this model at 1 MiB" in found.words
+
+
+def test_a_limit_that_was_not_reached_is_not_claimed():
+    assert analysis.buffers(*paths(cap=1e15)).cap is None
+    assert analysis.buffers(*paths(cap=1e6)).eta is None
+
+
+def test_buffers_that_cannot_be_judged_are_refused():
+    with pytest.raises(StatsError, match="one value per run"):
+        analysis.buffers([1e6, 2e6], [1e9], [1e4], [1])
+    with pytest.raises(StatsError, match="two buffer sizes"):
+        analysis.buffers(*paths(sizes=1))
+    with pytest.raises(StatsError, match="several streams"):
+        analysis.buffer_needed(400e9, 200_000)
+    with pytest.raises(StatsError, match="rtt_us must be above zero"):
+        analysis.buffer_needed(1e9, 0)
+
+
+# --- planning -------------------------------------------------------------------------------------------------------
+
+
+def test_more_noise_or_contrasts_need_more_rounds():
+    base = analysis.rounds_needed(0.03)
+    assert analysis.rounds_needed(0.06) > base
+    assert analysis.rounds_needed(0.03, family=21) > base
+    assert analysis.rounds_needed(0.001) == analysis.rounds_required()
+    with pytest.raises(StatsError, match=r"alpha must lie between 0 and 0\.5"):
+        analysis.rounds_needed(0.03, alpha=0.6)
+
+
+@pytest.mark.parametrize(("family", "need"), [(1, 6), (6, 8), (21, 10), (1000, 16)])
+def test_fewest_rounds_of_a_family(family, need):
+    assert analysis.rounds_required(0.05, family) == need
+
+
+def measured(rounds: int, seed: int = 5, cv: float = 0.02) -> pd.DataFrame:
+    rng = default_rng(seed)
+    logs = cv * rng.standard_normal((rounds, 3)) + np.array([0, -0.4, 0.0])
+    return pd.DataFrame(
+        {
+            "round": np.repeat(np.arange(rounds), 3),
+            "placement": ["same-zone", "ppg", "cross-zone"] * rounds,
+            "latency_oneway_us": 80 * np.exp(logs.ravel()),
+        }
+    )
+
+
+ASKED = [
+    {
+        "metric": "latency_oneway_us",
+        "a": {"placement": p},
+        "b": {"placement": "same-zone"},
+        "margin": 0.05,
+    }
+    for p in ("ppg", "cross-zone")
+]
+
+
+def looked(runs):
+    return judge(runs, ASKED, design="sequential")
+
+
+def test_a_running_experiment_stops_when_every_contrast_is_settled():
+    runs = measured(40)
+    looks = [
+        analysis.until_decided(looked(runs[runs["round"] < n]), rounds_left=40 - n)
+        for n in range(4, 41)
+    ]
+    stop = next(i for i, p in enumerate(looks) if p.stop)
+    assert looks[stop].settled == (0, 1)
+    assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
+    assert looks[0].open == (0, 1)
+    assert looks[0].words.startswith("continue: 0 of 2 contrasts settled")
+
+
+def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
+    progress = analysis.until_decided(looked(measured(20, cv=0.6)), rounds_left=5)
+    assert progress.stop
+    assert 1 in progress.futile
+
+
+def test_looks_at_every_round_err_no_more_often_than_one():
+    """Of two thousand means that are zero, at most one in twenty is ever found to differ."""
+    x = default_rng(9).standard_normal((2000, 60))
+    n = np.arange(1, 61)
+    mean = np.cumsum(x, axis=1) / n
+    spread = np.sqrt(
+        np.maximum(np.cumsum(x * x, axis=1) / n - mean**2, 1e-12) * n / np.maximum(n - 1, 1)
+    )
+    t = np.abs(mean) / spread * np.sqrt(n)
+    cut = np.array(
+        [scipy.stats.t.isf(nominal_level(k, 0.05) / 2, k - 1) if k > 2 else np.inf for k in n]
+    )
+    assert (t > cut).any(axis=1).mean() <= 0.05
+    assert (t > scipy.stats.t.isf(0.025, np.maximum(n - 1, 1)))[:, 5:].any(axis=1).mean() > 0.2
+
+
+def test_every_result_shows_itself_as_json_and_in_a_notebook():
+    runs = measured(12)
+    results = [
+        analysis.level([1.0, 2.0, 3.0]),
+        analysis.streams(scaling(12)),
+        analysis.buffers(*paths()),
+        analysis.buffer_needed(1e9, 1000),
+        analysis.until_decided(looked(runs), rounds_left=3),
+        judge(runs, ASKED),
+        judge(runs, ASKED)[0],
+    ]
+    for found in results:
+        assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
+        assert found.words.splitlines()[0] in repr(found)
+        assert "<" in found._repr_html_()
+
+
+def test_long_series_take_no_long_time():
+    x = default_rng(10).normal(100, 1, 20_000)
+    assert analysis.level(x).n == 20_000

@@ -1,0 +1,223 @@
+"""What the pages of a report ask besides verdicts, on small tables whose truth is planted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.analysis.details import beside
+from netperf_lib.analysis.history import measurements, name_of
+from netperf_lib.analysis.pairs import has_pairs
+from netperf_lib.errors import NothingToReport
+
+q = npl.analysis
+ROUNDS = 8
+
+
+def runs(values: dict[str, Any], rounds: int = ROUNDS, **common: Any) -> pd.DataFrame:
+    """A run of each placement in each round; a value is a number, or a function of the round."""
+    rows = [
+        {
+            "run_id": f"{p}-r{n}",
+            "experiment": "x",
+            "deployment": 1,
+            "round": n,
+            "order": i,
+            "attempt": 1,
+        }
+        | {
+            "placement": p,
+            "client": "a",
+            "server": f"b-{p}",
+            "status": "ok",
+            "tool": "iperf3",
+            "test": "tcp",
+        }
+        | {
+            "throughput_bps": v(n) if callable(v) else v,
+            "error": None,
+            "streams": 1,
+            "duration_s": 10.0,
+        }
+        | {"started_utc": pd.Timestamp("2026-03-02T06:00Z") + pd.Timedelta(minutes=10 * n + i)}
+        | common
+        for n in range(1, rounds + 1)
+        for i, (p, v) in enumerate(values.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+# -- pairs -------------------------------------------------------------------------------------------------------------
+
+
+def pairs(levels: dict[tuple[str, str], float], rounds: int = 4) -> pd.DataFrame:
+    parts = [runs({"p": v}, rounds, client=a, server=b) for (a, b), v in levels.items()]
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(run_id=table["run_id"] + table["client"] + table["server"])
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        (
+            {("a", "b"): 1e9, ("b", "a"): 1e9, ("a", "c"): 1e9, ("c", "b"): 1e9},
+            "All pairs have 1 Gbit/s. The two",
+        ),
+        (
+            {("a", "b"): 1e9, ("b", "a"): 1.01e9, ("c", "b"): 1e9},
+            "All pairs have 1 to 1.01 Gbit/s.",
+        ),
+        (
+            {("a", "b"): 2e9, ("c", "d"): 1e9},
+            "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s. Each pair",
+        ),
+    ],
+)
+def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> None:
+    table = pairs(levels)
+    assert has_pairs(table, "throughput_bps")
+    said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
+    assert said.startswith(words)
+    assert (
+        "The 4 runs of a pair differ by up to 0 %: their range covers the median with 87.5 % confidence."
+        in said
+    )
+
+
+def test_no_matrix_without_hosts_or_values() -> None:
+    assert not has_pairs(runs({"ppg": 1e9}), "rtt_us")
+    assert not has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
+    table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(
+        client_zone="1", server_zone=lambda t: t["server"]
+    )
+    assert q.ends_of(table, "throughput_bps") == ("client_zone", "server_zone")
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_history_by_hour_and_weekday_has_quartiles() -> None:
+    table = runs({"ppg": lambda n: 1e9 * (1 + 0.01 * (n % 4))}, rounds=24)
+    history = q.ask_history(table)
+    assert history.span == "24 runs from 2026-03-02 06:10 to 2026-03-02 10:00 UTC"
+    hours = history.by("hour")
+    assert (hours["part"].tolist(), hours["n"].sum()) == ([6, 7, 8, 9, 10], 24)
+    days = history.by("weekday").iloc[0]
+    assert (days["part"], days["low"], days["high"]) == (
+        0,
+        pytest.approx(1.0075e9),
+        pytest.approx(1.0225e9),
+    )
+
+
+def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
+    history = q.ask_history(runs({"ppg": 1e9}, rounds=3))
+    assert "Too few periods for a trend" in history.words
+    assert "too short for a trend" in history.headline
+    with pytest.raises(NothingToReport, match="has a start time"):
+        q.ask_history(runs({"ppg": 1e9}).assign(started_utc=pd.NaT), "throughput_bps")
+
+
+@pytest.mark.parametrize(
+    ("size", "phrase"), [(0.5, "50 % slower than before"), (4.0, "4.0 times as high than before")]
+)
+def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
+    rng = np.random.default_rng(1)
+    table = runs(
+        {"ppg": lambda n: 1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)},
+        rounds=60,
+    )
+    history = q.ask_history(table, "throughput_bps")
+    [[change]] = history.changes.values()
+    assert (change.until, change.at.hour) == (None, 11)
+    assert phrase in history.headline
+    assert change.ratio == pytest.approx(size, rel=0.02)
+
+
+def test_the_measurements_of_a_name(tmp_path: Any) -> None:
+    assert name_of("results/lab-20260302T060000-2") == "lab"
+    assert measurements(tmp_path / "lab", "lab") == tmp_path / "lab"
+    with pytest.raises(NothingToReport, match="holds no experiment 'x'"):
+        measurements(tmp_path, "x")
+
+
+# -- single pages ------------------------------------------------------------------------------------------------------
+
+
+def test_network_cards_and_bandwidth() -> None:
+    table = runs({"ppg": 1e9, "vpn": 5e8}).assign(nic_driver="mlx5", advertised_bps=12.5e9)
+    table["vf_up"] = pd.array([True] * len(table), dtype="boolean")
+    table.loc[table["placement"] == "vpn", ["nic_driver", "vf_up"]] = [None, None]
+    cards = q.network_cards(table, "throughput_bps")
+    assert cards.to_dict("records") == [
+        {"condition": "ppg", "driver": "mlx5", "virtual_function_up": True}
+    ]
+    assert (
+        q.advertised_bps(table),
+        q.advertised_bps(table, 2),
+        q.advertised_bps(runs({"p": 1})),
+    ) == (
+        12.5e9,
+        2e9,
+        None,
+    )
+
+
+def test_how_many_streams_are_enough() -> None:
+    ladder = [
+        runs({"ppg": rate}).assign(streams=k)
+        for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))
+    ]
+    table = pd.concat(
+        [t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)], ignore_index=True
+    )
+    assert q.saturation(table)["ppg"].words.startswith("4 streams")
+    assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (
+        None,
+        ["ppg", "cross-zone"],
+    )
+
+
+def test_the_buffer_that_a_path_needs() -> None:
+    """Half of a buffer is in flight, the round trip takes 10 ms, and the link carries 1 Gbit/s."""
+    rng = np.random.default_rng(1)
+    parts = []
+    for i, size in enumerate((250_000, 500_000, 1_000_000, 8_000_000)):
+        rate = min(1e9, 8 * 0.5 * size / 10e-3)
+        part = runs(
+            {"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())}, rounds=10
+        )
+        parts.append(
+            part.assign(
+                tcp_buffer_bytes=float(size),
+                run_id=part["run_id"] + f"-{i}",
+                rtt_loaded_us=10_000.0,
+            )
+        )
+    table = pd.concat(parts, ignore_index=True).assign(tcp_buffer_default_bytes=8_000_000.0)
+    windows = q.ask_windows(table, 1.0)
+    assert windows.fit is not None
+    assert windows.fit.eta is not None
+    assert windows.fit.eta.median == pytest.approx(0.5, rel=0.02)
+    assert windows.needs["buffer"].tolist() == [pytest.approx(windows.needs["buffer"][0])]
+    assert "For 1 Gbit/s over ppg" in windows.settings
+    few = q.ask_windows(
+        parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None), 1.0, eta=0.5
+    )
+    assert few.fit is None
+    assert "needs two buffer sizes" in few.words
+
+
+def test_what_was_measured_in_one_table() -> None:
+    table = runs({"ppg": 1e9, "vpn": 5e8}).assign(cpu_client_ratio=0.5, jitter_us=None)
+    assert beside(npl.observe(table, "throughput_bps"))[0]["cpu_client_ratio"].tolist() == [
+        0.5,
+        0.5,
+    ]
+    assert q.overview(table).to_dict("records") == [
+        {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}
+    ]  # fmt: skip

@@ -1,0 +1,25 @@
+"""Several pairs of one placement: what a verdict calls the level of a side is the level on the page."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+
+from ..notebooks.test_every_experiment import zones
+
+
+def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
+    runs = zones()
+    near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
+    both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
+    both.attrs = runs.attrs
+    levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
+    contrast = {
+        "metric": "latency_oneway_us",
+        "a": {"placement": "cross-zone"},
+        "b": {"placement": "same-zone"},
+    }
+    (found,) = npl.analysis.judge(both, [contrast])
+    assert found.medians == pytest.approx((levels["cross-zone"], levels["same-zone"]))

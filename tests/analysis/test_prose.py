@@ -1,0 +1,234 @@
+"""Numbers that people read are recomputed from the raw table of the recorded data."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.hosts.lab.supervisor import NOISE_US
+from netperf_lib.metrics import ALPHA, format_value
+from netperf_lib.reporting import explorer
+
+from ..tools.test_conformance import UNSENT
+from . import limits_matrix, validate
+
+REPO = Path(__file__).parents[2]
+PUBLISHED = REPO / "data" / "published" / "figures.tsv"
+FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|µs|us|ms|[MG]bit/s|[kMG]i?B|times)(?!\w)")
+COMPUTED: dict[str, Callable[[], str]] = {
+    "5 %": lambda: f"{100 * ALPHA:g} %",
+    "10 %": lambda: f"{100 * max(c.margin for c in npl.read(npl.recorded()).contrasts):g} %",
+    "9.1 %": lambda: (
+        f"{100 * (1 - 1 / (1 + max(c.margin for c in npl.read(npl.recorded()).contrasts))):.1f} %"
+    ),
+    "128 MB": lambda: next(
+        c.removesuffix(" buffers")
+        for c in pd.read_csv(PUBLISHED, sep="\t")["condition"].dropna()
+        if c.endswith("MB buffers")
+    ),
+    "0.3 MB": lambda: f"{UNSENT / 1e6:g} MB",
+    "20 µs": lambda: format_value(NOISE_US, "us"),
+}
+"""Every figure with a unit in the prose of the lessons, of README.md and of the documentation, and what makes it."""
+SIMULATED = ("limits", "validation")
+"""Pages whose tables `make validate` and `make validate-limits` write."""
+MEASURED = {"large-data": ["8 µs"], "logs": ["2 %", "30 %", "0.9 times", "1.8 times"]}
+MEASURED["logs"] += ["0.13 MB", "14.5 MB", "0.985 times", "1.16 times", "1.75 times", "256 MiB"]
+MEASURED |= {
+    "limits": ["200 Mbit/s", "1 %", "50 ms", "97%", "20%", "10 %", "8 Gbit/s", "45 ms", "2.1 ms"],
+    "method": ["99 %"],
+}
+"""Figures of how data are stored, of what tools report and of simulations, which the tests below and those of these
+compare; what causes were planted up to, and the example of a delay."""
+
+
+def prose(place: Path) -> str:
+    """The text that people read, without code."""
+    if place.suffix == ".md":
+        tables = r"|^\|.*?$" if place.stem in SIMULATED else ""
+        return re.sub(
+            rf"```.*?```|`[^`]*`{tables}",
+            "",
+            place.read_text("utf-8"),
+            flags=re.DOTALL | re.MULTILINE,
+        )
+    cells = json.loads(place.read_text("utf-8"))["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return re.sub(r"\$\$.*?\$\$|`[^`]*`", "", text, flags=re.DOTALL)
+
+
+LESSONS = sorted((REPO / "notebooks").rglob("*.ipynb"))
+PAGES = [
+    p
+    for p in sorted((REPO / "docs").rglob("*.md"))
+    if not {"_build", "generated", "gallery"} & set(p.parts)
+]
+PLACES = [REPO / "README.md", *LESSONS, *PAGES]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: p.relative_to(REPO).as_posix())
+def test_a_figure_in_prose_is_made_by_a_query(place: Path) -> None:
+    for figure in FIGURE.findall(prose(place)):
+        if figure in MEASURED.get(place.stem, ()):
+            continue
+        assert figure in COMPUTED, f"nothing computes {figure!r}"
+        assert COMPUTED[figure]() == figure
+
+
+def explanation(name: str) -> str:
+    return (REPO / "docs" / "explanation" / f"{name}.md").read_text("utf-8")
+
+
+def table_rows(page: str) -> dict[str, list[str]]:
+    """The rows of the tables of a page by their first cell; a point and a dash hold nothing."""
+    rows = [
+        [c.strip() for c in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
+    return {row[0]: row[1:] for row in rows if row[0]}
+
+
+def test_the_page_on_limits_says_what_is_planted_and_counts_its_own_table() -> None:
+    page, bed = " ".join(explanation("limits").split()), limits_matrix.settings()
+    rates = [link["rate_bps"] / 1e6 for link in bed.links.values() if "rate_bps" in link]
+    sizes = [int(name[1:]) for name in bed.hosts if re.fullmatch(r"w\d+", name)]
+    losses = [100 * link["loss"] for link in bed.links.values() if link["loss"]]
+    delays = [link["delay_us"] / 500 for link in bed.links.values()]
+    assert (
+        f"links of {min(rates):g} to {max(rates):g} Mbit/s, buffers of {min(sizes)} to {max(sizes)} KiB"
+        in page
+    )
+    assert f"loss of {min(losses):g} to {max(losses):g} %" in page
+    assert (
+        f"over {min(delays):g} to {max(delays):g} ms, with reno, cubic and bbr and 1, 4 and 16 streams"
+        in page
+    )
+    assert {str(s) for t in bed.tests for s in t["streams"]} == {"1", "4", "16"}
+    rows = {name: [0 if c == "·" else int(c) for c in row] for name, row in table_rows(explanation("limits")).items()
+            if name in limits_matrix.CAUSES}  # fmt: skip
+    right = sum(row[limits_matrix.CAUSES.index(name)] for name, row in rows.items())
+    unknown, every = sum(row[-1] for row in rows.values()), sum(map(sum, rows.values()))
+    share = round(100 * right / every)
+    words = f"{every} runs of {every} (0 left out: the lab itself waited for a processor, or the run failed): "
+    assert (
+        f"{words}**{right} right ({share}%), {every - right - unknown} wrong, {unknown} not known**"
+        in page
+    )
+    rounds = re.search(r"Rounds: (\d+)", page)
+    assert rounds
+    assert every == int(rounds[1]) * len(bed.planted)
+    pairs = sum(len(causes) > 1 for causes in bed.planted.values())
+    assert pairs == 6
+    assert f"{pairs * int(rounds[1])} of these runs are pairs, of six settings" in page
+
+
+def test_the_pages_on_method_and_validation_say_what_their_tables_hold() -> None:
+    page = " ".join(explanation("validation").split())
+    assert (
+        f"The margin is {100 * validate.MARGIN:g} %, and a report may be false with a chance of {100 * ALPHA:g} %"
+        in page
+    )
+    size = re.search(r"(\d+) experiments in each row", page)
+    assert size
+    assert f"off by {100 * (ALPHA * (1 - ALPHA) / int(size[1])) ** 0.5:.1f} points" in page
+    rows = [
+        row[::2]
+        for row in table_rows(explanation("validation")).values()
+        if len(row) == 8 and row[0] != "this library: false"
+    ]
+    library, *others = (
+        [float(cell) for cell in column if cell != "–"] for column in zip(*rows, strict=True)
+    )
+    assert max(library) < 7.5
+    assert all(max(other) > 50 for other in others)
+    right = table_rows(explanation("validation"))["CV 8 %, +20 %, 10 rounds"][1]
+    assert f"signed-rank test finds in {right} % of cases with 10 rounds" in " ".join(
+        explanation("method").split()
+    )
+
+
+@pytest.fixture(scope="module")
+def runs() -> Any:
+    return npl.load(npl.recorded())
+
+
+def raw(runs: Any, metric: str, **where: Any) -> float:
+    """The median of the complete runs with these levels, by nothing but pandas."""
+    rows = runs[(runs["status"] == "ok") & runs[metric].notna()]
+    for name, level in where.items():
+        rows = rows[rows[name].isna()] if level is None else rows[rows[name] == level]
+    assert rows["round"].is_unique, "one run of each round"
+    return float(rows[metric].median())
+
+
+def test_readme_code_agrees_with_the_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (REPO / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(REPO)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    *verdicts, by_hand = capsys.readouterr().out.splitlines()
+    ratio, p_value = map(float, by_hand.split())
+    (answer,) = [line for line in verdicts if "- ppg: 31 % lower one-way latency than" in line]
+    assert answer.startswith("better")
+    assert ratio == pytest.approx(0.69, abs=0.005)
+    assert p_value < 0.005
+
+
+def test_readme_shows_what_compare_prints() -> None:
+    text = (REPO / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"\$ npl compare data/recorded/lab-full\n(.*?)```", text, re.DOTALL)
+    command = [sys.executable, "-m", "netperf_lib", "compare", "data/recorded/lab-full"]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
+    assert shown.rstrip() in done.stdout
+
+
+def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs: Any) -> None:
+    data = explorer._data(npl.read(npl.recorded()))
+    of_run = runs.set_index("run_id")
+    for metric in data["metrics"]:
+        factors = [data["factors"][i] for i in metric["by"]]
+        for c in metric["conditions"]:
+            where = {f["name"]: f["levels"][i] for f, i in zip(factors, c["levels"], strict=True)}
+            assert c["median"] == pytest.approx(raw(runs, metric["name"], **where), rel=1e-4), c[
+                "name"
+            ]
+            values = of_run.loc[[data["runs"]["id"][i] for i in c["runs"]], metric["name"]]
+            assert c["values"] == pytest.approx(list(values), rel=1e-4)  # five digits
+            assert (c["n"], c["failed"], c["missing"]) == (len(values), 0, 0)
+    assert len(data["metrics"]) > 5
+
+
+def test_the_sentence_of_lesson_4_has_the_figures_of_the_raw_table(
+    runs: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lesson = json.loads(
+        (REPO / "notebooks" / "workshop" / "4-window-rtt-streams.ipynb").read_text("utf-8")
+    )
+    cells = ["".join(c["source"]) for c in lesson["cells"] if c["cell_type"] == "code"]
+    names: dict[str, Any] = {"npl": npl, "runs": runs}
+    far = next(c for c in cells if c.startswith("far ="))
+    exec(far, names)
+    exec(next(c for c in cells if "One way takes" in c), names)
+    shown = capsys.readouterr().out
+    path = {"placement": "cross-region", "during": None}
+    one_way = raw(runs, "latency_oneway_us", tool="qperf", **path)
+    rate = raw(runs, "throughput_bps", streams=1, tcp_buffer_bytes=None, **path)
+    many = raw(runs, "throughput_bps", streams=16, tcp_buffer_bytes=None, **path)
+    assert f"One way takes {format_value(one_way, 'us')}" in shown
+    assert f"one stream carries {format_value(rate, 'bps')}" in shown
+    in_flight = rate * 2 * one_way * 1e-6 / 8
+    for name, answer in (("window.bytes", in_flight), ("window.gain", many / rate)):
+        assert npl.workshop.check(name, answer, runs).title == "Correct"

@@ -1,0 +1,79 @@
+"""The promise on measurements that nobody here made; NOTICE names their sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.analysis import Sample, judge_samples
+from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.schedule import schedule
+
+from .validate import chained
+
+DATA = pd.read_csv(Path(__file__).with_name("real.csv.gz"))
+SERIES = {name: rows["value"].to_numpy() for name, rows in DATA.groupby("series")}
+BETTER = {"telstra_download": "higher"}
+REPORTS = 200
+
+
+def labelled(x: np.ndarray, rng: np.random.Generator, n: int, k: int) -> pd.DataFrame:
+    """Return consecutive measurements as n rounds of k conditions, which do not differ."""
+    start = rng.integers(0, x.size - n * k + 1)
+    values = x[start : start + n * k].reshape(n, k)
+    wide = np.empty((n, k))
+    np.put_along_axis(wide, chained(rng, n, k), values, axis=1)
+    return pd.DataFrame(wide, index=pd.RangeIndex(1, n + 1, name="round"))
+
+
+@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize(("n", "k"), [(10, 2), (20, 2), (8, 7)])
+def test_no_more_false_reports_than_promised(name: str, n: int, k: int) -> None:
+    rng = np.random.default_rng(1)
+    better = BETTER.get(name, "lower")
+    families = [
+        npl.judge(labelled(SERIES[name], rng, n, k), baseline=0, better=better)
+        for _ in range(REPORTS)
+    ]
+    false = sum(bool({"better", "worse"} & set(family.verdicts)) for family in families)
+    assert false <= REPORTS * 0.05 + 3 * np.sqrt(REPORTS * 0.05 * 0.95)
+
+
+A = [19.522, 18.276, 20.994, 19.711, 18.292, 18.084, 22.078, 20.776, 21.917, 19.348, 20.092, 18.845]
+B = [16.161, 15.995, 16.998, 16.979, 34.134, 17.791, 18.261, 17.04, 17.701, 17.667, 17.276, 17.207]
+
+
+def test_a_larger_family_decides_nothing_more() -> None:
+    rng = np.random.default_rng(0)
+    asked = Sample(a=np.array(A), b=np.array(B), better="lower")
+    others = [Sample(a=100 + rng.random(12), b=100 + rng.random(12)) for _ in range(7)]
+    settled = [judge_samples([asked, *others[: m - 1]])[0].settled for m in (1, 2, 4, 5, 8)]
+    assert settled == sorted(settled, reverse=True)
+
+
+@pytest.mark.parametrize("error", [0.2, 0.05, 0.0101, 0.0099, 0.002])
+def test_a_smaller_error_never_narrows_an_interval(error: float) -> None:
+    rounds = npl.analysis.intervals.Rounds(np.log(A) - np.log(B))
+    wide, narrow = rounds.interval(error / 1.5), rounds.interval(error)
+    assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
+
+
+def test_chance_decides_the_order_of_two_conditions() -> None:
+    declared = Experiment.model_validate(
+        {
+            "name": "x",
+            "hosts": {"source": "inventory"},
+            "pairs": [{"client": "c", "server": s, "placement": s} for s in "ab"],
+            "tests": [{"tool": "qperf", "test": "tcp_lat"}],
+            "rounds": 12,
+        }
+    )
+    orders = {
+        "".join(t.pair.placement for t in schedule(declared, seed=seed).trials)
+        for seed in range(20)
+    }
+    assert len(orders) > 4

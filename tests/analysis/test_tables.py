@@ -1,0 +1,128 @@
+"""Tables and proofs show what they hold: planted cells and claims, and the words for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.analysis.claims import store_of
+from netperf_lib.analysis.tables import Table, numeric
+from netperf_lib.experiment.attached import attach
+from netperf_lib.metrics import format_value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (pd.NA, "–"),
+        (True, "yes"),
+        (False, "no"),
+        (1234.0, "1,234"),
+        (0.123456, "0.1235"),
+        (["a", 2], "a, 2"),
+        (("x",), "x"),
+        ("text", "text"),
+        (7, "7"),
+    ],
+)
+def test_a_cell_is_written_by_its_kind(value: Any, shown: str) -> None:
+    frame = pd.DataFrame({"what": pd.Series([value, "beside"], dtype=object)})
+    assert Table.of(frame).content()["rows"][0] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("n", "confidence", "caption", "columns"),
+    [
+        ([12, 12], [0.96, 0.96], "Levels; 12 runs each; confidence 96 %.", ["Median"]),
+        ([12, 11], [0.96, 0.96], "Levels; confidence 96 %.", ["Runs", "Median"]),
+        ([12, None], [0.96, None], "Levels.", ["Runs", "Median", "Confidence"]),
+    ],
+)
+def test_what_is_the_same_in_all_rows_stands_in_the_caption(
+    n: list[Any], confidence: list[Any], caption: str, columns: list[str]
+) -> None:
+    frame = pd.DataFrame({"n": n, "median": [40.0, 57.0], "confidence": confidence})
+    content = Table.of(frame, "Levels.", metric="latency_oneway_us").content()
+    assert content["caption"] == caption
+    assert content["columns"] == columns
+    assert content["rows"][0][columns.index("Median")] == "40 µs"
+
+
+def test_a_table_without_rows_shows_nothing() -> None:
+    shown = Table.of(pd.DataFrame(columns=["n"]), "Network cards.")._repr_markdown_()
+    assert shown == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_numeric"),
+    [
+        (["1.2 µs", "–"], True),
+        (["−3 % to 4 %", ""], True),
+        (["–", "NaN"], False),
+        (["12 runs a day", "3"], False),
+    ],
+)
+def test_a_column_is_numeric_if_all_that_it_holds_are_numbers(
+    cells: list[str], *, is_numeric: bool
+) -> None:
+    assert numeric(cells) is is_numeric
+
+
+def test_a_table_made_by_hand_has_no_proof(tmp_path: Path) -> None:
+    runs = npl.load(npl.recorded())
+    by_hand = pd.DataFrame(runs.to_dict("list"))
+    assert store_of(by_hand) is None
+    assert str(npl.analysis.proofs(by_hand)).endswith("the placements are as declared.")
+    attach(by_hand, path=str(tmp_path / "gone"))
+    assert str(npl.analysis.proofs(by_hand)).endswith("the placements are as declared.")
+
+
+def test_proofs_that_do_not_all_hold_say_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    exp = npl.read(npl.recorded())
+    recorded = exp.store.claims()
+    assert recorded
+    assert all(claim["holds"] for claim in recorded)
+    table: Any = npl.analysis.proofs(exp)
+    assert table.caption == "Claims about the hosts, and the evidence for each; all hold."
+    assert "holds" not in table
+
+    planted = [recorded[0] | {"holds": False}, recorded[0] | {"holds": None}, *recorded]
+    monkeypatch.setattr("netperf_lib.analysis.claims.stored", lambda _: planted)
+    table = npl.analysis.proofs(exp)
+    assert list(table["holds"]) == ["does NOT hold", "not shown", *["holds"] * len(recorded)]
+
+
+def test_levels_on_a_terminal_show_their_figures() -> None:
+    table = npl.levels(
+        npl.recorded(),
+        "throughput_bps",
+        by="placement",
+        where={"streams": 1, "tcp_buffer_bytes": None},
+    )
+    shown = repr(table).splitlines()
+    assert len(shown) == 1 + len(table)
+    for row, line in zip(table.itertuples(), shown[1:], strict=True):
+        assert line.split("  ")[1] == row.Index
+        assert all(
+            format_value(v, "bps").split()[0] in line for v in (row.median, row.low, row.high)
+        )
+    assert shown[0].endswith(f", n = {table['n'].iloc[0]}")
+    assert "missing" not in repr(table)
+    runs = npl.load(npl.recorded())
+    runs.loc[runs["placement"].eq("ppg") & runs["round"].eq(1), "status"] = "failed"
+    assert "n = 11  1 failed" in repr(npl.levels(runs, "throughput_bps", by="placement"))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [(1.234, "ratio", "123 %"), (0.9996, "ratio", "100 %"), (999.6, "us", "1,000 µs")],
+)
+def test_no_value_is_written_with_an_exponent(value: float, unit: str, words: str) -> None:
+    assert format_value(value, unit) == words
+    assert "e+" not in format_value(value, unit, 2)

@@ -1,0 +1,143 @@
+"""The words of an answer, branch by branch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from netperf_lib import analysis
+from netperf_lib.analysis import words
+from netperf_lib.analysis.limits import Held
+from netperf_lib.analysis.transfer_limits import Limit
+from netperf_lib.errors import NothingToReport, UsageError
+
+
+def judged(verdict: str, **changes: Any) -> analysis.Comparison:
+    one = analysis.compare_samples(
+        [58.0] * 8, [84.0] * 8, better="lower", names=("ppg", "same-zone")
+    )
+    return replace(one, verdict=analysis.Verdict(verdict), **changes)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes", "text"),
+    [
+        (
+            "no verdict",
+            {"reason": "8 rounds, at least 9 are needed"},
+            "8 rounds, at least 9 are needed.",
+        ),
+        ("no verdict", {"reason": ""}, "Keep measuring."),
+        ("exploratory", {}, "Declare it as a contrast of the next measurement to have a verdict."),
+        (
+            "inconclusive",
+            {"more_rounds": 3},
+            "Measure about 3 more rounds, or leave the question open.",
+        ),
+        (
+            "inconclusive",
+            {"more_rounds": 1},
+            "Measure about 1 more round, or leave the question open.",
+        ),
+        (
+            "inconclusive",
+            {"more_rounds": 0, "reason": "values of zero are ranked"},
+            "Values of zero are ranked.",
+        ),
+        ("better", {}, "use it."),
+    ],
+)
+def test_what_to_do_about_a_verdict(verdict: str, changes: dict[str, Any], text: str) -> None:
+    assert words.advice(judged(verdict, **changes), "use it") == text
+    assert words.advice(judged("better")) == ""
+
+
+def test_a_headline_says_the_clearest_finding_or_what_was_measured() -> None:
+    better = judged("better")
+    assert words.headline([]).startswith("No contrast was declared")
+    assert words.headline([better]) == f"{better.words}."
+    assert words.headline([better, better]).endswith("(1 more verdict below.)")
+    undecided = judged(
+        "no verdict", reason="too few", metric="latency_oneway_us", medians=(58.0, math.nan)
+    )
+    assert words.headline([undecided]).endswith("ppg 58 µs. Not decided: too few.")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "options", "text"),
+    [
+        (math.nan, {}, "–"),
+        (0.0, {}, "–"),
+        (1.0, {}, "0.0 %"),
+        (0.69, {}, "−31 %"),
+        (4.2, {}, "×4.2"),
+        (1.4, {"times": True}, "×1.4"),
+    ],
+)
+def test_a_ratio_is_written_as_a_change(ratio: float, options: dict[str, Any], text: str) -> None:
+    assert words.effect(ratio, **options) == text
+
+
+def test_the_interval_of_a_comparison_is_written_as_its_ratio() -> None:
+    assert words.span(0.6, 0.5, 0.7) == "−50 % to −30 %"
+    assert words.span(4.0, 3.1, 5.0) == "×3.1 to ×5.0"
+    assert words.span(4.0, 0.0, math.inf) == "–"
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "text"),
+    [
+        ([12], {}, "its 95 % interval by order statistics"),
+        ([12], {"deployments": 3}, "Student's t over the medians of 3 deployments"),
+        ([1], {}, "no interval (one run each)"),
+        ([3], {}, "the range of the runs, which covers the median with 75 % confidence"),
+        ([3, 4], {}, "75 % to 87.5 % confidence"),
+        ([3, 12], {}, "or, below 12 runs, the range of the runs"),
+    ],
+)
+def test_an_interval_is_described_by_how_many_runs_there_are(
+    n: list[int], options: Any, text: str
+) -> None:
+    assert text in words.interval_words(n, **options)
+
+
+def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="no factor 'rack'"):
+        words.contrasts(pd.DataFrame({"placement": ["ppg"]}), "rack")
+    with pytest.raises(NothingToReport, match="nothing here"):
+        words.end("nothing here")
+    assert words.heading("Placement", "latency_oneway_us") == "Placement: one-way latency"
+    assert words.shortened("One. Two.") == "One"
+    assert len(words.shortened("x" * 200)) == 130
+
+
+@pytest.mark.parametrize(
+    ("rtt", "cause", "text"),
+    [
+        (None, "link", ""),
+        ((2000.0, 2010.0, 0.0), "link", ""),
+        ((2000.0, 4000.0, 2000.0), "link", "when idle: the queue at the sender"),
+        ((2000.0, 4000.0, 100.0), "link", "waiting on the path, not at the sender"),
+        (
+            (2000.0, 4000.0, 0.0),
+            "receiver's CPU",
+            "waiting on the path or at the receiver, not at the sender",
+        ),
+        (
+            (2000.0, 4000.0, 1000.0),
+            "link",
+            "50 % of the rise waits at the sender, the rest on the path",
+        ),
+    ],
+)
+def test_where_a_packet_waits_under_load(rtt: Any, cause: str, text: str) -> None:
+    one = Held(
+        condition="c", levels={}, bps=1e9, limit=Limit(causes=(cause,)), streams=1, runs=6, agree=6, sampled=True,
+        link_known=True, times={}, roofs={}, rtt_us=rtt,
+    )  # fmt: skip
+    assert one.delay.endswith(text)
+    assert bool(one.delay) == bool(text)

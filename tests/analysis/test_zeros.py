@@ -1,0 +1,103 @@
+"""Values of zero (no loss, no jitter, no throughput): judged by their rank, part of the level, and never a failure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib import analysis
+
+LOSS = [0.00744, 0, 0, 0, 0, 0]
+
+
+def table(metric: str, **sides: list[float]) -> pd.DataFrame:
+    rows = [
+        {
+            "deployment": 1,
+            "round": i + 1,
+            "order": j,
+            "placement": p,
+            "status": "ok",
+            "tool": "iperf3",
+            "test": "udp",
+        }
+        | {metric: v, "client": "c", "server": "s"}
+        for j, (p, values) in enumerate(sides.items())
+        for i, v in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def judged(metric: str, **sides: list[float]) -> analysis.Comparison:
+    names = list(sides)
+    contrast = {
+        "metric": metric,
+        "a": {"placement": names[0]},
+        "b": {"placement": names[1]},
+        "margin": 0.1,
+    }
+    [c] = npl.analysis.judge(table(metric, **sides), [contrast])
+    return c
+
+
+def test_six_rounds_of_which_five_had_no_loss_are_six_rounds() -> None:
+    c = judged("lost_ratio", a=LOSS, b=LOSS[::-1])
+    assert (c.n, c.dropped, c.failed, c.runs) == (6, 0, (0, 0), (6, 6))
+    assert not any("failed" in w or "dropped" in w for w in c.warnings)
+    assert c.medians == (0, 0)
+    row = npl.levels(table("lost_ratio", a=LOSS, b=LOSS), "lost_ratio", by="placement").loc["a"]
+    assert (row["n"], row["median"], row["largest"], row["failed"]) == (6, 0, 0.00744, 0)
+
+
+def test_no_loss_is_better_than_two_per_cent() -> None:
+    c = judged("lost_ratio", none=[0.0] * 10, some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2)
+    assert (c.verdict, c.ratio, c.n) == ("better", 0, 10)
+    assert c.words == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
+    back = judged("lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10)
+    assert (back.verdict, back.ratio) == ("worse", np.inf)
+    assert (
+        back.words == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
+    )
+    assert "Infinity" not in str(back.to_dict())
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_round_of_zero_throughput_counts_as_the_lowest(paired: bool) -> None:
+    a, b = [9e9 + 1e7 * i for i in range(12)], [1e9 + 1e7 * i for i in range(12)]
+    c = analysis.compare_samples([0.0, *a[1:]], b, paired=paired)
+    assert (c.verdict, c.failed, c.dropped, c.runs) == ("better", (0, 0), 0, (12, 12))
+    assert 7 < c.ratio < 10
+
+
+def test_unpaired_zeros_are_ranked_too() -> None:
+    c = analysis.compare_samples([0.0] * 10, [0.02] * 10, better="lower", paired=False)
+    assert (c.verdict, c.ratio) == ("better", 0)
+
+
+def test_zeros_of_pooled_pairs_are_averaged() -> None:
+    runs = pd.concat(
+        [table("lost_ratio", a=LOSS, b=LOSS).assign(server=s) for s in ("s1", "s2")],
+        ignore_index=True,
+    )
+    level = npl.levels(runs, "lost_ratio", by="placement", pool="pairs").loc["a"]
+    assert (level["n"], level["median"], level["largest"]) == (6, 0, pytest.approx(0.00744))
+
+
+def test_the_level_of_deployments_without_loss_counts_deployments() -> None:
+    found = analysis.level([0.0, 0.0, 0.0, 0.01, 0.0, 0.0], units=[1, 1, 2, 2, 3, 3])
+    assert (found.unit, found.n, found.median) == ("deployment", 3, 0)
+
+
+def test_what_is_below_zero_has_no_ratio() -> None:
+    assert (
+        "2 values below zero" in analysis.compare_samples([-1.0, -1, 2, 3, 4, 5], [1.0] * 6).reason
+    )
+
+
+def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said() -> None:
+    c = analysis.compare_samples([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower", quantity="loss")
+    assert (c.verdict, c.ratio, c.high, c.more_rounds) == ("inconclusive", np.inf, np.inf, 0)
+    assert "between the same and without bound" in c.words
+    assert "how many more rounds would settle it is not known" in c.words
