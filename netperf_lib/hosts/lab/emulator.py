@@ -23,6 +23,7 @@ from .topology import Options
 _SPIN_NS = 100_000
 """How long before a deadline to stop sleeping, and how long after a packet to wait for the next one without sleeping:
 longer than a sleep overruns, and than a host needs for an answer."""
+_SECOND_NS = 1_000_000_000
 _FRAME_BYTES = VNET_HEADER + 65_536
 _READS_IN_A_ROW, _WRITES_IN_A_ROW = 16, 64
 """Bounds that keep one busy host from starving the others, and reading from starving writing."""
@@ -60,7 +61,11 @@ class _Lane:
     link: _Queue | None
     delay_ns: int
     jitter_ns: float
+    variation: float
     loss: float
+    extra_ns: int = 0
+    """What the delay is longer by in this second."""
+    second_ends_ns: int = 0
     last_ns: int = 0
 
     def due(self, frame: bytes, arrived_ns: int) -> int:
@@ -74,9 +79,13 @@ class _Lane:
         if not sent_ns:
             return 0
         due_ns = sent_ns + self.delay_ns
-        if self.jitter_ns:
-            due_ns = max(self.last_ns, due_ns + int(random.random() * self.jitter_ns))
-            self.last_ns = due_ns  # no reordering: TCP would take it for loss
+        if self.variation or self.jitter_ns:
+            if arrived_ns > self.second_ends_ns:
+                self.second_ends_ns = arrived_ns + _SECOND_NS
+                self.extra_ns = int(random.gauss(0, self.variation) * self.delay_ns)
+            due_ns += self.extra_ns + int(random.random() * self.jitter_ns)
+            # no reordering: TCP would take it for loss
+            due_ns = self.last_ns = max(self.last_ns, due_ns)
         return due_ns
 
 
@@ -101,6 +110,7 @@ class Emulator:
                         link=_Queue(path.rate_bps, queue_ns) if path.rate_bps else None,
                         delay_ns=round(max(0, path.delay_us - max(0, overhead_us)) * 1000),
                         jitter_ns=path.jitter_us * 1000,
+                        variation=path.variation,
                         loss=path.loss,
                     )
 
