@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from .parsed import Columns, ParsedRun, Percentile, Status
 
+T = TypeVar("T")
 CONTRADICTION = "the figures contradict each other, the log is damaged: "
 
 
 class Damaged(ValueError):  # noqa: N818 - not an error of the program: a finding about the log
     """A log that cannot be used; the message says why, and `status` how much of the run is usable."""
 
-    def __init__(self, error: str, status: Status = "failed") -> None:
+    def __init__(self, error: str, status: Status | None = None) -> None:
         super().__init__(error)
-        self.status: Status = status
+        self.status = status
 
 
 class Contradictory(Damaged):
@@ -40,6 +41,8 @@ class Draft:
     intervals: Columns = field(default_factory=dict)
     percentiles: tuple[Percentile, ...] = ()
     basis: str | None = None
+    begun: bool = False
+    """Rows were read: a run without a result is partial."""
 
     def run(self, status: Status = "ok", error: str | Damaged | None = None) -> ParsedRun:
         """Return the run; only a complete run has metrics and percentiles."""
@@ -62,19 +65,18 @@ class Draft:
             line=self.line,
         )
 
+    def filled(self, fill: Callable[[Draft, T], None], log: T) -> ParsedRun:
+        """Have `fill` read a log; if it raises `Damaged`, the run has that error."""
+        try:
+            fill(self, log)
+        except Damaged as error:
+            return self.run(error.status or ("partial" if self.begun else "failed"), error)
+        return self.run()
+
 
 def _exact(name: str, value: float) -> float:
     """Return a count or a number of bytes as an integer."""
     return int(value) if name.endswith(("_count", "_bytes")) and value == int(value) else value
-
-
-def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> ParsedRun:
-    """Have `fill` read a text into a draft; if it raises `Damaged`, the run has that error."""
-    try:
-        fill(draft, text)
-    except Damaged as e:
-        return draft.run(e.status, e)
-    return draft.run()
 
 
 def added(counts: Iterable[float | None]) -> float | None:
@@ -101,15 +103,6 @@ def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
     """Return the offset of the line above the one at `at` if it matches, else `at`."""
     above = line_start(text, at - 1)
     return above if pattern.match(text, above, at) else at
-
-
-def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
-    """Yield where runs start: at `starts`, and at the first of the `others` unless a run starts before it."""
-    ordered = sorted(starts)
-    other = min((o for o in others if o is not None), default=None)
-    if other is not None and not (ordered and ordered[0] <= other):
-        yield other
-    yield from ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +143,3 @@ class Figure:
     def sum(figures: Sequence[Figure]) -> Figure:
         """Add figures."""
         return Figure(sum(f.value for f in figures), sum(f.half for f in figures))
-
-
-def interval_columns(start_s: list[float], end_s: list[float], **columns: Any) -> Columns:
-    """Return the table of intervals (`ParsedRun.intervals`); a single value is for all rows, a missing one None."""
-    filled = {"stream": -1, "direction": "forward", "omitted": False} | columns
-    names = "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
-    filled |= {"start_s": start_s, "end_s": end_s}
-    return (
-        {n: v if isinstance(v := filled.get(n), list) else [v] * len(start_s) for n in names}
-        if start_s
-        else {}
-    )

@@ -8,7 +8,7 @@ project runs it. `registry` lists all tools; there, the type checker compares ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,7 +45,7 @@ class Reader(Protocol):
     # A reader may also have `STATES_CONDITIONS = True`: the parameters of its runs are then conditions that somebody
     # chose, which an import keeps as labels.
 
-    def sightings(self, text: str) -> Iterator[int]:
+    def sightings(self, text: str) -> Iterable[int]:
         """Yield the offsets in `text` where a run of this tool starts (the first line that belongs to it)."""
 
     def read(self, text: str) -> list[ParsedRun]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, drafted, or_above
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, or_above
 from .interface import Commands
 from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
@@ -106,7 +106,7 @@ def read(text: str) -> list[ParsedRun]:
         else:
             orphans: list[ParsedRun] = []
             before = m[0][: m.start(group) - m.start()].splitlines()
-            runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), body), *orphans]
+            runs += [draft.filled(partial(_fill, before=before, orphans=orphans), body), *orphans]
     printed |= {name for name, word in _ALIKE.items() if re.search(word, text)}
     return [_compared(run, printed) for run in runs]
 

@@ -49,9 +49,7 @@ def without_colours(text: str) -> str:
 _HEAD = 1 << 16
 """Characters at the start of a text that show what it is."""
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[{\["])')
-_OWN_JSON = re.compile(
-    r'\s*\{\s*"(?:start|intervals|end|error|title|event|server_output_\w+|ntttcp[sr])"'
-)
+_OWN_JSON = re.compile(r'\s*\{\s*"(?:start|intervals|end|error|title|event|server_output_\w+)"')
 _PREFIXED = re.compile(
     r"^(.*?)(?:\[ *(?:ID|SUM|\d+)\](?:\[\w\w-[CS]\]|\[Role\])? +(?:Interval|\d+\.\d+ *-)"
     r"|sockperf: |(?:send_|recv_)?(?:latency|bw|msg_rate) +=  |\d\d:\d\d:\d\d (?:INFO|DBG) ?:"
@@ -68,7 +66,9 @@ def foreign(text: str) -> str:
     head = text[:_HEAD]
     if _JSON.match(head) and not _OWN_JSON.match(head):
         return (
-            "it is a Jupyter notebook" if '"nbformat"' in text else "it is JSON of another program"
+            "it is a Jupyter notebook"
+            if '"nbformat"' in text
+            else "it is JSON that iperf3 did not print"
         )
     if "=3D" in head:
         return "it is an encoded mail"

@@ -80,8 +80,8 @@ def test_prefix_of_another_program_is_named(log: str, mark: str, named: str) -> 
 @pytest.mark.parametrize(
     ("wrap", "named"),
     [
-        (lambda text: json.dumps({"stdout": text}), "JSON of another program"),
-        (lambda text: json.dumps([text]), "JSON of another program"),
+        (lambda text: json.dumps({"stdout": text}), "JSON that iperf3 did not print"),
+        (lambda text: json.dumps([text]), "JSON that iperf3 did not print"),
         (lambda text: json.dumps({"cells": [text], "nbformat": 4}), "a Jupyter notebook"),
         (lambda text: '$ az vm run-command invoke\n{\n "message": ' + json.dumps(text) + "}", ""),
     ],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
-from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, line_start, or_above
+from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, line_start, or_above
 from ..parsed import ParsedRun, Percentile
 
 NAME = "sockperf"
@@ -193,7 +193,7 @@ def read(text: str) -> list[ParsedRun]:
         m = _HEADER.search(part) if "txTime" in part else None
         head = part[: m.start()] if m else part
         draft = Draft(NAME, 1 + text[:start].count("\n"))
-        run = drafted(draft, _fill, common + head if start else head)
+        run = draft.filled(_fill, common + head if start else head)
         if m:
             from .packets import with_rows  # needs numpy, which no other log does
 
