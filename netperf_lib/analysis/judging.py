@@ -45,6 +45,8 @@ PLACES = (
     *(f"{host}_{what}" for what in ("zone", "region", "zone_physical") for host in HOSTS),
 )
 """Factors that describe where the VMs landed."""
+HARDWARE = ("client_cpu", "server_cpu", "nic_driver", "server_nic_driver")
+"""What VMs of one size may land on."""
 FEW_BEYOND = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
 NOTICEABLE = 0.01
@@ -330,6 +332,13 @@ class Blocks:
         side.value[block] = np.where(self.ok[chosen], self.value[chosen], np.nan)
         return side
 
+    def used(self, *sides: Side) -> Mask:
+        """Return the blocks that count: of both sides, or of either if they share none."""
+        apart = not np.logical_and.reduce([side.present for side in sides]).any()
+        both = np.logical_or if apart and len(sides) > 1 else np.logical_and
+        chosen: Mask = both.reduce([side.expected for side in sides])
+        return chosen
+
     def hosts(self, name: str) -> dict[str, list[str]]:
         """Return the clients and the servers of a condition."""
         if self.two or not name:
@@ -395,9 +404,9 @@ def _sample(p: Pair) -> Sample:
         for name, condition in zip(names, both, strict=False)
         if not condition or not np.isfinite(of.side(condition).value).any()
     ]
-    apart = b is not None and not bool((a.present & b.present).any())
     found = [a] if b is None else [a, b]
-    used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in found])
+    apart = b is not None and not bool((a.present & b.present).any())
+    used = of.used(*found)
     several = not of.two and np.unique(of.experiment[used]).size > 1
     if b is not None and not empty and not of.two:
         named = {f for side in p.sides for f in side}
@@ -420,7 +429,7 @@ def _sample(p: Pair) -> Sample:
     }
     refusal = f"no run of {empty[0]} has a value of {obs.metric}" if empty else ""
     hour = of.hours(p.a) if b is None else None
-    return Sample(
+    sample = Sample(
         a=a.value[used],
         b=None if b is None else b.value[used],
         failed_a=a.failed[used],
@@ -435,6 +444,32 @@ def _sample(p: Pair) -> Sample:
         subject=subject,
         **more,
     )
+    if b is None or empty or of.two:
+        return sample
+    note = _hardware(of, p, differ, sample)
+    return replace(sample, warnings=(*sample.warnings, *note))
+
+
+def _hardware(of: Blocks, p: Pair, differ: set[str], sample: Sample) -> list[str]:
+    """Warn that some deployments put the sides on other hardware, and give what the others show."""
+    names = [f for f in HARDWARE if f in of.varying and not differ & {*factor(f).follows}]
+    if not any(SEVERAL in (of.obs.fact(p.a, f), of.obs.fact(p.b, f)) for f in names):
+        return []
+    one, two = (of.obs.levels_by_unit(condition, names) for condition in (p.a, p.b))
+    alike = [unit for unit, levels in one.items() if levels == two.get(unit)]
+    if len(alike) == len(one):
+        return []
+    text = (
+        f"in {len(one) - len(alike)} of {plural(len(one), 'deployment')} the sides ran on "
+        "different processors or network cards: the difference may be due to that"
+    )
+    inside = np.isin(of.unit[of.used(of.side(p.a), of.side(p.b))], alike)
+    if not inside.any():
+        return [text]
+    fields = ("a", "b", "failed_a", "failed_b", "unit")
+    part = {name: getattr(sample, name)[inside] for name in fields}
+    beside = judge_samples([replace(sample, **part, warnings=(), declared=False)])[0]
+    return [f"{text}; within equal hardware, {beside.words}"]
 
 
 def _nothing(

@@ -278,6 +278,15 @@ class Observations:
             self._rows[np.isin(self._names.astype(str), list(conditions))]
         ]
 
+    def levels_by_unit(self, condition: str, names: Sequence[str]) -> dict[int, set[str]]:
+        """Return what the complete runs of a condition have in these columns, by unit."""
+        rows = self._rows[self._names == condition]
+        frame = self._source.runs[[n for n in names if n in self._source.runs]].iloc[rows]
+        found: dict[int, set[str]] = {}
+        for unit, levels in zip(self._source.units[rows], map(repr, frame.values), strict=True):
+            found.setdefault(int(unit), set()).add(levels)
+        return found
+
     def _ordered(self, names: Any) -> pd.Categorical:
         return pd.Categorical(names, categories=list(self.conditions.index), ordered=True)
 

@@ -327,7 +327,12 @@ _HOSTS = (
     Factor(name="kernel", role="observed"),
     Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
     Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
-    Factor(name="server_nic_driver", label="server's network driver", role="observed"),
+    Factor(
+        name="server_nic_driver",
+        label="server's network driver",
+        role="observed",
+        follows=("accelerated",),
+    ),
     Factor(
         name="vf_up",
         label="virtual function up",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -237,6 +238,22 @@ def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
         "it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings
     )
     assert warned == (up is not None)
+
+
+@pytest.mark.parametrize(
+    ("deployments", "said"),
+    [
+        (1, "the sides also differ in server's processor"),
+        (4, r"in 2 of 4 deployments .* within equal hardware, ppg .* over 2 deployments"),
+    ],
+)
+def test_other_hardware_may_be_the_difference(deployments: int, said: str):
+    runs = table(deployments=deployments, spread=0.01)
+    older = (runs["placement"] == "ppg") & (runs["deployment"] <= 2)
+    runs["server_cpu"] = np.where(older, "8272CL", "8370C")
+    ppg, zone = npl.compare(runs)
+    assert re.search(said, " ".join(ppg.warnings))
+    assert "hardware" not in " ".join(zone.warnings)
 
 
 def test_deployments_are_the_replicates_of_a_placement():
