@@ -18,7 +18,7 @@ from importlib import resources
 from typing import Any
 
 from ...experiment.estimate import Sent
-from ...experiment.placements import PLACED
+from ...experiment.placements import AT_BALANCER, PLACED
 from .options import Options
 from .topology import Topology
 
@@ -43,21 +43,16 @@ class Item:
     name: str
     """Name in `hosts.options.prices`."""
     quantity: float
-    """Number of units, or of GB."""
+    """Number of units, or the most GB."""
+    likely: float
+    """The number that is likely."""
     price: float | None
     """Price of one unit for an hour, or of a GB; None: unknown."""
     hourly: bool = True
-    likely: float | None = None
-    """Number of GB that is likely, if less."""
-    why: str = ""
-    """Why the price is unknown, where that is known."""
     stops: bool = False
     """It is a VM, which costs nothing while it is stopped."""
-
-    def cost(self, hours: float, *, share: float = 1.0, likely: bool = False) -> float:
-        """Cost of this many hours, or of this share of the GB; 0 if the price is unknown."""
-        quantity = self.quantity if self.likely is None or not likely else self.likely
-        return quantity * (self.price or 0) * (hours if self.hourly else share)
+    why: str = ""
+    """Why the price is unknown, where that is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +72,12 @@ class Cost:
     @property
     def amount(self) -> float | None:
         """The most that all items cost; None if a price is unknown."""
-        return None if self.unknown else sum(i.cost(self.hours) for i in self.items)
+        each = (i.quantity * (i.price or 0) * (self.hours if i.hourly else 1) for i in self.items)
+        return None if self.unknown else sum(each)
 
     def spent(self, hours: float, share: float) -> float:
         """Cost after this many hours, with this share of the likely traffic, as far as known."""
-        return sum(i.cost(hours, share=share, likely=True) for i in self.items)
+        return sum(i.likely * (i.price or 0) * (hours if i.hourly else share) for i in self.items)
 
     @property
     def idle_h(self) -> float:
@@ -90,17 +86,18 @@ class Cost:
 
     def parts(self) -> tuple[str, ...]:
         """What each part costs, by hours or by traffic; none if a price is unknown."""
-        hours, currency = self.hours, self.currency
         out = []
-        for item in () if self.unknown else self.items:
-            most, likely = item.cost(hours), item.cost(hours, likely=True)
-            if item.hourly and most >= 0.005:
-                out.append(
-                    f"{item.quantity:g} × {item.name} × {hours:.1f} h: {most:.2f} {currency}"
-                )
-            elif not item.hourly and item.price:
-                gb = f"likely {likely / item.price:,.0f} GB, at most {item.quantity:,.0f} GB"
-                out.append(f"{item.name}: {gb}: {likely:.2f} to at most {most:.2f} {currency}")
+        for i in () if self.unknown else self.items:
+            price = i.price or 0
+            if i.hourly:
+                money = f"{i.quantity * price * self.hours:.2f} {self.currency}"
+                text = f"{i.quantity:g} × {i.name} × {self.hours:.1f} h: {money}"
+            else:
+                gb = f"likely {i.likely:,.0f} GB, at most {i.quantity:,.0f} GB"
+                money = f"{i.likely * price:.2f} to at most {i.quantity * price:.2f}"
+                text = f"{i.name}: {gb}: {money} {self.currency}"
+            if price:
+                out.append(text)
         return tuple(out)
 
     def __str__(self) -> str:
@@ -110,14 +107,8 @@ class Cost:
                 "give hosts.options.prices)"
             )
         likely = self.spent(self.hours, 1.0)
-        transfer = sum(i.cost(self.hours) for i in self.items if not i.hourly)
-        more = self.amount - likely >= 0.005
-        return (
-            f"about {likely:.2f} {self.currency}"
-            + (f", at most {self.amount:.2f}" if more else "")
-            + f" for {self.hours:.1f} h"
-            + (f", up to {transfer:.2f} of it for data transfer" if transfer else "")
-        )
+        most = f", at most {self.amount:.2f}" if self.amount - likely >= 0.005 else ""
+        return f"about {likely:.2f} {self.currency}{most} for {self.hours:.1f} h"
 
 
 def cost(
@@ -134,44 +125,39 @@ def cost(
     the declared bandwidth allows. Declared prices override the list.
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
-    hours = (measuring_s + deployments * place_s) / 3600
+    vms, addresses = topology.vms, topology.public_addresses(not options.subnet)
     count: Counter[tuple[str, str, str]] = Counter()
-    count.update((v.size, v.region, "vm") for v in topology.vms)
+    count.update((v.size, v.region, "vm") for v in vms)
     count.update((g.sku, g.region, g.kind) for g in topology.gateways)
-    count.update((DISK, v.region, "disk") for v in topology.vms)
-    count.update(
-        ("public address", r, "address") for r in topology.public_addresses(options.public)
-    )
+    count.update((DISK, v.region, "disk") for v in vms)
+    count.update(("public address", r, "address") for r in addresses)
     count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
-    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.balanced)
-    items = [
-        Item(
-            name=f"{what} in {region}",
-            quantity=n,
-            price=_price(what, region, kind, options),
-            stops=kind == "vm",
-        )
-        for (what, region, kind), n in sorted(count.items())
-    ]
+    count.update(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER)
+    items = []
+    for (what, region, kind), n in sorted(count.items()):
+        name, price = f"{what} in {region}", _price(what, region, kind, options)
+        items.append(Item(name=name, quantity=n, likely=n, price=price, stops=kind == "vm"))
     most, likely = Counter[Way](), Counter[Way]()
     for (client, server), sent in (traffic or {}).items():
         source, target = topology.vm(client), topology.vm(server)
-        way = (topology.paths.get((client, server), ""), source.region, target.region)
+        way = (topology.paths[client, server], source.region, target.region)
         mbps = options.bandwidth_mbps.get(source.size, float("inf"))
         sendable = min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
         most[way] += round(sendable)
         likely[way] += round(min(sendable, sent.likely_bytes))
     for way, sendable in sorted((+most).items()):
         lost = [region for region in way[1:] if zone_of(region) is None]
-        item = Item(
-            name=f"transfer {way[0]}",
-            quantity=sendable / 1e9,
-            likely=likely[way] / 1e9,
-            hourly=False,
-            price=_transfer(*way, options),
-            why=f" (billing zone of {lost[0]} not known)" if lost else "",
+        items.append(
+            Item(
+                name=f"transfer {way[0]}",
+                quantity=sendable / 1e9,
+                likely=likely[way] / 1e9,
+                hourly=False,
+                price=_transfer(*way, options),
+                why=f" (billing zone of {lost[0]} not known)" if lost else "",
+            )
         )
-        items.append(item)
+    hours = (measuring_s + deployments * place_s) / 3600
     return Cost(hours=hours, currency=options.currency, items=tuple(items))
 
 
@@ -181,12 +167,12 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
         if name in options.prices:
             return options.prices[name]
     meter = _TABLE["meters"][kind]
-    at = {} if meter.get("everywhere") else {"armRegionName": region}
     sku = _TABLE["skus"].get(what, what)
-    at |= {key: value.format(sku) for key, value in meter["where"].items()}
-    listed = _listed(
-        options, at, meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku)), region
-    )
+    at = {key: value.format(sku) for key, value in meter["where"].items()}
+    at |= {} if meter.get("everywhere") else {"armRegionName": region}
+    unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
+    # of a price by steps, the first that is not free
+    listed = [p for p in _listed(options, at, unit, name, region) if p > 0]
     return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
 
 
@@ -221,16 +207,15 @@ def zone_of(region: str) -> str | None:
 
 
 def _listed(
-    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = ""
+    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str
 ) -> list[float]:
-    """Matching prices from all pages of the list, each from the first unit on that is not free.
+    """Matching prices from all pages of the list, those of an hour from the first unit on.
 
     Meters that are not asked for by region are listed for several: those of region `near` count, or
     else the general ones, rather than those of an edge site or of a government's cloud.
     """
-    condition = " and ".join(
-        f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items()
-    )
+    asked = {**where, "priceType": "Consumption"}
+    condition = " and ".join(f"{k} eq '{v}'" for k, v in asked.items())
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": condition})
     url: str | None = f"{PRICES_URL}?{query}"
     items: list[dict[str, Any]] = []
@@ -241,19 +226,15 @@ def _listed(
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:
-        of = {
-            region: [i for i in items if i.get("armRegionName") == region]
-            for region in (near, "Global", "")
-        }
-        items = of[near] or of["Global"] or of[""] or items
+        by = [[i for i in items if i.get("armRegionName") == r] for r in (near, "Global", "")]
+        items = next(filter(None, by), items)
     return [
         float(i["retailPrice"])
         for i in items
         if i.get("unitOfMeasure") == unit
         and re.fullmatch(meter, str(i.get("meterName")))
+        and (unit == "1 GB" or not float(i.get("tierMinimumUnits") or 0))
         and _plain(i)
-        if unit == "1 GB"
-        or (not float(i.get("tierMinimumUnits") or 0) and float(i["retailPrice"]) > 0)
     ]
 
 

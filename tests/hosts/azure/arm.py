@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_network
+from itertools import islice
 from typing import Any
 
 TOKEN = re.compile(r"\s*('(?:[^']|'')*'|-?\d+|\w+|[()\[\].,])")
@@ -153,7 +155,13 @@ def _same(a: Any, b: Any) -> bool:
     return a.lower() == b.lower() if isinstance(a, str) and isinstance(b, str) else bool(a == b)
 
 
+def _subnet(prefix: str, size: int, index: int) -> str:
+    return str(next(islice(ip_network(prefix).subnets(new_prefix=size), index, None)))
+
+
 PURE: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "cidrsubnet": _subnet,
     "createarray": lambda *a: list(a),
     "createobject": lambda *a: dict(zip(a[::2], a[1::2], strict=True)),
     "empty": lambda a: not a,
@@ -163,6 +171,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "length": len,
     "not": lambda a: not a,
     "null": lambda: None,
+    "true": lambda: True,
 }
 
 

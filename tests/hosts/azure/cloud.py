@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from . import arm, models
+from . import arm, schemas
 from .rules import EMBEDDED, IMAGES, NVME, REGIONS, SIZES, ArmError, Resource, apply, refuse
 
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
@@ -31,6 +31,7 @@ TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
 KINDS = {
     "array": list,
+    "bool": bool,
     "object": dict,
     "secureobject": dict,
     "securestring": str,
@@ -615,7 +616,7 @@ class Cloud:
                 body = item.evaluate()
                 if fault := self._fault("resource", f"{item.type} {item.name}"):
                     raise fault.error()
-                unknown = models.wrong(body)
+                unknown = schemas.wrong(body)
                 refuse(unknown, "InvalidRequestContent", f"{item.name}: {unknown}")
                 self.put(item.id, body)
                 running.operations.append(_record(item, None))

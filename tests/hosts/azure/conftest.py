@@ -109,15 +109,11 @@ def clock() -> Clock:
     return Clock()
 
 
-LAGGING = pytest.mark.parametrize("cloud", [1, 2, 3], indirect=True)
-"""The cloud answers late, by three seeds."""
-
-
-@pytest.fixture
+@pytest.fixture(params=[1, 2, 3])
 def cloud(clock: Clock, request: pytest.FixtureRequest) -> Cloud:
+    """A cloud that answers late, by three seeds."""
     made = Cloud(step_s=4, clock=clock.now)
-    seed = getattr(request, "param", None)
-    made.lag = random.Random(seed) if seed else None
+    made.lag = random.Random(request.param)
     return made
 
 
@@ -244,7 +240,7 @@ def preflight(declared: Experiment, workload: Workload | None = None) -> Preflig
     findings = azure._proposal(declared, workload or Workload())
     rows = list(
         checks.examine(
-            findings, azure._runner(findings.options.subscription), rehearse=azure._rehearse
+            findings, azure._runner(findings.options.subscription), azure._rehearse
         )
     )
     assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)

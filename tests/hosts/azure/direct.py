@@ -41,7 +41,6 @@ class DirectAz:
         self.interrupt_after = False
         self.stopping: Callable[[], Any] = lambda: None
         """Called when it is interrupted."""
-        self.version = "2.91.0"
 
     def __call__(self, *words: str) -> Any:
         index = len(self.commands)
@@ -95,9 +94,6 @@ class DirectAz:
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         user = {"name": "tester", "type": "user"}
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": user}
-
-    def _version(self, *_: Any) -> Any:
-        return {"azure-cli": self.version}
 
     def _rest(self, one: dict[str, str], _: Any) -> Any:
         return self.cloud.request("GET", one["url"].partition("?")[0]).body

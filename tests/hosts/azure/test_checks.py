@@ -27,7 +27,7 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
     lines = found(experiment("a b cross-region", budget=5, prices=prices))
     assert tuple(lines) == SUBJECTS
     assert all(fine for _, fine in lines.values()), lines
-    assert lines["quota"][0].startswith("4 vCPUs in westeurope, 1 public addresses in westeurope")
+    assert lines["quota"][0].startswith("4 vCPUs and 1 addresses in westeurope")
     assert lines["validation"][0].startswith("Azure finds it valid, and would create 15 resources")
     assert "within the budget of 5" in lines["price"][0]
     assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
@@ -36,15 +36,15 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"vm_size": "Standard_HB120rs_v3"}, "a, b: size .* zone 1 of westeurope, in no zone"),
+        ({"vm_size": "Standard_HB120rs_v3"}, "zone 1 of westeurope, only in none"),
         ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
-        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "zone 2 of westeurope, only in zone 1"),
+        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "zone 2 of westeurope, only in 1"),
         ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
         ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking"),
         ({"vm_size": "Standard_D4s_v6"}, "has NVMe disks only, which image Canonical:.* does not"),
-        ({"region": "westus"}, "region westus has no zone 1: set hosts.options.zones"),
+        ({"region": "westus"}, "region westus has no zone 1 .it has none.: correct"),
         ({"region": "atlantis"}, "region 'atlantis' is not open"),
-        ({"expires_h": 0.1}, "longer than hosts.options.expires_h"),
+        ({"expires_h": 0.1}, "raise hosts.options.expires_h"),
         ({"budget": 0.01}, "above the budget of 0.01"),
     ],
 )
@@ -72,11 +72,11 @@ def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     assert not preflight(experiment()).problems
     cloud.limits["westeurope", "PublicIPAddresses"] = 1
     (problem,) = preflight(experiment()).problems
-    assert "2 public addresses needed, 1 free" in problem
+    assert "2 needed, 1 free" in problem
     cloud.limits["westeurope", "PublicIPAddresses"] = -1
     cloud.limits["westeurope", "standardDSv5Family"] = 7
     (problem,) = preflight(experiment()).problems
-    assert "8 vCPUs needed, 7 free of 7; ask for more at https://aka.ms/quota" in problem
+    assert "8 needed, 7 free of 7; ask for more at https://aka.ms/quota" in problem
 
 
 def test_going_on_is_not_stopped_by_its_own_quota(
@@ -107,19 +107,6 @@ def test_zones_are_those_of_the_subscription(az: DirectAz, tmp_path: Any) -> Non
     assert here != other
     made = azure.up(experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path)
     assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in "12"]
-
-
-def test_a_far_region_without_zones_is_used_without(az: DirectAz, tmp_path: Any) -> None:
-    declared = experiment("a b cross-region", remote_region="westus")
-    made = azure.up(declared, number=1, state=tmp_path)
-    assert [(h.region, h.zone) for h in made.hosts] == [("westeurope", "1"), ("westus", None)]
-
-
-def test_an_old_az_is_refused_first(az: DirectAz, tmp_path: Any) -> None:
-    az.version = "2.45.0"
-    with pytest.raises(AzureError, match=r"az 2\.45\.0 is too old .*run `az upgrade` .2\.76"):
-        azure.up(experiment(), number=1, state=tmp_path)
-    assert [c[0] for c in az.commands] == ["version"]
 
 
 def test_a_missing_second_factor_asks_for_a_login() -> None:

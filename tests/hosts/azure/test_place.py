@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,10 @@ from netperf_lib.experiment.model import Deployment
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
-from netperf_lib.hosts.azure.prices import Cost
 from netperf_lib.hosts.azure.state import State
 
 from .cloud import BASE, SUBSCRIPTION, Cloud, Fault
-from .conftest import GUEST, LAGGING, experiment
+from .conftest import GUEST, experiment
 from .direct import Clock, DirectAz
 from .recordings import fault
 
@@ -62,7 +61,6 @@ def nothing_is_left(cloud: Cloud, state: Path) -> None:
     assert not list(state.rglob("id_*"))
 
 
-@LAGGING
 def test_every_placement_is_proven_and_removed(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     outside(cloud)
     kept = dict(cloud.resources)
@@ -116,6 +114,7 @@ def test_a_404_after_the_start_is_not_the_end(
 def test_a_normal_removal_is_not_slower(
     az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path
 ) -> None:
+    cloud.lag = None
     azure.up(experiment(), number=1, state=tmp_path)
     before = clock.now()
     azure.down(experiment(), state=tmp_path)
@@ -124,7 +123,6 @@ def test_a_normal_removal_is_not_slower(
     assert not [c for c in az.commands if "cancel" in c]
 
 
-@LAGGING
 def test_a_stop_cancels_before_it_deletes(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     create = ("deployment", "group", "create")
     az.interrupt_after = True
@@ -139,7 +137,6 @@ def test_a_stop_cancels_before_it_deletes(az: DirectAz, cloud: Cloud, tmp_path: 
     assert verbs.index(("deployment", "group", "cancel")) < deleted
 
 
-@LAGGING
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("killed", [False, True], ids=["interrupted", "killed"])
 def test_stopped_at_every_command_nothing_is_left(
@@ -198,7 +195,6 @@ def test_a_group_that_somebody_deleted_is_placed_anew(
     nothing_is_left(cloud, tmp_path)
 
 
-@LAGGING
 def test_all_that_is_tagged_is_found_and_removed(
     az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path
 ) -> None:
@@ -236,9 +232,9 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
 
 
 def test_a_caller_elsewhere_is_let_in(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    first = azure.up(experiment(), number=1, state=tmp_path)
+    azure.up(experiment(), number=1, state=tmp_path)
     moved = experiment(allow_from=["198.51.100.9", "198.51.100.10"])
-    assert azure.up(moved, number=1, state=tmp_path) == first
+    azure.up(moved, number=1, state=tmp_path)
     (rule,) = cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
     prefixes = rule["properties"]["sourceAddressPrefixes"]
     assert prefixes == ["198.51.100.9/32", "198.51.100.10/32"]
@@ -270,28 +266,12 @@ def test_a_gateway_has_the_zones_of_its_region(az: DirectAz, cloud: Cloud, tmp_p
 def test_a_schedule_stops_the_vms(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     said: list[str] = []
     azure.up(experiment(expires_h=3), number=1, state=tmp_path, say=said.append)
-    assert "after 3 h a schedule stops the VMs; gateways, addresses" in said[0]
+    assert "After 3 h a schedule stops the VMs; gateways, addresses" in said[0]
     schedules = "Microsoft.DevTestLab/schedules"
     assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
     azure.down(experiment(), state=tmp_path)
     azure.up(experiment(expires_h=100), number=1, state=tmp_path)
     assert not cloud.names(schedules)
-
-
-def test_the_rarest_size_of_a_group_goes_first(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    put = cloud.put
-
-    def noted(where: str, body: Any) -> Any:
-        order.append(where)
-        return put(where, body)
-
-    monkeypatch.setattr(cloud, "put", noted)
-    vms = {"b": {"vm_size": "Standard_F72s_v2"}, "c": {"vm_size": "Standard_D16s_v5"}}
-    azure.up(experiment("a b ppg", "a c ppg", vms=vms), number=1, state=tmp_path)
-    assert [w.rsplit("/", 1)[1] for w in order if VM in w] == ["b", "c", "a"]
 
 
 def test_what_does_not_hold_is_flagged(
@@ -335,7 +315,7 @@ def test_the_subscription_of_a_deployment_is_kept(
     assert azure.up(experiment(), number=1, state=tmp_path) == first
     assert not elsewhere.requests
     with State.locked(tmp_path) as store, pytest.raises(AzureError, match="and this is another"):
-        store.begin(2, 0, "probe", "another")
+        store.begin(2, 0, "probe", "another", {})
 
 
 # what Azure refuses
@@ -345,7 +325,6 @@ def test_the_subscription_of_a_deployment_is_kept(
     "code",
     ["ZonalAllocationFailed", "AllocationFailed", "OverconstrainedZonalAllocationRequest"],
 )
-@LAGGING
 def test_capacity_leads_to_the_next_alternative(
     az: DirectAz, cloud: Cloud, tmp_path: Path, code: str
 ) -> None:
@@ -388,9 +367,9 @@ def test_a_full_size_leads_to_another(az: DirectAz, cloud: Cloud, tmp_path: Path
 def test_what_cannot_be_helped_stops_at_once(
     az: DirectAz, cloud: Cloud, tmp_path: Path, failing: Fault, said: str
 ) -> None:
-    cloud.faults.append(failing)
+    cloud.faults.append(replace(failing))
     declared = experiment(alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
-    with pytest.raises(AzError, match=said) as caught:
+    with pytest.raises(AzureError, match=said) as caught:
         azure.up(declared, number=1, state=tmp_path)
     assert "\n" not in str(caught.value)
     assert len([c for c in az.commands if c[:2] == ("group", "create")]) <= 1
@@ -398,7 +377,6 @@ def test_what_cannot_be_helped_stops_at_once(
     nothing_is_left(cloud, tmp_path)
 
 
-@LAGGING
 def test_a_passing_conflict_starts_the_same_again(
     az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:
@@ -419,7 +397,6 @@ def test_a_deployment_that_never_ends_has_a_deadline(
     nothing_is_left(cloud, tmp_path)
 
 
-@LAGGING
 def test_a_deletion_that_fails_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     azure.up(experiment(), number=1, state=tmp_path)
     cloud.faults.append(fault("nic-in-use", "delete", times=2))
@@ -446,25 +423,6 @@ def test_a_locked_group_does_not_keep_the_others(
 # what is on disk
 
 
-def test_a_record_without_tags_is_deleted(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    azure.up(experiment(), number=1, state=tmp_path)
-    stored = json.loads((tmp_path / "azure.json").read_text("utf-8"))
-    for record in stored["groups"]:
-        record["tags"] = {}
-    (tmp_path / "azure.json").write_text(json.dumps(stored), "utf-8")
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
-
-
-def test_vms_in_a_group_of_others_are_not_forgotten(az: DirectAz, tmp_path: Path) -> None:
-    azure.up(experiment(), number=1, state=tmp_path)
-    stored = json.loads((tmp_path / "azure.json").read_text("utf-8"))
-    stored["groups"][0]["shared"] = "net"
-    (tmp_path / "azure.json").write_text(json.dumps(stored), "utf-8")
-    with pytest.raises(AzureError, match="earlier release placed VMs in resource group net"):
-        azure.down(experiment(), state=tmp_path)
-
-
 def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
     with State.locked(tmp_path), pytest.raises(AzureError, match="another process is placing"):
         azure.up(experiment(), number=1, state=tmp_path)
@@ -472,7 +430,7 @@ def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
 
 def test_a_damaged_record_says_what_to_do(az: DirectAz, tmp_path: Path) -> None:
     (tmp_path / "azure.json").write_text("{half", "utf-8")
-    with pytest.raises(AzureError, match="is damaged: find what was placed with `npl down --all`"):
+    with pytest.raises(AzureError, match="is damaged, .* find what was placed with `npl down --all`"):
         azure.down(experiment(), state=tmp_path)
 
 
@@ -480,12 +438,14 @@ def test_an_interruption_leaves_the_bill_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = State(tmp_path)
-    store.priced(Cost(hours=3, currency="USD"))
+    store.data.hours = 3
+    store.write()
 
     def interrupted(_: int) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", interrupted)
+    store.data.hours = 4
     with pytest.raises(KeyboardInterrupt):
-        store.priced(Cost(hours=4, currency="USD"))
-    assert json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["cost"]["hours"] == 3
+        store.write()
+    assert State(tmp_path).data.hours == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +142,7 @@ def test_what_is_spent_ends_the_collection(az: DirectAz, tmp_path: Path) -> None
     cheap = declared.model_copy(update={"budget": 20})
     assert hosts.budget_reached(cheap, state=tmp_path, done=0.5)
     azure.down(declared, state=tmp_path)
-    lived = json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["hours"]
-    assert 0 <= lived < 0.1
+    assert 0 <= State(tmp_path).data.hours < 0.1
 
 
 def test_what_goes_on_costing_is_said(price_list: Emulator) -> None:

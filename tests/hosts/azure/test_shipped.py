@@ -15,10 +15,12 @@ from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.hosts import azure
 
 from ...conftest import REPO
+from . import arm, schemas
 from .cloud import Cloud
 from .conftest import PRICES
 from .direct import DirectAz
 from .emulator import Emulator
+from .rules import REGIONS
 from .test_place import nothing_is_left, unproven
 
 EVERY = sorted((REPO / "data" / "experiments").glob("*.yaml"))
@@ -35,7 +37,7 @@ def shape(command: list[str]) -> list[str]:
 def test_it_is_placed_as_the_dry_run_shows(
     name: str, az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:
-    """The emulator refuses what Azure's own classes do not know."""
+    """The emulator refuses what Azure's own schemas do not know."""
     declared = load_experiment(SHIPPED[name])
     options = declared.hosts.options
     known = {options["vm_size"]: 0.8, "transfer cross-region": 0.02, "transfer vnet-peering": 0.02}
@@ -46,12 +48,30 @@ def test_it_is_placed_as_the_dry_run_shows(
     assert unproven(made) == []
     done = [shape(list(c)) for c in az.commands if CHANGING & set(c[:4])]
     told = [shape(shlex.split(line)[1:]) for line in shown["commands"].splitlines()]
-    assert told == done
+    assert told == [list(c) for c in dict.fromkeys(map(tuple, done))]
     vms = json.loads(shown["parameters.json"])["parameters"]["vms"]["value"]
     assert [v["name"] for v in vms] == [h.name for h in made.hosts]
     assert "go on costing until `npl down`" in shown["in words"]
     azure.down(declared, state=tmp_path)
     nothing_is_left(cloud, tmp_path)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_dry_run_fits_the_schemas_of_azure(name: str) -> None:
+    shown = azure.dry_run(load_experiment(SHIPPED[name]))
+    given = json.loads(shown["parameters.json"])["parameters"]
+    values = {name: entry["value"] for name, entry in given.items()}
+    there = {"properties": {"ipAddress": "203.0.113.9"}}
+    scope = arm.Scope("s", "g", "westeurope", values, lambda _: there, zones=REGIONS)
+    resources = [item.evaluate() for item in arm.expand(json.loads(shown["template.json"]), scope)]
+    assert len(resources) > 10
+    assert [problem for r in resources for problem in schemas.wrong(r)] == []
+
+
+def test_a_schema_is_closed() -> None:
+    made = {"type": "Microsoft.Compute/virtualMachines", "apiVersion": "2024-07-01", "name": "x"}
+    (problem,) = schemas.wrong(made | {"properties": {"hardwareProfil": {}}})
+    assert "hardwareProfil" in problem
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft4Validator
 
 import netperf_lib
 from netperf_lib.errors import ExperimentError
@@ -31,6 +32,11 @@ from .conftest import experiment
 GROUP = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network"
 CIRCUIT = f"{GROUP}/expressRouteCircuits/c1"
 WITHIN = {"subnet": f"{GROUP}/virtualNetworks/v/subnets/x", "ssh_config": "c"}
+
+
+FIRST_START = Draft4Validator(
+    json.loads(Path(__file__).with_name("cloud-init-schema.json").read_text("utf-8"))
+)
 
 
 def place(declared: Experiment, attempt: int = 0) -> Topology:
@@ -62,7 +68,7 @@ def test_each_placement_puts_its_server_where_it_says() -> None:
     one_way = [("home", "remote"), ("home", "peered")]
     assert set(made.peerings) == {*one_way, *((b, a) for a, b in one_way)}
     assert [g.kind for g in made.gateways] == ["Vpn"] * 2 + ["ExpressRoute"] * 2
-    assert made.public_pairs == (("c", "i"),)
+    assert made.admitted == [("public", "ip-c")]
 
 
 def test_all_zone_pairs_in_both_directions() -> None:
@@ -107,25 +113,23 @@ def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
         (["a b vpn"], WITHIN, "existing network"),
         (["a b public-ip"], WITHIN, "existing network"),
         (["a b same-zone"], {"subnet": WITHIN["subnet"]}, "ssh_config belong together"),
-        (["a b vpn"], {"vpn_sku": "VpnGw2"}, "no new gateways of SKU VpnGw2; use one of"),
-        (["a b vpn"], {"expressroute_sku": "Standard"}, "no new gateways of SKU Standard"),
+        (["a b vpn"], {"vpn_sku": "VpnGw2"}, "legal are 'VpnGw1AZ'"),
+        (["a b vpn"], {"expressroute_sku": "Standard"}, "legal are 'ErGw1AZ'"),
         (["a b same-zone"], {"image": "MicrosoftWindowsServer:W:2022:latest"}, "Linux"),
         (["a b same-zone"], {"image": "@file:b:c:d"}, "image"),
         (["a b same-zone"], {"subscription": "--debug"}, "subscription"),
         (["a b same-zone"], {"tags": {"--x": "y"}}, "tags"),
         (["a b same-zone"], {"tags": {"@x": "y"}}, "tags"),
         (["a b same-zone"], {"allow_from": ["192.0.2.7", "2001:db8::7"]}, "IPv4"),
-        (["a b same-zone"], {"allow_from": []}, "allow_from"),
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
-        (["a b same-zone"], {"allow_from": ["Internet"]}, "not an address or prefix"),
+        (["a b same-zone"], {"allow_from": ["Internet"]}, "not an IPv4 address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
         (["a b same-zone"], {"colour": "red"}, "unknown key; known here are region"),
         (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
         (["a b same-zone", "a c same-zone off"], {}, "'a' should have accelerated on .* and off"),
         (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|have zone"),
-        (["a b standard-lb", "c b same-zone"], {}, "measured at different addresses"),
-        (["A_b c same-zone"], {}, "cannot name a VM"),
+        (["a b standard-lb", "c b same-zone"], {}, "should have address its load balancer .* and none"),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
         (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would be in zone 1"),
     ],
@@ -136,16 +140,6 @@ def test_what_cannot_be_is_refused_with_the_remedy(
     with pytest.raises(ExperimentError, match=said) as caught:
         place(experiment(*pairs, **options))
     assert "\n" not in str(caught.value)
-
-
-def test_a_load_balancer_ends_an_idle_connection() -> None:
-    declared = experiment("a b standard-lb", "a c same-zone")
-    (test,) = declared.tests
-    long = test.model_copy(update={"duration_s": 1900.0})
-    with pytest.raises(ExperimentError, match="idle for 30 minutes"):
-        place(declared.model_copy(update={"tests": (long,)}))
-    elsewhere = long.model_copy(update={"placements": ("same-zone",)})
-    assert place(declared.model_copy(update={"tests": (test, elsewhere)}))
 
 
 def test_alternatives_are_only_those_allowed() -> None:
@@ -165,10 +159,8 @@ FREE = sorted(set(PLACED) - {"expressroute", "nat-gateway"})
 def test_networks_never_overlap(kinds: list[str]) -> None:
     made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
     assert {v.network for v in made.vms} == {n.name for n in made.networks}
-    every = [[n.prefix for n in made.networks], *(n.subnets.values() for n in made.networks)]
-    for texts in every:
-        blocks = [ipaddress.ip_network(text) for text in texts]
-        assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
+    blocks = [ipaddress.ip_network(n.prefix) for n in made.networks]
+    assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
 
 
 def test_the_first_start_brings_key_tools_and_buffers() -> None:
@@ -178,10 +170,13 @@ def test_the_first_start_brings_key_tools_and_buffers() -> None:
     assert config["ssh_keys"] == {"ed25519_private": "PRIVATE\n", "ed25519_public": "PUBLIC"}
     assert {"apt", "qperf", "sockperf", "iperf3"} <= set(config["runcmd"][-1])
     assert f"net.core.rmem_max = {1 << 26}" in config["write_files"][-1]["content"]
-    # cloud-init's schema refuses an empty list, and the start is then "degraded"
-    assert all(value != [] for value in config.values())
+    # a start whose data the schema refuses is "degraded done"
+    assert list(FIRST_START.iter_errors(config)) == []
     alma = first_start(experiment(image="almalinux:almalinux-x86_64:9-gen2:latest"))
     assert alma["runcmd"][-1][1] == "dnf"
+    assert list(FIRST_START.iter_errors(alma)) == []
+    # as an earlier release wrote it
+    assert list(FIRST_START.iter_errors(alma | {"ssh_genkeytypes": []}))
 
 
 def test_bash_reads_the_script_of_the_first_start() -> None:
@@ -205,7 +200,7 @@ def test_a_new_placement_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PLACEMENTS", "PLACED"):
         monkeypatch.setitem(getattr(placements, name), "partner", entry)
     declared = experiment("a b partner", prices={"transfer partner": 0.5})
-    assert place(declared).peerings == (("home", "partner"), ("partner", "home"))
+    assert place(declared).peerings == [("home", "partner"), ("partner", "home")]
     options: Options = checked(declared)
     assert prices._transfer("partner", "westeurope", "westeurope", options) == 0.5
 
