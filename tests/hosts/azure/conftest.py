@@ -239,9 +239,7 @@ def preflight(declared: Experiment, workload: Workload | None = None) -> Preflig
     """What the checks find, with what Azure says that it would create."""
     findings = azure._proposal(declared, workload or Workload())
     rows = list(
-        checks.examine(
-            findings, azure._runner(findings.options.subscription), azure._rehearse
-        )
+        checks.examine(findings, azure._runner(findings.options.subscription), azure._rehearse)
     )
     assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)
     return findings

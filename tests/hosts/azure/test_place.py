@@ -9,7 +9,6 @@ import stat
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -430,7 +429,9 @@ def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
 
 def test_a_damaged_record_says_what_to_do(az: DirectAz, tmp_path: Path) -> None:
     (tmp_path / "azure.json").write_text("{half", "utf-8")
-    with pytest.raises(AzureError, match="is damaged, .* find what was placed with `npl down --all`"):
+    with pytest.raises(
+        AzureError, match=r"is damaged, .* find what was placed with `npl down --all`"
+    ):
         azure.down(experiment(), state=tmp_path)
 
 

@@ -129,7 +129,11 @@ def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
         (["a b same-zone", "a c same-zone off"], {}, "'a' should have accelerated on .* and off"),
         (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|have zone"),
-        (["a b standard-lb", "c b same-zone"], {}, "should have address its load balancer .* and none"),
+        (
+            ["a b standard-lb", "c b same-zone"],
+            {},
+            "should have address its load balancer .* and none",
+        ),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
         (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would be in zone 1"),
     ],
