@@ -14,9 +14,8 @@ import netperf_lib as npl
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.data.imports import import_logs
 
-from .studies.kept import kept
+from .studies.kept import LOGS, kept
 from .studies.published import STUDIES, measured
-from .studies.test_kept import CONCLUSIONS
 
 FOLDER = Path(__file__).with_name("answers")
 RECORDED = ("lab-full", "before", "after", "paths", "zones", "day")
@@ -47,7 +46,7 @@ def answer(name: str, folder: Path) -> dict[str, Any]:
         experiment = npl.read(measured(name, folder / "measured"))
     else:
         study = name.removesuffix("-logs")
-        rounds, contrasts, _ = CONCLUSIONS[study]
+        rounds, contrasts = LOGS[study]
         logs, labels = kept(study, folder / "logs", rounds=rounds)
         experiment = import_logs(
             logs, labels=labels, into=folder / study, contrasts=contrasts or None

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from netperf_lib.analysis.lead import WORDS
+
 from .answers import FOLDER, NAMES, answer
 
 
@@ -14,3 +16,4 @@ from .answers import FOLDER, NAMES, answer
 def test_answers_are_as_before(name: str, tmp_path: Path) -> None:
     before = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     assert answer(name, tmp_path) == before
+    assert all(len(sentence.split()) <= WORDS for sentence in before.get("lead", ()))

@@ -15,7 +15,7 @@ from .recordings import FOLDER, NOTICE, write
 
 ANSWERS = {
     "paths": "standard-lb against same-zone: 33 % more latency (+13 µs)",
-    "zones": "114 to 115 µs for 1 → 3 and 3 → 1",
+    "zones": "114 to 115 µs for zone 1 → 3 and zone 3 → 1",
     "day": "15:00 to 19:00 UTC 18 % slower than before and after",
     "before": "ppg against same-zone: 32 % less latency",
     "after": "ppg against same-zone: 32 % less latency",

@@ -111,19 +111,17 @@ COSTS = {
 """What too many streams raise, in words, and from which ratio on that is said."""
 
 
-def filling_words(obs: Observations, path: str, fit: Streams) -> str:
-    """How many streams fill a path, and what the most that were measured cost."""
-    enough, most = fit.enough, max(fit.levels)
-    if enough is None:
-        return fit.words
+def filling(obs: Observations, path: str, fit: Streams) -> list[str]:
+    """How many streams fill a path, and what the most that were measured cost: one sentence or two."""
+    enough, most = fit.enough or 0, max(fit.levels)
     fill = "fills" if enough == 1 else "fill"
-    words = (
+    first = (
         f"{plural(enough, 'stream')} {fill} the path (at least {percent(fit.share)} of the best)"
     )
     if enough == most:
-        return f"{words}, the most that were measured: more may carry more"
+        return [first, "more than were measured may carry more"]
     rows, runs = ladders(obs, "streams")[path], obs.runs.set_index("run_id")
-    clauses = []
+    costs = []
     for name, (sentence, ratio) in COSTS.items():
         if name not in runs:
             continue
@@ -133,19 +131,20 @@ def filling_words(obs: Observations, path: str, fit: Streams) -> str:
         )
         if many > ratio * max(few, 1):
             unit = metric_of(name).unit
-            clauses.append(sentence.format(format_value(many, unit), format_value(few, unit)))
-    return f"{words}; {plural(most, 'stream')} give no more{f' and cost {in_words(clauses)}' if clauses else ''}"
+            costs.append(sentence.format(format_value(many, unit), format_value(few, unit)))
+    cost = f" and cost {in_words(costs)}" if costs else ""
+    return [first, f"{plural(most, 'stream')} give no more{cost}"]
 
 
 def filled_paths(obs: Observations) -> list[str]:
-    """For each ladder of three steps and more a sentence: how many streams fill its path, and what more cost."""
+    """For each ladder of three steps and more a line: how many streams fill its path, and what more cost."""
     if obs.asked != ("streams",) or metric_of(obs.metric).unit != "bps":
         return []
     fits = saturation(obs, obs.metric)
     enough = {
         path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None
     }
-    return [f"{path}: {filling_words(obs, path, fit)}." for path, fit in enough.items()]
+    return [f"{path}: {'. '.join(filling(obs, path, fit))}." for path, fit in enough.items()]
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:

@@ -1,49 +1,49 @@
 """The lead paragraph: what was measured in figures, factor by factor, what of it is shown, and what to do.
 
-A sentence of figures for each factor comes first. Then each level has one sentence: what all its metrics show against
-the ordinary level, and one recommendation. Last comes what is not decided. A threshold begins with its count.
+`Finding` is a row of the table behind it: a comparison of two levels of one factor. The line of a factor has the
+figures first, then a sentence for each level and what to do about it, and last what is not decided.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
-
-import pandas as pd
 
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import NotMeasured, UsageError
 from ..experiment.attached import attached
-from ..experiment.factors import FACTORS, LOG_NAME, factor
+from ..experiment.factors import LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural, rounds_required
 from .compare import compare, within
 from .comparison import Comparison, Family
-from .details import filling_words, saturation
-from .families import figures_only, judged_by_rule, of_main_tools, runs_with, usual
+from .details import filling, saturation
+from .families import judged_by_rule, of_main_tools, usual
 from .history import ask_history
-from .judging import NOTICEABLE, Pair, judge_pairs, lost_share
-from .limits import held_words, of_conditions, with_causes
-from .observe import PAIR, Data, Observations, is_label, level_names, levels, observe
-from .result import log_size, size_words
+from .judging import NOTICEABLE, lost_share
+from .limits import limit_sentences, of_conditions, with_causes
+from .observe import PAIR, Data, Observations, is_label, level_names, observe
+from .result import log_size, size_words, value_words
 from .runs import read_data, runs_of, states, table_of
-from .transfer_limits import UNKNOWN
-from .words import Headline, contrasts, factor_of, span
+from .words import Words, capital, contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
+WORDS = 25
+"""Words that a sentence has at most."""
 WIDE = 1.5
 """A level whose interval is wider than this ratio is not one figure."""
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
-"""Conditions whose figures are listed where no factor has a sentence."""
+"""Conditions that are named one by one."""
 LISTED = 12
 """Of more levels than this a sentence has the range."""
 OBVIOUS = 10.0
@@ -67,19 +67,23 @@ DO = {
     "gateway_sku": "the gateway is the limit of this path",
 }
 """What to do where more of a factor is better."""
+WINDOWS = {"window", "receive window", "send buffer"}
 RAISES = {
-    "streams": (
-        "window",
-        "receive window",
-        "send buffer",
-        "loss",
-        "sender's CPU",
-        "receiver's CPU",
-    ),
-    "tcp_buffer_bytes": ("window", "receive window", "send buffer"),
+    "streams": {*WINDOWS, "loss", "sender's CPU", "receiver's CPU"},
+    "tcp_buffer_bytes": WINDOWS,
 }
 """What more of a factor can raise; where something else is known to limit the transfer, it is not advised."""
-_KIND = {"better": "good", "worse": "bad", "equivalent": "same", "inconclusive": "open"}
+ABBREVIATIONS = {
+    "ppg": "proximity placement group",
+    "vpn": "virtual private network",
+    "standard-lb": "load balancer",
+}
+"""Placements that are written out where they first stand."""
+PREPOSITIONS = {"placement": "on", PAIR: "for"}
+"""What a level of a factor stands behind; any other level stands before its figure."""
+DECIDED = ("better", "worse")
+Compared = tuple[Observations | None, str, str]
+"""Observations and two of their conditions; the second is empty for a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,8 @@ class Lead:
 
     Attributes
     ----------
-    lines : tuple of str
-        A line for each factor, then notes on the family.
+    lines : tuple of Words
+        One for each factor, then notes on the family.
     family : Family
         The comparisons that it mentions; those of throughput with what limits both sides.
     contrasts : tuple of Contrast
@@ -100,18 +104,16 @@ class Lead:
         What to do about each comparison, the same for all comparisons of a level; may be empty.
     """
 
-    lines: tuple[str, ...]
-    family: Family
-    contrasts: tuple[Contrast, ...]
-    declared: bool
+    lines: tuple[Words, ...]
+    family: Family = field(default_factory=lambda: Family(()))
+    contrasts: tuple[Contrast, ...] = ()
+    declared: bool = False
     recommendations: tuple[str, ...] = ()
 
     @property
     def judged(self) -> bool:
         """Whether there is a table of answers: what was declared, or any comparison by rule with enough rounds."""
-        return self.declared or any(
-            c.verdict not in ("no verdict", "exploratory") for c in self.family
-        )
+        return self.declared or _is_decided(self.family)
 
     def __str__(self) -> str:
         return " ".join(self.lines)
@@ -120,86 +122,103 @@ class Lead:
         return "\n".join(self.lines)
 
     def _repr_markdown_(self) -> str:
-        return Headline("\n".join(self.lines))._repr_markdown_()
+        return Words.lead(self.lines).shown
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One comparison of two levels of a factor, in the words of the paragraph."""
+    """One comparison of two levels of a factor, all others being equal."""
 
+    name: str
+    """The factor."""
     obs: Observations
     condition: str
     base: str
-    kind: str
-    """``good``, ``bad``, ``same``, ``open`` or ``none``."""
     ratio: float
-    low: float
-    high: float
-    margin: float
+    result: Comparison
+    index: int
+    """Number of the comparison in the family."""
+    noun: str
     level: str
     base_level: str
     slice: str
     """Levels of the other factors."""
-    index: int
-    """Number of the comparison in the family."""
-    where: str
-    """What the slice begins with: a placement (``on``), or other levels (``with``)."""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the level."""
+        return str(self.result.verdict)
 
     @property
     def size(self) -> float:
         """How large the effect is, whatever its direction."""
         return log_size(self.ratio)
 
+    def where(self, slices: Sequence[str]) -> str:
+        """The end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
+        on = self.obs.other_factors(self.name)[:1] == ["placement"]
+        return f" {'on' if on else 'with'} {_listed(slices)}" if self.slice else ""
+
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
-        obs, r = self.obs, self.ratio
-        size, short = size_words(r), _noun(obs.metric)
-        words = (
-            f"{size} the {short}"
-            if size.endswith("times")
-            else f"{size} {'more' if r > 1 else 'less'} {short}"
-        )
+        obs, size, more = self.obs, size_words(self.ratio), self.ratio > 1
+        how = "the" if size.endswith("times") else "more" if more else "less"
         before, after = (obs.value(c) for c in (self.base, self.condition))
+        figures = ""
         if with_figures:
-            return f"{words} ({format_span(before, after, obs.unit)})"
-        if obs.unit == "us" and max(before, after) < SMALL_US and r > 1:
-            return f"{words} (+{format_value(after - before, obs.unit, 2)})"
-        return words
+            figures = f" ({format_span(before, after, obs.unit)})"
+        elif obs.unit == "us" and max(before, after) < SMALL_US and more:
+            figures = f" (+{format_value(after - before, obs.unit, 2)})"
+        return f"{size} {how} {self.noun}{figures}"
 
 
-def _cause(obs: Observations, condition: str) -> str:
-    """What limits a condition; empty where that is no question."""
-    one = of_conditions(obs).get(condition)
-    return one.cause if one else ""
+@dataclass(slots=True)
+class Writer:
+    """Writes sentences of at most `WORDS` words, and says once what is said once."""
+
+    lines: list[Words] = field(default_factory=list)
+    advice: dict[int, str] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+    def first(self, what: str) -> bool:
+        """Whether this is said for the first time."""
+        new = what not in self.said
+        self.said.add(what)
+        return new
+
+    def add(self, topic: str, sentences: Sequence[str]) -> None:
+        """Add a line, unless it is empty."""
+        if sentences:
+            self.lines.append(Words.line(topic, " ".join(sentences)))
+
+    def written_out(self, text: str) -> str:
+        """The text with the abbreviations that stand in it for the first time written out."""
+        for name, words in ABBREVIATIONS.items():
+            alone = rf"(?<![\w-]){name}(?![\w-])"
+            if re.search(alone, text) and self.first(name):
+                text = re.sub(alone, f"{name} ({words})", text, count=1)
+        return text
+
+    def sentences(
+        self, head: str, parts: Iterable[str], join: Callable[[Sequence[str]], str] = ", ".join
+    ) -> list[str]:
+        """The parts behind their head, in as many sentences as they need."""
+        head = self.written_out(head)
+        groups = [[head]]
+        for part in map(self.written_out, parts):
+            *_, group = groups
+            if len(group) > 1 and len(f"{' '.join(group)} {part}".split()) > WORDS:
+                groups.append(group := ["Also "])
+            group.append(part)
+        return [f"{capital(first + join(others))}." for first, *others in groups if others]
 
 
 def _noun(metric: str) -> str:
     return NOUNS.get(metric, metric)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A comparison and the conditions that it is about; `two` is empty for a threshold."""
-
-    index: int
-    obs: Observations
-    contrast: Contrast
-    result: Comparison
-    one: str
-    two: str
-
-
-@dataclass(slots=True)
-class Paragraph:
-    """What the paragraph has said so far, so that it says it once."""
-
-    observed: list[Observations]
-    judged: list[Judged]
-    contrasts: Sequence[Contrast]
-    lines: list[str] = field(default_factory=list)
-    recommendations: dict[int, str] = field(default_factory=dict)
-    margin_said: bool = False
-    limit_said: bool = False
+def _is_decided(family: Iterable[Comparison]) -> bool:
+    return any(c.verdict not in ("no verdict", "exploratory") for c in family)
 
 
 def lead_paragraph(
@@ -231,59 +250,41 @@ def lead_paragraph(
 
     Examples
     --------
-    >>> npl.analysis.lead_paragraph(exp.runs).lines[-1][:53]
-    'Throughput is limited by: link on 5 of 13 conditions;'
+    >>> npl.analysis.lead_paragraph(exp.runs).lines[-1][:57]
+    'Limits: The link limits throughput on 5 of 13 conditions.'
     """
     runs = table_of(data)
-    declared = [
+    used = [
         c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)
     ]
-    observed = of_main_tools(runs, metric, declared)
-    pairs: list[Pair] = []
+    observed = of_main_tools(runs, metric, used)
+    declared = bool(used)
     if not declared:
         comparisons, pairs = judged_by_rule(observed, margin)
-    elif judged is not None:
-        comparisons = Family(tuple(judged))
+        used, sides = [p.as_contrast() for p in pairs], [p.conditions for p in pairs]
     else:
-        comparisons = compare(runs, contrasts=declared, margin=margin)
-    used = declared or [pair.as_contrast() for pair in pairs]
-    sides = (
-        [_conditions(observed, c) for c in declared] if declared else [x.conditions for x in pairs]
-    )
-    rows = [
-        Judged(i, obs, used[i], comparisons[i], one, two)
-        for i, (obs, one, two) in enumerate(sides)
-        if obs
-    ]
-    others = [] if declared else figures_only(observed, margin)
-    for pair, comparison in zip(others, judge_pairs(others), strict=True):
-        obs, one, two = pair.conditions
-        if obs:
-            rows.append(Judged(len(rows), obs, pair.as_contrast(), comparison, one, two))
-    p = Paragraph(observed, rows, declared)
-    p.lines += _thresholds(p)
-    for name in sorted(dict.fromkeys(f for obs in observed for f in obs.factors), key=_position):
-        p.lines += _of_factor(p, name)
-    p.lines += [_of_one_condition(obs) for obs in observed if not obs.factors]
-    p.lines += [line for obs in observed if not declared and (line := _by_other_tools(runs, obs))]
-    if not p.lines:
-        p.lines += [_plain(p, obs) for obs in observed]
-    p.lines += filter(None, map(_lost, observed))
-    for obs in observed:  # of all the conditions that `limits` lists
-        every = observe(runs, obs.metric) if obs.where and obs.unit == "bps" else obs
-        p.lines += filter(
-            None, [held_words(list(of_conditions(every).values()), share=not p.limit_said)]
-        )
-    p.lines += _about_the_family(p, len(used), declared=bool(declared))
-    p.lines += [] if any(states(runs)[0]) else ["No run is complete"]
-    advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    return Lead(
-        tuple(f"{line}." for line in p.lines),
-        with_causes(comparisons, sides),
-        tuple(used),
-        bool(declared),
-        advice,
-    )
+        known = None if judged is None else Family(tuple(judged))
+        comparisons = known or compare(runs, contrasts=used, margin=margin)
+        sides = [_conditions(observed, c) for c in used]
+    about = list(zip(comparisons, sides, strict=True))
+    w = Writer()
+    _thresholds(w, [(c, *both) for c, both in zip(used, about, strict=True)])
+    findings = _findings(about)
+    names = dict.fromkeys(f for obs in observed for f in obs.factors)
+    for name in sorted(names, key=lambda f: ORDER.index(f) if f in ORDER else 2.5):
+        asked = [c for c in used if declared and factor_of(c) == name]
+        _factor(w, name, observed, [x for x in findings if x.name == name], asked)
+    plain = not w.lines
+    for obs in observed:
+        if plain or not obs.factors:
+            _plain(w, obs)
+    for obs in observed:
+        if obs.unit == "bps":
+            _limits(w, obs, observe(runs, obs.metric) if obs.where else obs)
+    w.add("", _about_the_family(observed, comparisons, declared))
+    w.add("", [] if any(states(runs)[0]) else ["No run is complete."])
+    advice = tuple(w.advice.get(i, "") for i in range(len(used)))
+    return Lead(tuple(w.lines), with_causes(comparisons, sides), tuple(used), declared, advice)
 
 
 def conclude(
@@ -307,11 +308,11 @@ def conclude(
         lead = lead_paragraph(runs, family=answered, judged=family[: len(answered)])
         return replace(family, comparisons=(*lead.family, *family[len(answered) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
+    notice = attached(runs).notice
     if not lead.family:
-        notice = attached(runs).notice if LOG_NAME in runs else None
-        said = " ".join(filter(None, [*lead.lines, notice]))
-        raise UsageError(f"there is nothing to compare by rule. {said}")
-    return replace(lead.family, notice=attached(runs).notice), lead
+        said = [*lead.lines, notice if LOG_NAME in runs else None]
+        raise UsageError(f"there is nothing to compare by rule. {' '.join(filter(None, said))}")
+    return replace(lead.family, notice=notice), lead
 
 
 def opening(location: Location) -> Lead:
@@ -327,75 +328,79 @@ def opening(location: Location) -> Lead:
     results = read(located(location)[0])
     if isinstance(results, Results):
         return lead_paragraph(results.runs)
-    rows = []
-    for one in results:
-        try:
-            runs = one.runs
-        except NotMeasured:
-            rows.append((1.0, 0, f"{one.name}: nothing was measured yet"))
-            continue
-        failed = float((runs["status"] != "ok").mean())
-        if failed == 1:
-            rows.append((1.0, 0, f"{one.name}: no run is complete"))
-            continue
-        lead = lead_paragraph(runs)
-        missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
-        started = runs["started_utc"].dropna()
-        when = f" ({started.min():%-d %B %Y})" if len(started) else ""
-        share = (
-            f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. "
-            if failed
-            else ""
-        )
-        rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(lead.lines[:2])}"))
-    rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
-    return Lead(tuple(line for _, _, line in rows), Family(()), (), declared=False)
+    return Lead(tuple(line for *_, line in sorted(map(_opening, results))))
 
 
-def _position(name: str) -> float:
-    return ORDER.index(name) if name in ORDER else 2.5
+def _opening(one: Results) -> tuple[float, int, Words]:
+    """The share of runs that are complete, minus the thresholds that are missed, and the line of an experiment."""
+    try:
+        runs = one.runs
+    except NotMeasured:
+        return 0.0, 0, Words.line(one.name, "Nothing was measured yet.")
+    good = runs["status"] == "ok"
+    if not good.any():
+        return 0.0, 0, Words.line(one.name, "No run is complete.")
+    lead = lead_paragraph(runs)
+    missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
+    started = runs["started_utc"].dropna()
+    when = f" ({started.min():%-d %B %Y})" if len(started) else ""
+    failed = [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."] if not good.all() else []
+    line = Words.line(one.name + when, " ".join([*failed, *lead.lines[:2]]))
+    return float(good.mean()), -missed, line
 
 
-def _conditions(
-    observed: Sequence[Observations], contrast: Contrast
-) -> tuple[Observations | None, str, str]:
+def _conditions(observed: Sequence[Observations], contrast: Contrast) -> Compared:
     """The conditions of both sides of a contrast; none if one names no single condition: it is left to its page."""
     obs = next((obs for obs in observed if obs.metric == contrast.metric), None)
     one, two = (obs.condition(side) if obs else "" for side in (contrast.a, contrast.b))
     return (obs, one, two) if one and (two or contrast.b is None) else (None, "", "")
 
 
-# -- figures -----------------------------------------------------------------------------------------------------------
+def _findings(about: Iterable[tuple[Comparison, Compared]]) -> list[Finding]:
+    """The comparisons of two levels of one factor."""
+    rows = []
+    for index, (result, (obs, one, two)) in enumerate(about):
+        for name in obs.factors if obs and two else ():
+            if obs and obs.at(one, name) != obs.at(two, name) and obs.same(one, two, name, PAIR):
+                rows.append(_finding(name, obs, one, two, result.ratio, result, index))
+                break
+    return rows
+
+
+def _finding(
+    name: str,
+    obs: Observations,
+    one: str,
+    two: str,
+    ratio: float,
+    result: Comparison,
+    index: int = -1,
+) -> Finding:
+    """The row of two conditions."""
+    levels = (_level_name(obs, c, name, obs.names) for c in (one, two))
+    noun, where = _noun(obs.metric), _slice(obs, one, name)
+    return Finding(name, obs, one, two, ratio, result, index, noun, *levels, where)
+
+
+# -- names and figures ---------------------------------------------------------------------------------------------
 
 
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
-    """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
+    """A level in the sentence of its factor: ``125 MiB TCP buffer``, ``zone 1 → 2``, ``expressroute ErGw1AZ``.
+
+    A placement has the labels with it that vary among some conditions.
+    """
     if name == PAIR:
-        ends = (
-            w.removeprefix("zone ")
-            for w in condition.split(", ")
-            if "→" in w or w.startswith(("to ", "from "))
-        )
-        return next(ends, condition)
+        return level_names(obs, [f for f in obs.by if f not in obs.factors])[condition]
+    labels = [f for f in obs.other_factors(name) if name == "placement" and is_label(f)]
+    more = [str(obs.at(condition, f)) for f in labels if _varies(obs, among, f)]
     level = obs.at(condition, name)
-    if isinstance(level, bool):
-        text = "on" if level else "off"
-    elif level is None and name in FACTORS:
-        planned = (obs.declaration.get("hosts") or {}).get("source", "imported") != "imported"
-        text = "default" if planned or factor(name).null == "default" else "not stated"
-    elif is_label(name):
-        text = str(level)
-    else:
-        text, title = factor(name).level_words(level), factor(name).label
-        text = text.replace(f" {title}", "") if title else text
-    labels = [
-        str(obs.at(condition, g))
-        for g in obs.other_factors(name)
-        if is_label(g)
-        and obs.at(condition, g) is not None
-        and len({obs.at(c, g) for c in among}) > 1
-    ]
-    return " ".join([text, *labels])
+    text = str(level) if is_label(name) else factor(name).level_words(level)
+    return " ".join([text, *(label for label in more if label != "None")])
+
+
+def _varies(obs: Observations, conditions: Iterable[str], name: str) -> bool:
+    return len({obs.at(c, name) for c in conditions}) > 1
 
 
 def _slice(obs: Observations, condition: str, name: str) -> str:
@@ -405,472 +410,55 @@ def _slice(obs: Observations, condition: str, name: str) -> str:
     return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in named)
 
 
-def _alike(
-    obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool
-) -> list[tuple[list[str], list[float], str]]:
-    """Group (name, condition) by like medians: names, medians, and the first condition; each of a ladder by itself."""
-    groups: list[tuple[list[str], list[float], str]] = []
-    for name, condition in conditions:
-        value = obs.value(condition)
-        near = [g for g in groups if max(value, *g[1]) <= ALIKE * min(value, *g[1])]
-        if near and not ladder and not _range(obs, condition) and not _range(obs, near[0][2]):
-            near[0][0].append(name)
-            near[0][1].append(value)
-        else:
-            groups.append(([name], [value], condition))
-    return groups
+def _listed(names: Sequence[str]) -> str:
+    """The names in words; of many their number."""
+    return in_words(names) if len(names) <= FEW else f"{len(names)} conditions"
 
 
-def _value(obs: Observations, values: Sequence[float], condition: str) -> str:
+def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
+    """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
+    held = [f for f in obs.other_factors(name) if not _varies(obs, main, f)]
+    levels = {f: obs.at(main[0], f) for f in held if _varies(obs, obs.names, f)}
+    said = {f: v for f, v in levels.items() if v not in (None, factor(f).ordinary)}
+    words = [str(v) if is_label(f) else factor(f).level_words(v) for f, v in said.items()]
+    if "placement" not in obs.factors and PAIR in obs.factors and name != PAIR:
+        words[:0] = {_level_name(obs, c, PAIR, main) for c in main}
+    words += [str(obs.where["test"])] if "test" in obs.where else []
+    return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
+
+
+def _value(obs: Observations, conditions: Sequence[str]) -> str:
     """Write like medians as a span, or as one figure where they are written alike; a single run has two digits."""
-    digits = 2 if obs.value(condition, "n") == 1 else 3
-    low, high = min(values), max(values)
-    alike = format_value(low, obs.unit, digits) == format_value(high, obs.unit, digits)
-    return (
-        format_value(low, obs.unit, digits) if alike else format_span(low, high, obs.unit, digits)
-    )
+    digits = 2 if obs.value(conditions[0], "n") == 1 else 3
+    ends = [pick(map(obs.value, conditions)) for pick in (min, max)]
+    low, high = (format_value(end, obs.unit, digits) for end in ends)
+    return low if low == high else format_span(*ends, obs.unit, digits)
 
 
-def _figures(
-    p: Paragraph, obs: Observations, conditions: Sequence[tuple[str, str]], *, ladder: bool = False
-) -> str:
-    """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
-    if len(conditions) > LISTED:
-        ranked = sorted(conditions, key=lambda row: obs.value(row[1]))
-        span = _value(obs, [obs.value(c) for _, c in (ranked[0], ranked[-1])], ranked[0][1])
-        return f"{span} on {len(ranked):,} levels (lowest {ranked[0][0]}, highest {ranked[-1][0]})"
-    groups = _alike(obs, conditions, ladder=ladder)
-    parts: list[str] = []
-    last_unit = ""
-    top = max(value for _, values, _ in groups for value in values)
-    for names, values, condition in groups:
-        text = _value(obs, values, condition)
-        number, _, unit = text.rpartition(" ")
-        share = (
-            _share(p, obs, condition) if ladder or (max(values) == top and not p.limit_said) else ""
-        )
-        share += _range(obs, condition) if len(values) == 1 else ""
-        if len(groups) == 1 and len(names) > 2:
-            parts.append(f"{text} on all {len(names)}{share}")
-        elif all("→" in name or "," in name for name in names):
-            parts.append(f"{text} for {in_words(names)}{share}")
+def _runs(obs: Observations, condition: str) -> str:
+    """The range of the runs: `` (44.8 to 59.5 µs in 288 runs)``."""
+    n, low, high = (obs.value(condition, c) for c in ("n", "smallest", "largest"))
+    return f" ({format_span(low, high, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
+
+
+def _is_wide(obs: Observations, condition: str) -> bool:
+    """Whether the median stands for runs that differ widely."""
+    return obs.value(condition, "high") > WIDE * obs.value(condition, "low")
+
+
+def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
+    """The conditions in groups of like medians; one whose runs differ widely is by itself."""
+    groups: list[list[str]] = []
+    for one in conditions:
+        for group in groups:
+            values = [obs.value(c) for c in (*group, one)]
+            wide = _is_wide(obs, one) or _is_wide(obs, group[0])
+            if max(values) <= ALIKE * min(values) and not wide:
+                group.append(one)
+                break
         else:
-            colon = ":" if any(name[-1:].isdigit() for name in names) else ""  # "burst 1: 187 µs"
-            parts.append(f"{in_words(names)}{colon} {number if unit == last_unit else text}{share}")
-        last_unit = unit
-    return ", ".join(parts)
-
-
-def _range(obs: Observations, condition: str) -> str:
-    """The range of the runs where the median stands for runs that differ widely; otherwise empty."""
-    n, low, high, smallest, largest = (
-        obs.value(condition, c) for c in "n low high smallest largest".split()
-    )
-    return (
-        f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)"
-        if high > WIDE * low
-        else ""
-    )
-
-
-def _share(p: Paragraph, obs: Observations, condition: str) -> str:
-    """The share of the advertised bandwidth: in full the first time."""
-    limit = obs.fact(condition, "advertised_bps")
-    if obs.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
-        return ""
-    share = f"{100 * obs.value(condition) / limit:.0f} %"
-    words = share if p.limit_said else f"{share} of the advertised {format_value(limit, 'bps')}"
-    p.limit_said = True
-    return f" ({words})"
-
-
-# -- what is shown -----------------------------------------------------------------------------------------------------
-
-
-def _findings(p: Paragraph, name: str) -> list[Finding]:
-    """The comparisons between two levels of a factor; of what is switched on or raised, what more of it does."""
-    rows = []
-    for row in p.judged:
-        obs, result, one, two = row.obs, row.result, row.one, row.two
-        if (
-            not two
-            or name not in obs.factors
-            or obs.at(one, name) == obs.at(two, name)
-            or not obs.same(one, two, name, PAIR)
-        ):
-            continue
-        kind, ratio, low, high = (
-            _KIND.get(str(result.verdict), "none"),
-            result.ratio,
-            result.low,
-            result.high,
-        )
-        less = factor(name).key(obs.at(one, name)) < factor(name).key(obs.at(two, name))
-        if name in ("accelerated", "tcp_buffer_bytes") and less and ratio > 0:
-            one, two = two, one
-            ratio, low, high = 1 / ratio, 1 / high, 1 / low if low > 0 else math.inf
-            kind = {"good": "bad", "bad": "good"}.get(kind, kind)
-        among = obs.names if name == "placement" else []
-        level, base_level = (_level_name(obs, c, name, among) for c in (one, two))
-        where = "on" if obs.other_factors(name)[:1] == ["placement"] else "with"
-        slice_ = _slice(obs, one, name)
-        rows.append(
-            Finding(
-                obs,
-                one,
-                two,
-                kind,
-                ratio,
-                low,
-                high,
-                result.margin,
-                level,
-                base_level,
-                slice_,
-                row.index,
-                where,
-            )
-        )
-    return rows
-
-
-def _best_step(name: str, findings: list[Finding]) -> list[Finding]:
-    """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
-    steps = [
-        x for x in findings if x.kind == "good" and isinstance(x.obs.at(x.condition, name), int)
-    ]
-    if name == "accelerated" or len({x.level for x in steps}) < 2:
-        return findings
-    reach = {
-        level: max(x.size for x in steps if x.level == level)
-        for level in dict.fromkeys(x.level for x in steps)
-    }
-    best = next(
-        level for level, size in reach.items() if size >= max(reach.values()) - math.log(ALIKE)
-    )
-    return [x for x in findings if x.level == best or (x.kind == "bad" and x.level not in reach)]
-
-
-def _conclusions(
-    p: Paragraph, name: str, findings: list[Finding], *, with_figures: bool
-) -> list[str]:
-    """A sentence for each level: what its metrics show, and one recommendation; then what is not decided."""
-    sentences: list[str] = []
-    undecided: list[str] = []
-    less: list[Finding] = []
-    base = ""
-    findings = _best_step(name, findings)
-    for level in dict.fromkeys(x.level for x in findings):
-        some = [x for x in findings if x.level == level]
-        undecided += [_open_words(x) for x in some if x.kind == "open"]
-        kinds = {x.kind for x in some}
-        obvious = any(x.kind == "bad" and not 1 / OBVIOUS < x.ratio < OBVIOUS for x in some)
-        if obvious and "good" not in kinds:
-            continue
-        if name == "streams" and kinds == {"bad"}:
-            less += some
-            continue
-        if name == "streams" and (filled := _filled(some)):
-            sentences.append(filled[0])
-            p.recommendations |= {x.index: filled[1] for x in some}
-            continue
-        words = _effects(p, some, with_figures=with_figures)
-        if name == PAIR and len({x.level for x in findings}) > 1:
-            continue  # the figures of the pairs say it
-        only_same = "same" in kinds and not kinds & {"good", "bad"}
-        if not words or (only_same and ("open" in kinds or name != "placement")):
-            continue
-        advice = _recommendation(
-            name, some, findings, [_cause(x.obs, x.base) for x in some if x.kind == "good"]
-        )
-        p.recommendations |= {
-            x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"
-        }
-        against = (
-            ""
-            if some[0].base_level == base or name == "accelerated"
-            else f" against {some[0].base_level}"
-        )
-        label = factor(name).label
-        unnamed = level.endswith(("stream", "streams")) or name not in DO or is_label(name)
-        subject = label if name == "accelerated" else level if unnamed else f"{level} {label}"
-        sentences.append(f"{subject}{against}: {in_words(words)}{f'; {advice}' if advice else ''}")
-        base = some[0].base_level
-    if less:
-        counts, sizes = (
-            [_count(x.level) for x in less],
-            [f"{100 * (1 - x.ratio):.0f} %" for x in less],
-        )
-        sentences.append(
-            f"{in_words(counts)} streams carry {in_words(sizes)} less than {_count(less[0].base_level)}"
-        )
-    sentences += _in_these_runs(findings)
-    if name not in ("placement", PAIR):
-        sentences = [s[:1].upper() + s[1:] for s in sentences]
-    return [*sentences, *([f"Not decided: {in_words(undecided)}"] if undecided else [])]
-
-
-def _in_these_runs(findings: Sequence[Finding]) -> list[str]:
-    """What too few runs show without a verdict: the largest difference of each metric."""
-    sentences = []
-    open_ones = [x for x in findings if x.kind == "none" and x.size > math.log(ALIKE)]
-    for metric in dict.fromkeys(x.obs.metric for x in open_ones):
-        x = max((x for x in open_ones if x.obs.metric == metric), key=lambda x: x.size)
-        one, two = (int(x.obs.value(c, "n")) for c in (x.condition, x.base))
-        if min(one, two) > 1:
-            where = f" {x.where} {x.slice}" if x.slice else ""
-            sentences.append(
-                f"{x.level} against {x.base_level}: {x.effect()}{where} in these {one} and {two} runs"
-            )
-    return sentences
-
-
-def _filled(some: Sequence[Finding]) -> tuple[str, str] | None:
-    """Where a ladder of streams shows which number fills its path: that, what more cost, and what to do."""
-    sentences = {}
-    for x in some:
-        obs = x.obs
-        path = level_names(obs, [f for f in obs.by if f != "streams"])[x.condition]
-        fit = saturation(obs, obs.metric).get(path)
-        if (
-            x.kind != "good"
-            or fit is None
-            or len(fit.levels) < 3
-            or fit.enough in (None, max(fit.levels))
-        ):
-            return None
-        sentences[x.slice if len(some) > 1 else ""] = filling_words(obs, path, fit), fit.enough
-    words = "; ".join(
-        f"{where}: {text}" if where else text for where, (text, _) in sentences.items()
-    )
-    counts = in_words(str(n) for n in dict.fromkeys(n for _, n in sentences.values()))
-    return words, f"Use {counts} connections for bulk transfers"
-
-
-def _count(level: str) -> str:
-    return level.removesuffix(" streams").removesuffix(" stream")
-
-
-def _open_words(x: Finding) -> str:
-    condition = ", ".join(filter(None, [x.level, x.slice]))
-    return f"{_noun(x.obs.metric)} of {condition} ({span(x.ratio, x.low, x.high, short=True)})"
-
-
-def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:
-    """What a level does to each metric: what is better, what is worse, what is the same."""
-    words: list[str] = []
-    for kind in ("good", "bad", "same"):
-        for metric in dict.fromkeys(x.obs.metric for x in findings if x.kind == kind):
-            every = [x for x in findings if x.obs.metric == metric]
-            some = sorted((x for x in every if x.kind == kind), key=lambda x: x.size)
-            where = ""
-            if len(some) < len(every) and some[0].slice:
-                where = (
-                    " otherwise"
-                    if kind == "same" and words
-                    else f" {some[0].where} {in_words(x.slice for x in some)}"
-                )
-            if kind == "same":
-                margin = "" if p.margin_said else f" within {100 * some[0].margin:.0f} %"
-                p.margin_said = True
-                size = f"the same {_noun(metric)}{margin}"
-            else:
-                size = ("" if len(some) == 1 else "up to ") + some[-1].effect(
-                    with_figures=with_figures
-                )
-            words.append(size + where)
-    return words
-
-
-def _recommendation(
-    name: str, some: Sequence[Finding], findings: Sequence[Finding], held: Sequence[str]
-) -> str:
-    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict.
-
-    `held` is what limits the baselines: more streams or buffers are advised against what they can raise.
-    """
-    good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
-    if worse := _contradictions(name, [*good, *same], findings):
-        cause = (
-            ": its gateway is the bottleneck"
-            if worse[0].level in GATEWAYS and worse[0].obs.unit == "bps"
-            else ""
-        )
-        return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
-    losses = [lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"]
-    if losses and max(losses) > NOTICEABLE:
-        return f"but {format_value(max(losses), 'ratio')} of the datagrams are lost"
-    if name == "bitrate" or (any(x.kind == "open" for x in some) and not good):
-        return ""  # what was asked for is no gain
-    better, worse_metrics = (in_words(_noun(x.obs.metric) for x in rows) for rows in (good, bad))
-    if "throughput" in worse_metrics and some[0].level in GATEWAYS:
-        return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
-    if good and bad:
-        return f"a choice between {better} and {worse_metrics}"
-    if (
-        good
-        and name in RAISES
-        and not any(c in (*RAISES[name], "", UNKNOWN) for h in held for c in h.split(", then "))
-    ):
-        return ""
-    if good and name in DO:
-        where = (
-            f" {good[0].where} {in_words(x.slice for x in good)}" if same and good[0].slice else ""
-        )
-        return DO[name] + where
-    if good:
-        large = any(x.size > math.log1p(x.margin) for x in good)
-        return f"use it where {better} matters" if large else ""
-    return "" if bad else "no disadvantage found"
-
-
-def _contradictions(
-    name: str, some: Sequence[Finding], findings: Sequence[Finding]
-) -> list[Finding]:
-    """Slices outside of the family in which the level is worse by more than twice the margin."""
-    rows = []
-    for x in some:
-        obs = x.obs
-        judged = {y.condition for y in findings if y.obs is obs}
-        for c in obs.names:
-            for d in obs.names:
-                levels_fit = (obs.at(c, name), obs.at(d, name)) == (
-                    obs.at(x.condition, name),
-                    obs.at(x.base, name),
-                )
-                if c == d or c in judged or not levels_fit or not obs.same(c, d, name, PAIR):
-                    continue
-                ratio = obs.value(c) / obs.value(d)
-                if (
-                    ratio if METRICS[obs.metric].better == "lower" else 1 / ratio
-                ) > 1 + 2 * x.margin:
-                    rows.append(
-                        replace(x, condition=c, base=d, ratio=ratio, slice=_slice(obs, c, name))
-                    )
-    return rows
-
-
-# -- sentences ---------------------------------------------------------------------------------------------------------
-
-
-def _thresholds(p: Paragraph) -> list[str]:
-    """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
-    groups: dict[tuple[str, str], list[Judged]] = {}
-    for row in p.judged:
-        if not row.two:
-            groups.setdefault((row.contrast.metric, row.result.names[1]), []).append(row)
-    sentences = []
-    for (_, limit), members in groups.items():
-        obs, contrast, result = members[0].obs, members[0].contrast, members[0].result
-        conditions = [row.one for row in members]
-        below = contrast.below is not None
-        t = obs.table
-        values = t.loc[t["condition"].isin(conditions) & (t["state"] == "ok"), "value"].to_numpy(
-            float
-        )
-        if not values.size:
-            continue
-        hits = int(
-            (values < result.threshold).sum() if below else (values >= result.threshold).sum()
-        )
-        limit = limit.removeprefix("below ").removeprefix("at least ")
-        limit = f"{contrast.at_least} of {contrast.of}" if contrast.of else limit
-        where = "" if len(obs.names) == len(members) else f" on {in_words(conditions)}"
-        extreme = format_value(float(values.max() if below else values.min()), obs.unit)
-        verb = "are below" if below else "reach"
-        word = "largest" if below else "smallest"
-        sentences.append(
-            f"{hits:,} of {values.size:,} runs{where} {verb} {limit} ({word} {extreme})"
-        )
-    return sentences
-
-
-def _shown_conditions(
-    p: Paragraph, obs: Observations, name: str, findings: Sequence[Finding]
-) -> list[str]:
-    """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
-    if name in ("placement", PAIR) or "placement" not in obs.factors:
-        selected = usual(obs, name, [c for c in p.contrasts if factor_of(c) == name])
-        # on another path a level says nothing about the factor
-        return [
-            c
-            for c in selected
-            if name == PAIR or any(c != d and obs.same(c, d, name) for d in selected)
-        ] or selected
-    decided = [x for x in findings if x.obs is obs and x.kind != "same"]
-    if not decided or is_label(name):
-        return []
-    largest = max(x.size for x in decided)
-    clear = max(
-        (x for x in decided if x.size > largest - math.log(ALIKE)),
-        key=lambda x: obs.value(x.condition),
-    )
-    return [c for c in obs.names if c == clear.base or obs.same(c, clear.base, name, PAIR)]
-
-
-def _of_factor(p: Paragraph, name: str) -> list[str]:
-    """The line of a factor: its figures, and what they show."""
-    findings = _findings(p, name)
-    clauses: list[str] = []
-    others = ""
-    with_figures = False
-    for obs in (obs for obs in p.observed if name in obs.factors):
-        main = _shown_conditions(p, obs, name, findings)
-        if not main or (name != "placement" and len({obs.at(c, name) for c in main}) == 1):
-            continue
-        decided = [x for x in findings if x.obs is obs and x.kind in ("good", "bad")]
-        if len(main) == 2 and name not in ("placement", PAIR) and decided:
-            with_figures = True  # two levels: the figures stand in the conclusion
-            others = _other_slices(p, obs, name, decided[0].condition, findings)
-            continue
-        ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(obs, main, name)
-        main = _steps(obs, main) if ladder else main
-        clauses.append(
-            f"{_heading(obs, name, main)} {_figures(p, obs, _named(obs, main, name), ladder=ladder)}"
-        )
-        if name == "placement" and (full := _at_its_best(obs, main)):
-            clauses.append(
-                f"{_heading(obs, name, full)} {_figures(p, obs, _named(obs, full, name))}"
-            )
-    zones = any("client_zone" in obs.by for obs in p.observed)
-    head = (
-        ("Zones" if zones else "Pairs")
-        if name == PAIR
-        else factor(name).label or name.replace("_", " ")
-    )
-    line = [f"{head[:1].upper() + head[1:]}: {'; '.join(clauses)}"] if clauses else []
-    conclusions = _conclusions(p, name, findings, with_figures=with_figures)
-    if others and conclusions:
-        conclusions[0] += f" ({others})"
-    return [". ".join(line + conclusions)] if line or conclusions else []
-
-
-def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
-    """The number of streams that carries most over all placements of `main`, if it carries twice as much as theirs."""
-    if "streams" not in obs.factors or obs.unit != "bps":
-        return []
-    slices = []
-    for level in dict.fromkeys(obs.at(c, "streams") for c in obs.names):
-        some = [
-            [
-                c
-                for c in obs.names
-                if obs.at(c, "streams") == level and obs.same(c, d, "streams", PAIR)
-            ][:1]
-            for d in main
-        ]
-        slices.append([c for found in some for c in found])
-    complete = [s for s in slices if len(s) == len(main)]
-    best = max(complete, key=lambda s: sum(map(obs.value, s)), default=[])
-    return (
-        best
-        if best and median(obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=True)) > 2
-        else []
-    )
-
-
-def _is_numeric(obs: Observations, conditions: Sequence[str], name: str) -> bool:
-    return all(isinstance(obs.at(c, name), int | None) for c in conditions)
+            groups.append([one])
+    return groups
 
 
 def _steps(obs: Observations, conditions: Sequence[str]) -> list[str]:
@@ -878,146 +466,349 @@ def _steps(obs: Observations, conditions: Sequence[str]) -> list[str]:
 
     If all give the same: the first and the last.
     """
+    first, last = conditions[0], conditions[-1]
     top = max(map(obs.value, conditions))
     best = next(c for c in conditions if obs.value(c) >= top / ALIKE)
-    less = obs.value(conditions[-1]) < 0.99 * top or best == conditions[0]
-    return list(dict.fromkeys([conditions[0], best, *(conditions[-1:] if less else [])]))
+    less = obs.value(last) < 0.99 * top or best == first
+    return list(dict.fromkeys([first, best, last] if less else [first, best]))
 
 
-def _named(obs: Observations, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:
-    names = [_level_name(obs, c, name, conditions) for c in conditions]
-    return [(n if names.count(n) == 1 else c, c) for n, c in zip(names, conditions, strict=True)]
+def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
+    """The number of streams that carries most over all placements of `main`, if it carries twice as much as theirs."""
+    slices: dict[Any, list[str]] = {}
+    for c in obs.names if "streams" in obs.factors and obs.unit == "bps" else ():
+        if any(obs.same(c, d, "streams", PAIR) for d in main):
+            slices.setdefault(obs.at(c, "streams"), []).append(c)
+    complete = [s for s in slices.values() if len(s) == len(main)]
+    best = max(complete, key=lambda s: sum(map(obs.value, s)), default=[])
+    gains = [obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=False)]
+    return best if gains and median(gains) > 2 else []
 
 
-def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
-    """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
-    held = [
-        g
-        for g in obs.other_factors(name)
-        if len({obs.at(c, g) for c in obs.names}) > 1 and len({obs.at(c, g) for c in main}) == 1
-    ]
-    levels = [(g, obs.at(main[0], g)) for g in held]
-    words = [
-        str(level) if is_label(g) else factor(g).level_words(level)
-        for g, level in levels
-        if level not in (None, factor(g).ordinary)
-    ]
-    words += [str(obs.where["test"])] if "test" in obs.where else []
-    ends = level_names(obs, [f for f in obs.by if f not in obs.factors])
-    if (
-        name != PAIR
-        and PAIR in obs.factors
-        and "placement" not in obs.factors
-        and len({ends[c] for c in main}) == 1
-    ):
-        words.insert(0, ends[main[0]])
-    return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
+def _shown(
+    obs: Observations, name: str, findings: Sequence[Finding], asked: Sequence[Contrast]
+) -> list[str]:
+    """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
+    some = [x for x in findings if x.obs is obs]
+    if name in PREPOSITIONS or "placement" not in obs.factors or not (some or is_label(name)):
+        chosen = usual(obs, name, asked)
+        # on another path a level says nothing about the factor
+        varied = [c for c in chosen if any(c != d and obs.same(c, d, name) for d in chosen)]
+        return chosen if name == PAIR else varied or chosen
+    decided = [x for x in some if x.verdict != "equivalent" and not is_label(name)]
+    largest = max((x.size for x in decided), default=0.0) - math.log(ALIKE)
+    large = [x for x in decided if x.size > largest]
+    base = max(large, key=lambda x: obs.value(x.condition)).base if large else ""
+    return [c for c in obs.names if base and (c == base or obs.same(c, base, name, PAIR))]
+
+
+def _figures(
+    w: Writer, obs: Observations, name: str, main: Sequence[str], *, ladder: bool = False
+) -> list[str]:
+    """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone, 9.85 ms on cross-region.``"""
+    names = [_level_name(obs, c, name, main) for c in main]
+    called = {c: n if names.count(n) == 1 else c for n, c in zip(names, main, strict=True)}
+    head = _heading(obs, name, main) + (" is " if name in PREPOSITIONS else ": ")
+    return w.sentences(head, _values(w, obs, called, PREPOSITIONS.get(name, ""), ladder=ladder))
+
+
+def _values(
+    w: Writer, obs: Observations, called: Mapping[str, str], word: str, *, ladder: bool = False
+) -> list[str]:
+    """The figures of conditions by their names, those of like medians together."""
+    if len(called) > LISTED:
+        first, *_, last = sorted(called, key=obs.value)
+        ends = f"lowest {called[first]}, highest {called[last]}"
+        return [f"{_value(obs, [first, last])} on {len(called):,} levels ({ends})"]
+    groups = [[c] for c in called] if ladder else _alike(obs, called)
+    top = max(map(obs.value, called))
+    parts = []
+    for group in groups:
+        text, names = _value(obs, group), [called[c] for c in group]
+        full = max(map(obs.value, group)) == top and "limit" not in w.said
+        notes = _share(w, obs, group[0]) if ladder or full else ""
+        notes += _runs(obs, group[0]) if _is_wide(obs, group[0]) else ""
+        if len(groups) == 1 and len(names) > 2:
+            parts.append(f"{text} on all {len(names)}{notes}")
+        elif word:
+            parts.append(f"{text} {word} {_listed(names)}{notes}")
+        else:
+            colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
+            parts.append(f"{_listed(names)}{colon} {text}{notes}")
+    return parts
+
+
+def _share(w: Writer, obs: Observations, condition: str) -> str:
+    """The share of the advertised bandwidth: in full the first time."""
+    limit = obs.fact(condition, "advertised_bps")
+    if obs.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
+        return ""
+    of = f" of the advertised {format_value(limit, 'bps')}" if w.first("limit") else ""
+    return f" ({100 * obs.value(condition) / limit:.0f} %{of})"
+
+
+# -- lines ---------------------------------------------------------------------------------------------------------
+
+
+def _thresholds(w: Writer, rows: Iterable[tuple[Contrast, Comparison, Compared]]) -> None:
+    """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
+    groups: dict[Any, tuple[Contrast, Observations, list[str]]] = {}
+    for contrast, result, (obs, one, two) in rows:
+        if obs and not two:
+            key = contrast.metric, contrast.below is None, result.threshold
+            groups.setdefault(key, (contrast, obs, []))[-1].append(one)
+    for (_, reach, limit), (contrast, obs, names) in groups.items():
+        values = obs.complete.set_index("condition")[obs.metric]
+        values = values[values.index.isin(names)]
+        if values.empty:
+            continue
+        met = values >= limit if reach else values < limit
+        extreme = format_value(values.min() if reach else values.max(), obs.unit)
+        words = value_words(limit, obs.unit)
+        words = f"{contrast.at_least} of {contrast.of}" if contrast.of else words
+        ends = f"reach {words} (smallest" if reach else f"are below {words} (largest"
+        where = "" if len(obs.names) == len(names) else f" on {_listed(names)}"
+        text = f"{met.sum():,} of {values.size:,} runs{where} {ends} {extreme})"
+        w.add("", w.sentences("", [text]))
+
+
+def _factor(
+    w: Writer,
+    name: str,
+    observed: Sequence[Observations],
+    findings: Sequence[Finding],
+    asked: Sequence[Contrast],
+) -> None:
+    """The line of a factor: its figures, and what they show."""
+    sentences: list[str] = []
+    pairs: list[tuple[Observations, Finding]] = []
+    for obs in (obs for obs in observed if name in obs.factors):
+        main = _shown(obs, name, findings, asked)
+        if not main or (name != "placement" and not _varies(obs, main, name)):
+            continue
+        decided = [x for x in findings if x.obs is obs and x.verdict in DECIDED]
+        if len(main) == 2 and name not in PREPOSITIONS and decided:
+            pairs.append((obs, decided[0]))  # the figures of two levels stand in the conclusion
+            continue
+        numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
+        ladder = len(main) > 3 and name not in PREPOSITIONS and numbers
+        sentences += _figures(w, obs, name, _steps(obs, main) if ladder else main, ladder=ladder)
+        if name == "placement" and (best := _at_its_best(obs, main)):
+            sentences += _figures(w, obs, name, best)
+    conclusions = _conclusions(w, name, findings, with_figures=bool(pairs))
+    for obs, x in pairs[-1:] if conclusions else ():
+        conclusions += _other_slices(w, obs, x, findings)
+    zones = any("client_zone" in obs.by for obs in observed)
+    title = ("zones" if zones else "pairs") if name == PAIR else factor(name).label
+    w.add(capital(title or name.replace("_", " ")), sentences + conclusions)
 
 
 def _other_slices(
-    p: Paragraph, obs: Observations, name: str, condition: str, findings: Sequence[Finding]
-) -> str:
-    """Figures of a level in slices outside of the family: ``125 MiB on cross-region 1.92 Gbit/s``."""
-    judged = {x.condition for x in findings}
-    others = [
-        c
-        for c in obs.names
-        if obs.at(c, name) == obs.at(condition, name)
-        and c not in judged
-        and _slice(obs, c, name)
-        and any(d != c and obs.same(c, d, name, PAIR) for d in obs.names)
+    w: Writer, obs: Observations, x: Finding, findings: Sequence[Finding]
+) -> list[str]:
+    """Figures of a level in slices outside of the family: ``125 MiB TCP buffer: 1.92 Gbit/s on cross-region``."""
+    judged = {y.condition for y in findings}
+    level = obs.at(x.condition, x.name)
+    others = [c for c in obs.names if obs.at(c, x.name) == level and c not in judged]
+    called = {
+        c: words
+        for c in others
+        if (words := _slice(obs, c, x.name))
+        and any(c != d and obs.same(c, d, x.name, PAIR) for d in obs.names)
+    }
+    return w.sentences(f"{x.level}: ", _values(w, obs, called, "on")) if called else []
+
+
+def _conclusions(
+    w: Writer, name: str, every: Sequence[Finding], *, with_figures: bool
+) -> list[str]:
+    """What all metrics show of each level, and one recommendation; then what is not decided."""
+    sentences: list[str] = []
+    less: list[Finding] = []
+    base = ""
+    by_level: dict[str, list[Finding]] = {}
+    for x in _best_step(name, every):
+        by_level.setdefault(x.level, []).append(x)
+    for some in by_level.values() if name != PAIR or len(by_level) < 2 else ():
+        verdicts = {x.verdict for x in some}
+        worse = [x.ratio for x in some if x.verdict == "worse"]
+        if "better" not in verdicts and any(not 1 / OBVIOUS < r < OBVIOUS for r in worse):
+            continue
+        if name == "streams" and verdicts == {"worse"}:
+            less += some
+            continue
+        if name == "streams" and (filled := _filled(some)):
+            *texts, advice = filled
+        else:
+            effects = _effects(w, some, with_figures=with_figures)
+            against = "" if some[0].base_level == base else f" against {some[0].base_level}"
+            if not effects or (name != "placement" and verdicts <= {"equivalent", "inconclusive"}):
+                continue
+            subject = "" if name == "accelerated" else f"{some[0].level}{against}: "
+            sentences += w.sentences(subject, effects, in_words)
+            base = some[0].base_level
+            advice = _recommendation(name, some, every)
+            texts = [advice] if advice else []
+        sentences += [s for text in texts for s in w.sentences("", [text])]
+        w.advice |= {x.index: capital(advice) for x in some if x.verdict != "inconclusive"}
+    if less:
+        counts = in_words(str(x.obs.at(x.condition, name)) for x in less)
+        sizes = in_words(f"{100 * (1 - x.ratio):.0f} %" for x in less)
+        most = less[0].obs.at(less[0].base, name)
+        sentences += w.sentences("", [f"{counts} streams carry {sizes} less than {most}"])
+    undecided = [
+        f"{x.noun} of {', '.join(filter(None, [x.level, x.slice]))} "
+        f"({span(x.ratio, x.result.low, x.result.high, short=True)})"
+        for x in every
+        if x.verdict == "inconclusive"
     ]
-    if not others:
-        return ""
-    figures = _figures(p, obs, [(_slice(obs, c, name), c) for c in others])
-    return f"{_level_name(obs, condition, name, others)} on {figures}"
+    return sentences + w.sentences("Not decided: ", undecided, in_words)
 
 
-def _plain(p: Paragraph, obs: Observations) -> str:
-    """The figures of the first conditions, where no factor has a sentence."""
-    some = [(c, c) for c in obs.names[:FEW]]
-    others = len(obs.names) - len(some)
-    words = _noun(obs.metric)
-    return f"{words[:1].upper()}{words[1:]}: {_figures(p, obs, some)}{f' and {others} more conditions' if others else ''}"
+def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:
+    """What a level does to each metric: better, worse, the same, and what too few runs show."""
+    words: list[str] = []
+    for verdict in (*DECIDED, "equivalent", "no verdict"):
+        for noun in dict.fromkeys(x.noun for x in findings if x.verdict == verdict):
+            every = [x for x in findings if x.noun == noun]
+            some = sorted((x for x in every if x.verdict == verdict), key=lambda x: x.size)
+            x, same = some[-1], verdict == "equivalent"
+            where = x.where([y.slice for y in some]) if len(some) < len(every) else ""
+            if same:
+                margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
+                words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
+                continue
+            several = "up to " if len(some) > 1 else ""
+            text = f"{several}{x.effect(with_figures=with_figures)}{where}"
+            counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
+            if verdict in DECIDED:
+                words.append(text)
+            elif min(counts) > 1 and x.size > math.log(ALIKE):
+                words.append(f"{text} in these {counts[0]} and {counts[1]} runs")
+    return words
 
 
-def _for(name: str) -> str:
-    """``for udp_lat``, ``to 127.0.0.1``: a condition that begins with its direction needs no other word."""
-    return name if name.startswith(("to ", "from ")) else f"for {name}"
-
-
-def _of_one_condition(obs: Observations) -> str:
-    (condition,) = obs.names
-    n, median_, smallest, largest = (
-        obs.value(condition, c) for c in ("n", "median", "smallest", "largest")
-    )
-    span = f" ({format_span(smallest, largest, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
-    name = " ".join(str(v) for v in obs.where.values() if v is not None) or condition
-    name = str(obs.fact(condition, "tool") or name) if name == "all runs" else name
-    return f"{name}: {_noun(obs.metric)} {format_value(median_, obs.unit)}{span}{_incident(obs)}"
-
-
-def _by_other_tools(runs: pd.DataFrame, obs: Observations) -> str:
-    """``Throughput by other tools or tests: 1.2 Gbit/s for TCP, ntttcp``: what nothing is compared with."""
-    means = {name: level for name, level in obs.where.items() if name in ("tool", "test")}
-    every = observe(runs_with(runs, obs.metric), obs.metric)
-    rows = levels(every).drop(list(every.matching(means)))
-    rows = rows[rows["n"] > 0] if means else rows[:0]
-    if rows.empty:
-        return ""
-    figures = [
-        f"{format_value(float(v), obs.unit, 3)} {_for(str(name))}"
-        for name, v in rows["median"][:FEW].items()
+def _best_step(name: str, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
+    reach: dict[str, float] = {}
+    for x in findings:
+        if x.verdict == "better" and isinstance(x.obs.at(x.condition, name), int):
+            reach[x.level] = max(x.size, reach.get(x.level, 0.0))
+    if name == "accelerated" or len(reach) < 2:
+        return findings
+    enough = max(reach.values()) - math.log(ALIKE)
+    best = next(level for level, size in reach.items() if size >= enough)
+    return [
+        x for x in findings if x.level == best or (x.verdict == "worse" and x.level not in reach)
     ]
-    others = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
-    return f"{_noun(obs.metric).capitalize()} by other tools or tests: {'; '.join(figures)}{others}"
 
 
-def _incident(obs: Observations) -> str:
-    """The clearest change of level in a long series, as the page over time has it."""
-    if len(obs.complete) < LONG or obs.complete["started_utc"].isna().any():
-        return ""
-    points = [p for some in ask_history(obs).changes.values() for p in some]
-    clear = max(points, key=lambda p: abs(math.log(p.ratio)), default=None)
-    return f"; {clear.words(obs.metric)}" if clear else ""
+def _filled(some: Sequence[Finding]) -> list[str]:
+    """Where a ladder of streams shows which number fills its path: that, what more cost, and last what to do."""
+    texts: list[str] = []
+    counts = []
+    for x in some:
+        path = level_names(x.obs, [f for f in x.obs.by if f != "streams"])[x.condition]
+        fit = saturation(x.obs, x.obs.metric).get(path)
+        if x.verdict != "better" or fit is None or len(fit.levels) < 3:
+            return []
+        if fit.enough in (None, max(fit.levels)):
+            return []
+        where = f"{x.slice}: " if len(some) > 1 else ""
+        first, *others = filling(x.obs, path, fit)
+        texts += [where + first, *others]
+        counts.append(str(fit.enough))
+    return [*texts, f"Use {in_words(counts)} connections for bulk transfers"]
 
 
-def _lost(obs: Observations) -> str:
-    """``Datagrams lost: 37 % on cross-zone (80 Mbit/s sent, 48.9 Mbit/s received)``: the conditions that lose most."""
-    if obs.unit != "bps":
-        return ""
-    losses = {c: loss for c in obs.names if (loss := lost_share(obs, [c])) > NOTICEABLE}
-    clauses = []
-    for c in sorted(losses, key=losses.__getitem__, reverse=True)[: FEW // 2]:
-        received, sent = obs.value(c), obs.column("throughput_sent_bps", [c]).median()
-        both = (
-            f" ({format_value(sent, 'bps')} sent, {format_value(received, 'bps')} received)"
-            if sent > received
-            else ""
-        )
-        clauses.append(f"{format_value(losses[c], 'ratio')} on {c}{both}")
-    uncertain = (
-        f"; more than {format_value(NOTICEABLE, 'ratio')} on {len(losses) - FEW // 2} more"
-        if len(losses) > FEW // 2
-        else ""
+def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
+    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict."""
+    good, bad, same = (
+        [x for x in some if x.verdict == verdict] for verdict in (*DECIDED, "equivalent")
     )
-    return f"Datagrams lost: {'; '.join(clauses)}{uncertain}" if clauses else ""
+    if against := next(filter(None, (_contradiction(x, findings) for x in [*good, *same])), ""):
+        return against
+    lost = max((lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0)
+    if lost > NOTICEABLE:
+        return f"but {format_value(lost, 'ratio')} of the datagrams are lost"
+    if any(x.verdict == "inconclusive" for x in some) and not good:
+        return ""
+    gains, losses = (in_words(x.noun for x in rows) for rows in (good, bad))
+    if "throughput" in losses and some[0].level in GATEWAYS:
+        return f"its gateway is the bottleneck{f', but {gains} gains' if good else ''}"
+    if bad:
+        return f"a choice between {gains} and {losses}" if good else ""
+    if not good:
+        return "no disadvantage found" if same else ""
+    if name in RAISES and not any(_is_raised(x) for x in good):
+        return ""
+    if name in DO:
+        return DO[name] + (good[0].where([x.slice for x in good]) if same else "")
+    return f"use it where {gains} matters"
 
 
-def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
+def _is_raised(x: Finding) -> bool:
+    """Whether more of a factor can raise what limits the baseline, or that is not known."""
+    held = of_conditions(x.obs).get(x.base)
+    causes = {*held.limit.causes} if held else set[str]()
+    return not causes or bool(causes & RAISES[x.name])
+
+
+def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
+    """A slice outside of the family in which the level is worse by more than twice the margin."""
+    obs, name = x.obs, x.name
+    judged = {y.condition for y in findings if y.obs is obs}
+    for c in obs.names:
+        for d in (
+            obs.names if c not in judged and obs.at(c, name) == obs.at(x.condition, name) else ()
+        ):
+            ratio = obs.value(c) / obs.value(d)
+            loss = ratio if METRICS[obs.metric].better == "lower" else 1 / ratio
+            base = obs.at(d, name) == obs.at(x.base, name) and obs.same(c, d, name, PAIR)
+            if base and c != d and loss > 1 + 2 * x.result.margin:
+                y = _finding(name, obs, c, d, ratio, x.result)
+                gateway = y.level in GATEWAYS and obs.unit == "bps"
+                cause = ": its gateway is the bottleneck" if gateway else ""
+                return f"but {y.effect()}{y.where([y.slice])} (exploratory){cause}"
+    return ""
+
+
+def _plain(w: Writer, obs: Observations) -> None:
+    """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``, and the clearest change of its level."""
+    noun = capital(_noun(obs.metric))
+    for c in obs.names[:FEW]:
+        tool = " ".join(str(v) for v in obs.where.values() if v) or obs.fact(c, "tool")
+        name = str(tool or c) if c == "all runs" or obs.where else c
+        texts = [f"{noun} {_value(obs, [c])}{_runs(obs, c)}"]
+        if len(obs.complete) >= LONG * len(obs.names) and obs.complete["started_utc"].notna().all():
+            points = ask_history(obs).changes.get(c, [])
+            clear = max(points, key=lambda p: log_size(p.ratio), default=None)
+            texts += [clear.words(obs.metric)] if clear else []
+        w.add(w.written_out(name), [s for text in texts for s in w.sentences("", [text])])
+
+
+def _limits(w: Writer, obs: Observations, every: Observations) -> None:
+    """Which conditions lose most datagrams; and what limits all of those that `limits` lists."""
+    lost = {c: lost_share(obs, [c]) for c in obs.names}
+    worst = sorted((c for c in lost if lost[c] > NOTICEABLE), key=lost.__getitem__, reverse=True)
+    parts = [f"{format_value(lost[c], 'ratio')} on {c}" for c in worst[:FEW]]
+    w.add("Datagrams lost", w.sentences("", parts))
+    texts = limit_sentences([*of_conditions(every).values()], share="limit" not in w.said)
+    w.add("Limits", [s for text in texts for s in w.sentences("", [text])])
+
+
+def _about_the_family(
+    observed: Sequence[Observations], family: Family, declared: bool
+) -> list[str]:
     """How many rounds would do where there are too few, and which comparisons were made by rule."""
-    if any(LOG_NAME in obs.by for obs in p.observed):
-        return ["What only the names of the logs tell apart is not judged: label them"]
-    counts = [int(n) for obs in p.observed for n in (obs.value(c, "n") for c in obs.names)]
-    needed = rounds_required(ALPHA, max(1, size))
-    decided = any(row.result.verdict not in ("no verdict", "exploratory") for row in p.judged)
-    if counts and max(counts) < needed and not decided:
-        n = (
-            plural(max(counts), "run")
-            if min(counts) == max(counts)
-            else f"{min(counts)} to {max(counts)} runs"
-        )
-        return [f"{n} per condition: figures but no verdicts ({needed} rounds would be enough)"]
-    if size and not declared:
-        return [f"{plural(size, 'comparison')} by rule: every level against its baseline"]
-    return []
+    if any(LOG_NAME in obs.by for obs in observed):
+        return ["What only the names of the logs tell apart is not judged: label them."]
+    counts = [int(obs.value(c, "n")) for obs in observed for c in obs.names]
+    needed = rounds_required(ALPHA, max(1, len(family)))
+    if max(counts, default=needed) < needed and not _is_decided(family):
+        ends = dict.fromkeys((min(counts), max(counts)))
+        n = f"{' to '.join(map(str, ends))} {'run' if max(counts) == 1 else 'runs'}"
+        return [f"{n} per condition: figures but no verdicts ({needed} rounds would be enough)."]
+    if declared or not family:
+        return []
+    return [f"{plural(len(family), 'comparison')} by rule: every level against its baseline."]

@@ -275,22 +275,23 @@ def limits_table(held: Sequence[Held]) -> Table:
 
 
 def limits_words(held: Sequence[Held]) -> Headline:
-    """How many conditions are limited by which cause, in a sentence.
+    """How many conditions are limited by which cause.
 
     Examples
     --------
-    >>> npl.analysis.limits_words(npl.limits(exp))[:53]
-    'Throughput is limited by: link on 5 of 13 conditions;'
+    >>> npl.analysis.limits_words(npl.limits(exp))[:49]
+    'The link limits throughput on 5 of 13 conditions.'
     """
-    return Headline(f"{held_words(held) or 'What limits these transfers is not known'}.")
+    texts = limit_sentences(held) or ["what limits these transfers is not known"]
+    return Headline(" ".join(f"{text[:1].upper()}{text[1:]}." for text in texts))
 
 
 NAMED = 3
 """Conditions up to which a cause names them."""
 
 
-def held_words(held: Sequence[Held], *, share: bool = True) -> str:
-    """``Throughput is limited by: link on ppg; window on 4 of 12 (cross-region: 4 MiB over 20 ms)``; may be empty.
+def limit_sentences(held: Sequence[Held], *, share: bool = True) -> list[str]:
+    """``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``, a sentence a cause.
 
     The `share` of the link may have been said before.
     """
@@ -298,24 +299,24 @@ def held_words(held: Sequence[Held], *, share: bool = True) -> str:
     for one in held:
         groups.setdefault(one.cause, []).append(one)
     unknown = groups.pop(UNKNOWN, [])
-    clauses = []
+    sentences = []
     for name, members in groups.items():
-        few = len(members) <= NAMED and not (
-            len(members) > 1 and any("," in one.condition for one in members)
-        )
-        where = (
-            in_words(one.condition for one in members)
-            if few
-            else f"{len(members)} of {len(held)} conditions"
-        )
+        names = [one.condition for one in members]
+        few = len(members) == 1 or (len(members) <= NAMED and not any("," in n for n in names))
+        where = in_words(names) if few else f"{len(members)} of {len(held)} conditions"
         where = f"all {len(held)}" if 1 < len(members) == len(held) else where
         first = min(members, key=lambda one: len(one.condition))
         figure = first.limit.figure if share or name != "link" else ""
-        figures = "; ".join(filter(None, [figure, first.ceiling if first.link_known else ""]))
         example = "" if len(members) == 1 else f"{first.condition}: "
-        clauses.append(f"{name} on {where}" + (f" ({example}{figures})" if figures else ""))
-    undecided = f"; not known on {len(unknown)}" if unknown else ""
-    return f"Throughput is limited by: {'; '.join(clauses)}{undecided}" if clauses else ""
+        sentences.append(
+            f"the {name.replace(', then ', ', then the ')} limits throughput on {where}"
+            + (f" ({example}{figure})" if figure else "")
+        )
+        if first.link_known and first.ceiling:
+            sentences.append(f"raising it brings {first.ceiling}")
+    if groups and unknown:
+        sentences.append(f"on {plural(len(unknown), 'other')} the limit is not known")
+    return sentences
 
 
 def text(held: Sequence[Held]) -> str:

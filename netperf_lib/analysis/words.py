@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.attached import attached
 from ..experiment.model import Contrast
+from ..experiment.placements import PLACEMENTS
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from .result import size_words, unit_of
@@ -57,34 +58,53 @@ class Words(str):
     Lines that begin with a dash are the items of a list.
     """
 
+    shown: str = ""
+    """Its markdown, where that says more than the text."""
+
     @classmethod
     def of(cls, *sentences: str) -> Self:
         """Join sentences to a paragraph, or to a list where each begins with a dash."""
         parts = [s.strip() for s in sentences if s and s.strip()]
         return cls(("\n" if all(s.startswith("- ") for s in parts) else " ").join(parts))
 
+    @classmethod
+    def line(cls, topic: str, text: str) -> Self:
+        """Return a line of a lead: what it says about a topic, which is bold and may be empty."""
+        line = cls(f"{topic}: {text}" if topic else text)
+        about = f"**{as_markdown(topic)}:** " if topic else ""
+        line.shown = f"> {about}{as_markdown(text)}"
+        return line
+
+    @classmethod
+    def lead(cls, lines: Iterable[Words]) -> Self:
+        """Return lines as the paragraphs of one text."""
+        lines = list(lines)
+        words = cls("\n".join(lines))
+        words.shown = "\n>\n".join(line._repr_markdown_() for line in lines)
+        return words
+
     def _repr_markdown_(self) -> str:
+        if self.shown:
+            return self.shown
         lines = as_markdown(str(self)).split("\n")
         # each line is a paragraph, but those of a list
         return "\n".join(line if line.startswith("- ") else f"{line}\n" for line in lines).strip()
 
 
 class Headline(Words):
-    """The headline of a page; several lines are the paragraphs of a lead."""
+    """The headline of a page; several lines are its paragraphs."""
 
     def _repr_markdown_(self) -> str:
-        lines = [line for line in str(self).split("\n") if line]
-        if len(lines) == 1:
-            return f"> **{as_markdown(lines[0])}**"
-        return "\n>\n".join(f"> {_topic(line)}" for line in lines)
+        lines = [as_markdown(line) for line in self.split("\n") if line]
+        bold = f"> **{lines[0]}**" if len(lines) == 1 else "\n>\n".join(f"> {x}" for x in lines)
+        return self.shown or bold
 
 
-def _topic(line: str) -> str:
-    """A line of a lead, whose topic is bold."""
-    topic, colon, rest = line.partition(": ")
-    if not colon or len(topic) >= 40:
-        return as_markdown(line)
-    return f"**{as_markdown(topic)}:** {as_markdown(rest)}"
+def capital(text: str) -> str:
+    """Return a text that begins with a capital, unless it begins with a name such as ``ppg`` or ``zone1``."""
+    first = text.partition(" ")[0].rstrip(",:")
+    named = first in PLACEMENTS or any(map(str.isdigit, first))
+    return text if named else text[:1].upper() + text[1:]
 
 
 def as_text(markdown: str) -> str:

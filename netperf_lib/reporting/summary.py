@@ -66,7 +66,8 @@ class Summary:
     @property
     def headline(self) -> Headline:
         """The lead paragraph: what changed since the last time, and a line for each factor."""
-        return Headline("\n".join(filter(None, [self.since, *self.lead.lines])))
+        since = [Words.line("Since the last time", self.since)] if self.since else []
+        return Headline.lead([*since, *self.lead.lines])
 
     def plot(self, *, ax: Axes | None = None) -> Axes | Words:
         """Draw the answers: both values, effect, interval and verdict of each comparison."""
@@ -228,4 +229,4 @@ def _since(folder: str | os.PathLike[str]) -> str:
         return ""
     changed = [c.words for c in change if c.verdict in ("worse", "better")]
     said = f"{'. '.join(changed[:3])}." if changed else "No change is proven."
-    return f"Since the last time: {change.summary}. {said}"
+    return f"{change.summary}. {said}"

@@ -51,7 +51,7 @@ def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_
         (RECORDED / "zones" / "experiment.yaml").read_bytes()
     )
     assert [p.notebook for p in fleet_pages(tmp_path)] == ["summary", "time"]
-    assert opening(tmp_path).lines[0] == "begun: nothing was measured yet"
+    assert opening(tmp_path).lines[0] == "begun: Nothing was measured yet."
     assert [one["runs"][:7] for one in at_a_glance(tmp_path)] == ["nothing", "288 (28"]
     assert len(load([tmp_path / "begun", tmp_path / "day"])) == 288
     (tmp_path / "day").unlink()

@@ -89,7 +89,7 @@ def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
 
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.analysis.lead_paragraph(runs)
-    assert "limited by: link on 5 of 13 conditions" in str(lead)
+    assert "The link limits throughput on 5 of 13 conditions." in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)

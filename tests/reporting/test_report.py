@@ -390,7 +390,7 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
         "lab-20261120T090100",
         "other",
     ]
-    assert all("Placement: latency ppg" in line for line in lines)
+    assert all("Placement: Latency is " in line for line in lines)
     monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
     pdf = npl.report(tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf.parent == tmp_path / "reports"

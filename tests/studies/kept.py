@@ -22,6 +22,21 @@ from .published import DECLARED, START, STUDIES
 SLOW = 9 / 22, 13 / 22
 """Part of the rounds in which the study of every minute is 18 % slower."""
 
+LOGS: dict[str, tuple[int, list[dict[str, Any]]]] = {
+    "study-placement": (12, []),
+    "study-ladder": (14, []),
+    "study-paths": (12, []),
+    "study-domains": (
+        8,
+        [
+            {"metric": "latency_oneway_us", "a": {"server": s}, "below": "1 ms"}
+            for s in ("ad1", "ad2", "ad3")
+        ],
+    ),
+    "study-minute": (300, [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "100 us"}]),
+}
+"""Rounds, and contrasts that are declared with the logs."""
+
 
 def kept(name: str, folder: Path, *, rounds: int, noise: float = 0.01) -> tuple[Path, pd.DataFrame]:
     """Write a study's logs into a folder; return it, and labels that name hosts where the logs have addresses."""

@@ -38,8 +38,7 @@ def test_the_causes_of_the_studies_are_named(experiment: Path) -> None:
 
 def test_the_report_says_so(experiment: Path) -> None:
     lead = npl.analysis.opening(experiment)
-    assert "limited by: " in str(lead)
-    assert "link (gateway) on vpn" in str(lead)
+    assert "The link (gateway) limits throughput on vpn" in str(lead)
     (pdf,) = npl.report(experiment, notebooks=["08-limits"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
     for words in (
