@@ -394,13 +394,10 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
 
 
 def dry_run(experiment: PathLike) -> str:
-    """Show what `up` would create (commands, template, parameters), without creating or querying anything."""
+    """Show what `up` would create (template, parameters), without creating or querying anything."""
     source, declared = _offering(experiment, "dry_run")
     parts = source.dry_run(declared)
-    return str(
-        parts.pop("commands")
-        + "".join(f"# --- {name}\n{text.rstrip()}\n" for name, text in parts.items())
-    )
+    return "".join(f"# --- {name}\n{text.rstrip()}\n" for name, text in parts.items())
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:

@@ -55,8 +55,6 @@ class Placement:
     """Kind of the gateways at both ends."""
     address: str = ""
     """Where the server is measured, if not at its own address."""
-    next_hops: tuple[str, ...] = ("VnetLocal",)
-    """Types of next hop in the client's effective routes that prove it."""
     meters: tuple[Meter, ...] | None = ()
     """What a GB costs; None: unknown."""
 
@@ -70,7 +68,6 @@ _REMOTE = Placement(
     network="remote",
     far="always",
     peered=True,
-    next_hops=("VNetGlobalPeering", "VNetPeering"),
     meters=_GLOBAL,
 )
 
@@ -93,7 +90,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         usual=6,
         network="peered",
         peered=True,
-        next_hops=("VNetPeering",),
         meters=_PEERING,
     ),
     "standard-lb": Placement(
@@ -108,7 +104,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         network="public",
         far="possibly",
         address=AT_PUBLIC,
-        next_hops=("Internet",),
         meters=(_INTERNET,),
     ),
     "nat-gateway": Placement(
@@ -117,7 +112,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         network="public",
         far="possibly",
         address=AT_PUBLIC,
-        next_hops=("Internet",),
         meters=(_INTERNET, Meter("NAT Gateway", "Standard Data Processed")),
     ),
     "vpn": Placement(
@@ -125,7 +119,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         network="vpn",
         far="always",
         gateway="Vpn",
-        next_hops=("VirtualNetworkGateway",),
         meters=(Meter("VPN Gateway", _FAR, "client", zoned=True, far=True),),
     ),
     "expressroute": Placement(
@@ -133,7 +126,6 @@ PLACEMENTS: Mapping[str, Placement] = {
         network="expressroute",
         far="possibly",
         gateway="ExpressRoute",
-        next_hops=("VirtualNetworkGateway",),
         meters=None,  # a circuit is paid by its own plan
     ),
     "basic-lb": Placement(

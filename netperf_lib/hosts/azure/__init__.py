@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
 import secrets
-import shlex
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,10 +18,10 @@ from typing import Any
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
-from ..source import NOTHING_KNOWN, Price, Say, Workload, read_options, say_aloud, say_doubts
+from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module
 from . import checks, groups, proof, template
-from .az import Clock, Runs, find
+from .az import Runs, find
 from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
@@ -38,7 +36,6 @@ EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
 HOLDS = True
 """`npl up` may leave the VMs running: they outlive the process that placed them."""
-CLOCK = Clock()
 AGAIN_S = (30.0, 100.0, 300.0)
 """Seconds before a deployment that met a passing conflict is started again."""
 DEPLOYED_S = {"vm": 30 * 60, "gateway": 90 * 60}
@@ -54,7 +51,7 @@ def _proposal(
 
 
 def _runner(subscription: str | None) -> Runs:
-    return az_module.Az(subscription, sleep=CLOCK.sleep)
+    return az_module.Az(subscription)
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
@@ -91,33 +88,18 @@ def examine(
 
 
 def dry_run(experiment: Experiment) -> dict[str, str]:
-    """Return what `up` would run, without asking anybody: commands, template, parameters, words."""
+    """Return what `up` would deploy, without asking anybody: template, parameters, and words."""
     findings = _proposal(experiment)
-    options, declared, commands = findings.options, findings.topology, ""
-    own = ("--subscription", options.subscription) if options.subscription else ()
-    findings.subscription = options.subscription or "SUBSCRIPTION"
+    options, declared = findings.options, findings.topology
     unknown = options.allow_from is None and not options.subnet
     findings.allow_from = ("YOUR_ADDRESS/32",) if unknown else checks.callers(options)
-
-    def az(*arguments: str) -> Any:
-        """Note the command, and answer as if it succeeded at once."""
-        nonlocal commands
-        if {"create", "validate", "what-if"} & set(arguments[:4]):
-            text = shlex.join(("az", *arguments, *own))
-            commands += re.sub(r"/\S+/ssh/", "", text) + "\n"
-        return [] if "list" in arguments else {"properties": {"provisioningState": "Succeeded"}}
-
-    _rehearse(az, findings)
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        attempt = _Attempt(findings, store, az)
-        attempt.create()
-        parameters = json.dumps(attempt.parameters(), indent=2)
+        parameters = _Attempt(findings, store).parameters()
     counts = {kind: len(rows) for kind, rows in declared.values().items() if rows}
     hosts = [f"{v.name} ({v.size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
     return {
-        "commands": commands,
         "template.json": template.template_text(),
-        "parameters.json": parameters,
+        "parameters.json": json.dumps(parameters, indent=2),
         "in words": f"`npl up` would make, for each deployment: "
         f"{', '.join(f'{kind}: {n}' for kind, n in counts.items())}.\n"
         f"Hosts: {', '.join(hosts)}.\n"
@@ -132,7 +114,6 @@ def up(
     number: int,
     state: Path,
     workload: Workload = NOTHING_KNOWN,
-    say: Say = say_aloud,
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
@@ -158,15 +139,15 @@ def up(
             resumed = any(r.attempt == choice for r in store.records(number))
             problems = [] if resumed else [*findings.problems, *findings.elsewhere]
             if problems and choice < last and not findings.problems:
-                say(f"{experiment.name}: trying the next alternative, since {problems[0]}")
+                say_aloud(f"{experiment.name}: trying the next alternative, since {problems[0]}")
                 continue
             if problems:
                 raise AzureError(
                     f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
                 )
-            attempt = _Attempt(findings, store, az, number, choice, say)
+            attempt = _Attempt(findings, store, az, number, choice)
             for subject in ("price", "validation"):
-                say(f"{attempt.record.name}: {lines[subject]}")
+                say_aloud(f"{attempt.record.name}: {lines[subject]}")
             try:
                 outputs = attempt.create()
             except AzError as failure:
@@ -175,7 +156,7 @@ def up(
                 attempt.end(failure)
                 if choice == last or failure.deed != "alternative":
                     raise
-                say(f"{attempt.record.name}: {failure.code}: trying the next alternative")
+                say_aloud(f"{attempt.record.name}: {failure.code}: trying the next alternative")
                 continue
             return attempt.proven(outputs)
     raise AssertionError("the last alternative returns or raises")
@@ -197,7 +178,7 @@ def _unchanged(az: Runs, store: State, number: int, declared: Topology, options:
         power = {vm["name"]: vm.get("powerState") or "" for vm in listed}
         return power if {h.name for h in made.hosts} <= power.keys() else None
 
-    power = groups.assured(look, CLOCK)
+    power = groups.assured(look)
     if power is None:
         del store.data.deployments[number]
         store.write()
@@ -227,7 +208,6 @@ class _Attempt:
     az: Runs = az_module.Az
     number: int = 1
     choice: int = 0
-    say: Say = lambda _: None
 
     def __post_init__(self) -> None:
         name, self.options = self.findings.experiment.name, self.findings.options
@@ -281,15 +261,13 @@ class _Attempt:
             record.quiet = False
             store.write()
             try:
-                return groups.deploy(
-                    self.az, record, files, deadline_s=deadline_s, clock=CLOCK, say=self.say
-                )
+                return groups.deploy(self.az, record, files, deadline_s=deadline_s)
             except AzError as failure:
                 if pause_s is None or failure.deed != "retry":
                     raise
                 again = f"the same deployment again in {pause_s:g} s"
-                self.say(f"{record.name}: {failure.code}: {again}")
-                CLOCK.sleep(pause_s)
+                say_aloud(f"{record.name}: {failure.code}: {again}")
+                az_module.CLOCK.sleep(pause_s)
             finally:
                 store.write()
         raise AssertionError("the last try returns or raises")
@@ -300,23 +278,23 @@ class _Attempt:
         Everything else stays for the next `up`.
         """
         if failure.deed not in ("alternative", "stop"):
-            self.say(
+            say_aloud(
                 f"{self.record.name}: what was created stays and costs money: "
                 "run `npl up` again, or `npl down`"
             )
             return
         try:
-            groups.remove(self.az, [self.record], clock=CLOCK, say=self.say, gone=self.store.gone)
+            groups.remove(self.az, [self.record], self.store.gone)
         except AzureError as trouble:
-            self.say(str(trouble))
+            say_aloud(str(trouble))
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
         """Return the hosts that were created, with proofs that they match the declaration."""
         declared, name, store = self.findings.topology, self.record.name, self.store
-        self.say(f"{name}: asking the cloud and the guests for proof")
+        say_aloud(f"{name}: asking the cloud and the guests for proof")
         hosts = self._hosts(outputs["addresses"])
         placed, links = proof.cloud(
-            self.az, name, declared, self.options, self.findings.physical_zones, CLOCK
+            self.az, name, declared, self.options, self.findings.physical_zones
         )
         facts = guests(hosts, marker=name, wait_s=GUEST_WAIT_S)
         unreachable = [f for f in facts.values() if isinstance(f, str)]
@@ -335,12 +313,10 @@ class _Attempt:
             created_utc=self.record.tags["netperf-created"],
             proofs=(
                 *links,
-                *proof.one_hardware(facts),
-                *proof.routes(self.az, name, declared, hosts),
                 *proof.path_proofs(declared, paths(reached, tuple(declared.paths), marker=name)),
             ),
         )
-        say_doubts(deployment, self.say)
+        say_doubts(deployment, say_aloud)
         store.data.deployments[self.number] = deployment
         store.data.parts[self.number] = declared.parts()
         store.write()
@@ -378,7 +354,7 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
     with State.locked(state) as store:
         if records := store.records(number):
             az = _runner(store.data.subscription)
-            groups.remove(az, records, clock=CLOCK, say=say_aloud, gone=store.gone)
+            groups.remove(az, records, store.gone)
         if not store.data.groups:
             store.clear()
 
@@ -394,4 +370,4 @@ def leftovers(*, expired: bool = False) -> list[Leftover]:
 
 def down_all(deployments: Iterable[Leftover]) -> None:
     """Delete what `leftovers` found, and prove that it is gone."""
-    groups.remove(_runner(None), deployments, clock=CLOCK, say=say_aloud)
+    groups.remove(_runner(None), deployments)

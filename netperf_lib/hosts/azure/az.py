@@ -12,14 +12,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError, pip_install
-from .failures import AzError, read_failure, waits
+from .failures import AzError, read_failure
 
 Zones = Mapping[str, Mapping[str, str]]
 """Region to logical zone to physical zone."""
+TIMEOUT_S, PATIENCE_S = 300.0, 600.0
 Runs = Callable[..., Any]
 """Anything that runs ``az <arguments>`` and returns its JSON."""
 LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
@@ -35,6 +37,9 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
     lag_s: float = 60
     """Azure may deny for so long what was just written, or show what was there before."""
+
+
+CLOCK = Clock()
 
 
 def find_az() -> str:
@@ -102,23 +107,12 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
 class Az:
     """The Azure command line of one subscription, by name or id; None: the selected one.
 
-    A command may take `timeout_s`. It is repeated for up to `patience_s` in total while the service
+    A command may take `TIMEOUT_S`. It is repeated for up to `PATIENCE_S` in total while the service
     is throttled or unavailable.
     """
 
-    def __init__(
-        self,
-        subscription: str | None = None,
-        *,
-        timeout_s: float = 300,
-        patience_s: float = 600,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.subscription = subscription
-        self.timeout_s = timeout_s
-        self.patience_s = patience_s
-        self.sleep = sleep
-        self.path = find_az()
+    def __init__(self, subscription: str | None = None) -> None:
+        self.subscription, self.path = subscription, find_az()
 
     def __call__(self, *arguments: str) -> Any:
         """Run ``az <arguments>`` and return its JSON (None if it prints nothing).
@@ -127,62 +121,39 @@ class Az:
         """
         # a login that it asks for is a warning, so warnings are wanted
         command = [self.path, *arguments, "--output", "json"]
-        anywhere = ("account", "rest", "version")
-        if self.subscription and arguments[0] not in anywhere and "--subscription" not in arguments:
+        anywhere = ("account", "rest")
+        if self.subscription and arguments[0] not in anywhere:
             command += ["--subscription", self.subscription]
-        waited, attempt = 0.0, 0
-        while True:
+        waited = 0.0
+        for attempt in count():
             try:
-                return self._once(command, arguments)
+                return _once(command, "az " + " ".join(arguments[:4]))
             except AzError as failure:
-                pause = waits(failure, attempt)
-                if pause is None:
+                wait_s = failure.waits(attempt)
+                if wait_s is None:
                     raise
-                if waited + pause > self.patience_s:
+                if waited + wait_s > PATIENCE_S:
                     text = f"{failure}; it was repeated for {waited / 60:.0f} min"
                     raise AzError(text, code=failure.code, kind=failure.kind) from None
-                waited += pause
-                attempt += 1
-                self.sleep(pause)
-
-    def _once(self, command: list[str], arguments: tuple[str, ...]) -> Any:
-        title = "az " + " ".join(arguments[:4])
-        quiet = {"AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
-        pipe = subprocess.PIPE
-        with running(command, stdout=pipe, stderr=pipe, env=os.environ | quiet) as process:
-            try:
-                raw_out, raw_err = process.communicate(timeout=self.timeout_s)
-            except subprocess.TimeoutExpired:
-                raise AzError(
-                    f"`{title}` did not answer within {self.timeout_s:.0f} s: "
-                    "see https://status.azure.com, then try again",
-                    code="Timeout",
-                    kind="timeout",
-                ) from None
-        out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
-        if process.returncode < 0:
-            name = signal.Signals(-process.returncode).name
-            raise AzError(
-                f"`{title}` was ended by {name}: run the command again", code=name, kind="other"
-            )
-        if process.returncode:
-            raise read_failure(title, process.returncode, err or out)
-        return _json(title, out)
+                waited += wait_s
+                CLOCK.sleep(wait_s)
+        raise AssertionError("it is repeated until it ends")
 
 
-def _json(title: str, text: str) -> Any:
-    """The JSON in the output of az, which may begin with notices."""
-    if not text.strip():
-        return None
-    lines = text.splitlines(keepends=True)
-    for i, line in enumerate(lines):
-        if i == 0 or line[:1] in "[{":
-            with contextlib.suppress(ValueError):
-                return json.loads("".join(lines[i:]))
-    begin = " ".join(text.split())[:120]
-    raise AzError(
-        f"`{title}` answered something that is not JSON ({begin!r}): "
-        "try `az version`, and reinstall az if that fails",
-        code="NotJson",
-        kind="other",
-    )
+def _once(command: list[str], title: str) -> Any:
+    quiet = {"AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
+    pipe = subprocess.PIPE
+    with running(command, stdout=pipe, stderr=pipe, env=os.environ | quiet) as process:
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            text = f"`{title}` did not answer within {TIMEOUT_S:.0f} s: try again"
+            raise AzError(text, code="Timeout", kind="timeout") from None
+    if process.returncode:
+        raise read_failure(title, process.returncode, (err or out).decode("utf-8", "replace"))
+    try:
+        return json.loads(out) if out.strip() else None
+    except ValueError:
+        begin = " ".join(out.decode("utf-8", "replace").split())[:120]
+        text = f"`{title}` answered something that is not JSON ({begin!r}): reinstall az"
+        raise AzError(text, code="NotJson", kind="other") from None

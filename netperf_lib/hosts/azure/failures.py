@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 
 from ...errors import AzureError
 
+Cause = tuple[str, str]
+"""Azure's code, and its sentence."""
+
 
 class Kind(NamedTuple):
     """Failures that have the same remedy."""
@@ -26,7 +29,7 @@ class Kind(NamedTuple):
     codes: str
     """Pattern of Azure's error codes."""
     remedy: str
-    sentences: str = ""
+    sentences: str
     """Pattern of sentences of Azure that say it under a code that does not, or is not known."""
 
 
@@ -36,7 +39,12 @@ _TABLE: dict[str, Any] = tomllib.loads(
 DEEDS: dict[str, str] = _TABLE["deeds"]
 """What is done about a failure."""
 KINDS: dict[str, Kind] = {
-    name: Kind(**row | {column: "|".join(row.get(column, ())) for column in ("codes", "sentences")})
+    name: Kind(
+        row["deed"],
+        "|".join(row["codes"]),
+        row["remedy"],
+        "(?is)" + "|".join(row.get("sentences", ["(?!)"])),
+    )
     for name, row in _TABLE["kinds"].items()
 }
 """What Azure can refuse: the first kind that fits counts."""
@@ -54,7 +62,7 @@ class AzError(AzureError):
     that Azure asks to wait.
     """
 
-    def __init__(self, message: str, *, code: str, kind: str, wait_s: float | None = None) -> None:
+    def __init__(self, message: str, *, code: str, kind: str, wait_s: float = 0.0) -> None:
         super().__init__(message)
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
@@ -64,116 +72,95 @@ class AzError(AzureError):
         special = (deed for pattern, deed in EXCEPTIONS.items() if re.fullmatch(pattern, self.code))
         return next(special, KINDS[self.kind].deed)
 
-
-def waits(failure: AzError, attempt: int) -> float | None:
-    """Seconds to wait before the same command is tried again, or None if that is pointless."""
-    if failure.kind == "throttled":
-        return max(failure.wait_s or 0.0, min(10.0 * 2.0**attempt, 120.0))
-    if failure.kind == "unavailable":
-        return min(5.0 * 2.0**attempt, 60.0)
-    return None
+    def waits(self, attempt: int) -> float | None:
+        """Return the seconds before the same command is tried again; None if that is pointless."""
+        pauses = {"throttled": (10.0, 120.0), "unavailable": (5.0, 60.0)}
+        first, most = pauses.get(self.kind, (0.0, 0.0))
+        return max(self.wait_s, min(first * 2.0**attempt, most)) if first else None
 
 
 def kind_of(code: str, message: str = "") -> str:
     """Kind of failure of an error code and its sentence."""
-    if re.search(
-        r"multi-?factor|\bMFA\b", message, re.IGNORECASE
-    ):  # since 2026 refused as if by a policy
+    # since 2026 a missing second factor is refused as if by a policy
+    if re.search(r"(?i)multi-?factor|\bMFA\b", message):
         return "login"
-
-    def says(kind: Kind) -> bool:
-        return bool(
-            kind.sentences and re.search(kind.sentences, message, re.IGNORECASE | re.DOTALL)
-        )
-
-    by_code = [
-        n for n, kind in KINDS.items() if code not in WRAPPERS and re.fullmatch(kind.codes, code)
-    ]
-    by_sentence = [n for n, kind in KINDS.items() if says(kind)]
-    first = [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][:1]
+    by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
+    by_code = [] if code in WRAPPERS else by_code
+    by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, message)]
+    first = [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][0]
     # what sounds like a mistake by the code's name may pass by its sentence
-    passing = [n for n in by_sentence if KINDS[n].deed == "retry"] if first == ["usage"] else []
-    return (passing or first)[0]
+    passing = (n for n in by_sentence if first == "usage" and KINDS[n].deed == "retry")
+    return next(passing, first)
 
 
 def error_of(what: str, error: Any) -> AzError:
     """AzError from an error object of Azure: ``{code, message, details}``, possibly nested."""
-    pairs = list(_walk(error))
-    return _failure(what, pairs or [("Unknown", json.dumps(error)[:300])])
+    return _failure(what, list(_walk(error)) or [("Unknown", json.dumps(error)[:300])])
 
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from the standard error of an az command."""
     documents = list(_documents(text))
     if documents and (status := re.match(r"ERROR: ([A-Z]\w+(?: [A-Z]\w+)*)\(\{", text)):  # az rest
-        documents[:0] = stood_for(status[1].replace(" ", ""))
+        documents[:0] = _stood_for(status[1].replace(" ", ""))
     # of a document that was cut, parts without a message may be left
-    pairs = documents if any(message for _, message in documents) else []
-    pairs += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.MULTILINE)
-    pairs += re.findall(r"Exception Details:\s*\((\w+)\)\s*(.*)", text)
-    for shape in (
-        r'"[Cc]ode": "(\w+)", "[Mm]essage": "([^"]*)',  # a document that was cut
-        r"^(?:ERROR|[\w.]+Error): \((\w+)\)\s*(.*)",
-        r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$",
-    ):
-        pairs = pairs or re.findall(shape, text, re.MULTILINE)[:1]
-    pairs = pairs or documents
-    if pairs:
-        return _failure(what, pairs, text)
-    message = _sentence(text) or f"exit code {exit_code} without a message"
-    code = "Usage" if exit_code == 2 else "Unknown"
+    causes = documents if any(message for _, message in documents) else []
+    for shape in _TABLE["shapes"]["every"]:
+        causes += re.findall(shape, text, re.MULTILINE)
+    for shape in _TABLE["shapes"]["first"]:
+        causes = causes or re.findall(shape, text, re.MULTILINE)[:1]
+    return _failure(what, causes or documents or [_sign(exit_code, text)], text)
+
+
+def _sign(exit_code: int, text: str) -> Cause:
+    """The cause of a failure that names no code."""
     errors = re.sub(r"^WARNING: .*\n", "", text, flags=re.MULTILINE)
     for sign in _TABLE["signs"]:
         if m := re.search(sign["text"], errors, re.MULTILINE | re.IGNORECASE):
-            part = m[1] if m.re.groups else ""
-            code, message = (
-                sign["code"].format(part.replace(" ", "")),
-                sign["sentence"].format(part) or message,
-            )
-            break
-    return _failure(what, [(code, message)], text)
+            part = "".join(m.groups())
+            code = sign["code"].format(part.replace(" ", ""))
+            return code, sign["sentence"].format(part) or _sentence(errors)
+    said = _sentence(errors) or f"exit code {exit_code} without a message"
+    return "Usage" if exit_code == 2 else "Unknown", said
 
 
-def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError:
-    kinds = {pair: kind_of(*pair) for pair in pairs}
+def _sentence(text: str) -> str:
+    """The line that says ERROR, or the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return next(iter(said + lines[::-1]), "").strip()
+
+
+def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
+    kinds = {cause: kind_of(*cause) for cause in causes}
+    known = [c for c in causes if kinds[c] != "other"]
     # a code of its own says more than one that stands for many, and an unknown one less
-    rank = [
-        [p for p in pairs if kinds[p] != "other" and (p[0] in VAGUE) == vague]
-        for vague in (False, True)
-    ]
-    rank.append([p for p in pairs if p[0] not in WRAPPERS])
-    ranked = next(filter(None, rank), pairs)
+    plain = [c for c in known if c[0] not in VAGUE]
+    ranked = plain or known or [c for c in causes if c[0] not in WRAPPERS] or causes
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
-    code, message = ([p for p in ranked if kinds[p] != "capacity"] or ranked)[-1]
+    code, message = ([c for c in ranked if kinds[c] != "capacity"] or ranked)[-1]
     kind = kinds[code, message]
     if not message:  # a status: what it stands for follows
-        causes = pairs[pairs.index((code, message)) + 1 :]
-        code, message = next((p for p in reversed(causes) if p[1]), (code, message))
+        behind = causes[causes.index((code, message)) + 1 :]
+        code, message = next((c for c in reversed(behind) if c[1]), (code, message))
     remedy = KINDS[kind].remedy
-    if kind == "provider" and (m := re.search(r"namespace '([\w.]+)'", message)):
-        remedy = f"run `az provider register --wait --namespace {m[1]}`"
-    if kind == "login" and (
-        commands := re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
-    ):
+    logins = re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
+    if kind == "login" and logins:
         # word for word: with a tenant, or the challenge that a second factor is asked for with
-        remedy = f"run {', then '.join(f'`{c}`' for c in dict.fromkeys(commands))}, then try again"
+        remedy = f"run {', then '.join(f'`{c}`' for c in dict.fromkeys(logins))}, then try again"
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
-    text = re.sub(r"\s+", " ", message).strip().rstrip(".")
-    text = re.split(
-        r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text
-    )[0]
-    cause = f"{code}: {text[:600]}" if text else code
-    return AzError(
-        f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None
-    )
+    said = re.split(_TABLE["shapes"]["links"], " ".join(message.split()).rstrip("."))[0]
+    cause = f"{code}: {said[:600]}" if said else code
+    wait_s = float(wait[1]) if wait else 0.0
+    return AzError(f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=wait_s)
 
 
-def stood_for(status: str) -> list[tuple[str, str]]:
+def _stood_for(status: str) -> list[Cause]:
     """The status of an answer, as the cause of one that is not known; a conflict may be all."""
     return [] if status in ("", "Conflict") else [(status, "")]
 
 
-def _documents(text: str) -> Iterator[tuple[str, str]]:
+def _documents(text: str) -> Iterator[Cause]:
     """The errors of every JSON document in a text, which may begin anywhere."""
     decoder, position = json.JSONDecoder(), 0
     while (position := text.find("{", position)) >= 0:
@@ -185,8 +172,8 @@ def _documents(text: str) -> Iterator[tuple[str, str]]:
             yield from _walk(document)
 
 
-def _walk(node: Any) -> Iterator[tuple[str, str]]:
-    """Every (code, message) in an error document, outermost first."""
+def _walk(node: Any) -> Iterator[Cause]:
+    """Every cause in an error document, outermost first."""
     if not isinstance(node, dict):
         return
     node = {str(key)[:1].lower() + str(key)[1:]: value for key, value in node.items()}
@@ -194,23 +181,11 @@ def _walk(node: Any) -> Iterator[tuple[str, str]]:
         yield from _walk(node["error"])
     elif "code" in node:
         code, message = str(node["code"] or "").strip(), str(node.get("message") or "")
-        quoted: list[tuple[str, str]] = []
+        quoted: list[Cause] = []
         if message.lstrip().startswith("{"):  # a resource provider's error, quoted as text
             with contextlib.suppress(ValueError):
                 quoted = list(_walk(json.loads(message)))
-        yield from stood_for(code) if quoted else [(code, message)]
+        yield from _stood_for(code) if quoted else [(code, message)]
         yield from quoted
         for detail in node.get("details") or ():
             yield from _walk(detail)
-
-
-def _sentence(text: str) -> str:
-    for line in text.splitlines():
-        if line.startswith("ERROR: "):
-            return line.removeprefix("ERROR: ").strip()
-    lines = [
-        line.strip()
-        for line in text.splitlines()
-        if line.strip() and not line.startswith("WARNING")
-    ]
-    return lines[-1] if lines else ""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeVar
 
 from ...errors import AzureError
 from ...metrics import plural
-from .az import Clock, Runs, find
-from .failures import AzError, error_of, stood_for
+from ..source import say_aloud
+from . import az as az_module
+from .az import Runs, find
+from .failures import AzError, error_of
 
 RUNNING = {
     *("accepted", "running", "creating", "created", "updating", "validating", "ready"),
@@ -82,26 +83,32 @@ def leftovers(az: Runs) -> list[Leftover]:
     ]
 
 
+def now() -> float:
+    """Return the time in seconds."""
+    return az_module.CLOCK.now()
+
+
+def pause() -> None:
+    """Let Azure work."""
+    az_module.CLOCK.sleep(az_module.CLOCK.poll_s)
+
+
 class _Denied:
     """Whether Azure denied something so often, without a break, that it counts."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.times = clock, list[float]()
+    times: list[float] = []  # noqa: RUF012 - replaced, never changed
 
     def __call__(self, denied: bool) -> bool:
-        self.times = [*self.times, self.clock.now()] if denied else []
+        self.times = [*self.times, now()] if denied else []
         return len(self.times) >= LOOKS and self.times[-1] - self.times[0] >= LOOKS_S
 
 
-def assured(look: Callable[[], Seen | None], clock: Clock) -> Seen | None:
+def assured(look: Callable[[], Seen | None]) -> Seen | None:
     """Return what `look` shows, or None once it has shown nothing for as long as Azure may lag."""
-    begun = clock.now()
-    for looks in count(1):
-        seen = look()
-        if seen is not None or (looks >= LOOKS and clock.now() - begun >= clock.lag_s):
-            return seen
-        clock.sleep(clock.poll_s)
-    raise AssertionError("the looks end before")
+    begun = now()
+    while (seen := look()) is None and now() - begun <= az_module.CLOCK.lag_s:
+        pause()
+    return seen
 
 
 def rehearse(az: Runs, *arguments: str) -> str:
@@ -120,84 +127,74 @@ def rehearse(az: Runs, *arguments: str) -> str:
 
 
 def remove(
-    az: Runs,
-    targets: Iterable[AnyTarget],
-    *,
-    clock: Clock,
-    say: Callable[[str], None] = lambda _: None,
-    gone: Callable[[AnyTarget], None] = lambda _: None,
+    az: Runs, targets: Iterable[AnyTarget], gone: Callable[[AnyTarget], None] = lambda _: None
 ) -> None:
     """Delete resource groups and verify that they are gone; one that fails does not hold up others.
 
     A deployment that may still run is cancelled first, and waited for. `gone` is called with each
     group that is proven to be gone; AzureError says what is left, and why. Safe to repeat.
     """
-    end = clock.now() + DEADLINE_S
-    left = {target: _removal(az, target, clock, say) for target in targets}
+    end = now() + DEADLINE_S
+    left = {target: _removal(az, target) for target in targets}
     trouble: dict[str, str] = {}
-    while left and clock.now() <= end:
+    while left and now() <= end:
         for target in list(left):
-            name = target.name
             try:
                 next(left[target])
             except StopIteration:
                 del left[target]
-                trouble.pop(name, None)
+                trouble.pop(target.name, None)
                 gone(target)
-                say(f"{name}: gone")
+                say_aloud(f"{target.name}: gone")
             except AzError as failure:
                 if failure.deed == "login":
                     raise
-                trouble[name] = f"{name} cannot be deleted: {failure}"
+                trouble[target.name] = f"{target.name} cannot be deleted: {failure}"
                 if failure.deed == "retry" or failure.code == "Timeout":
-                    left[target] = _removal(az, target, clock, say)
+                    left[target] = _removal(az, target)
                 else:
                     del left[target]
-                    say(trouble[name])
-        if left:
-            clock.sleep(clock.poll_s)
+        pause()
     late = {t.name: f"{t.name} is still there after {DEADLINE_S / 60:.0f} min" for t in left}
     if trouble or late:
         raise AzureError("; ".join((late | trouble).values()) + "; repeat `npl down`")
 
 
-def _removal(az: Runs, target: Target, clock: Clock, say: Callable[[str], None]) -> Iterator[None]:
+def _removal(az: Runs, target: Target) -> Iterator[None]:
     """Remove a group, with a pause at each `yield`; it ends when the group is proven to be gone.
 
     Both a look and a deletion say that it is not there: after Azure was seen deleting it, or often
     enough for anything that was just created to appear.
     """
     if not target.quiet:
-        yield from _silence(az, target, clock)
+        yield from _silence(az, target)
     target.quiet = True
     delete = ("group", "delete", "--name", target.name, "--yes", "--no-wait")
-    denied, deletions, asked_s, deleting = _Denied(clock), 0, float("-inf"), False
+    denied, deletions, asked_s, deleting = _Denied(), 0, float("-inf"), False
     while True:
         group = find(az, "group", "show", "--name", target.name)
-        if group is None:
-            known = _asked(az, *delete)
-            if denied(not known) or (deleting and not known):
-                return
-            asked_s = clock.now() if known else asked_s
-        else:
-            denied(False)
+        if group is not None:
             deleting = group["properties"]["provisioningState"] == "Deleting"
-            if not deleting and clock.now() - asked_s > clock.lag_s:
-                deletions += 1
-                if deletions > DELETIONS:
-                    text = f"it is still there after {DELETIONS} deletions: "
-                    text += f"see `az resource list -g {target.name} -o table`"
-                    raise AzError(text, code="ResourcesLeft", kind="other")
-                if _asked(az, *delete):
-                    asked_s = clock.now()
-                    say(f"{target.name}: deleting")
+        waiting = deleting or now() - asked_s <= az_module.CLOCK.lag_s
+        known = group is not None
+        if group is None or not waiting:
+            known = _asked(az, *delete) or known
+            asked_s = now() if known else asked_s
+            deletions += group is not None
+        if denied(not known) or (deleting and not known):
+            return
+        if deletions > DELETIONS:
+            text = f"it is still there after {DELETIONS} deletions: "
+            text += f"see `az resource list -g {target.name} -o table`"
+            raise AzError(text, code="ResourcesLeft", kind="other")
         yield
 
 
-def _silence(az: Runs, target: Target, clock: Clock) -> Iterator[None]:
+def _silence(az: Runs, target: Target) -> Iterator[None]:
     """Cancel what is being deployed into a group, with pauses, until nothing goes on."""
     group = ("--resource-group", target.name)
-    denied, cancelled_s = _Denied(clock), float("inf")
+    cancel = ("deployment", "group", "cancel", *group, "--name")
+    denied, cancelled_s = _Denied(), float("inf")
     while True:
         listed = find(az, "deployment", "group", "list", *group) or ()
         states = {d["name"]: d["properties"]["provisioningState"].lower() for d in listed}
@@ -205,75 +202,57 @@ def _silence(az: Runs, target: Target, clock: Clock) -> Iterator[None]:
         if states and not running and target.started in ("", *states):
             return
         # it may not have begun, or have ended by now
-        known = [
-            _asked(az, "deployment", "group", "cancel", *group, "--name", name, but=("retry",))
-            for name in running or [target.started]
-            if name
-        ]
+        names = filter(None, running or [target.started])
+        known = [_asked(az, *cancel, name, but="retry") for name in names]
         if running or any(known):
-            cancelled_s = min(cancelled_s, clock.now())
-        if denied(not running and not any(known)) or clock.now() - cancelled_s > CANCEL_S:
+            cancelled_s = min(cancelled_s, now())
+        if denied(not running and not any(known)) or now() - cancelled_s > CANCEL_S:
             return
         yield
 
 
-def _asked(az: Runs, *command: str, but: tuple[str, ...] = ()) -> bool:
+def _asked(az: Runs, *command: str, but: str = "") -> bool:
     """Ask for the end of something; return whether Azure knows it."""
     try:
         az(*command)
     except AzError as failure:
-        if failure.deed not in ("absent", *but):
+        if failure.deed not in ("absent", but):
             raise
         return False
     return True
 
 
 def deploy(
-    az: Runs,
-    target: Target,
-    files: tuple[str, ...],
-    *,
-    deadline_s: float,
-    clock: Clock,
-    say: Callable[[str], None],
+    az: Runs, target: Target, files: tuple[str, ...], *, deadline_s: float
 ) -> dict[str, Any]:
     """Deploy the template into the group and return its outputs.
 
     A deployment that is already running (an earlier process was stopped) is waited for, not started
     twice. AzError has the root cause; its kind is ``timeout`` if the deadline passed.
     """
-    begun = clock.now()
+    begun = now()
     named = ("--resource-group", target.name, "--name", target.started)
-    while not _started(az, *named, *files, unsure=clock.now() - begun < clock.lag_s):
-        clock.sleep(clock.poll_s)
-    states: dict[str, str] = {}
+    while not _started(az, *named, *files, unsure=now() - begun < az_module.CLOCK.lag_s):
+        pause()
+    say_aloud(f"{target.name}: Azure is creating it")
     while True:
-        shown = find(az, "deployment", "group", "show", *named)
-        operations = find(az, "deployment", "operation", "group", "list", *named)
-        properties = (shown or {}).get("properties") or {"provisioningState": "Accepted"}
-        listed = [o["properties"] for o in operations or ()]
+        shown = find(az, "deployment", "group", "show", *named) or {}
+        properties = shown.get("properties") or {"provisioningState": "Accepted"}
         reached = properties["provisioningState"].lower()
         target.quiet = reached not in RUNNING
         if reached == "succeeded":
-            outputs = properties.get("outputs") or {}
-            return {name: entry["value"] for name, entry in outputs.items()}
+            return {name: o["value"] for name, o in (properties.get("outputs") or {}).items()}
         if target.quiet:
-            raise _why(target, properties, listed)
-        for p in listed:
-            name = (p.get("targetResource") or {}).get("resourceName")
-            if name and states.get(name) != p["provisioningState"]:
-                states[name] = p["provisioningState"]
-                say(f"{target.name}: {name} {p['provisioningState'].lower()}")
-        if clock.now() - begun > deadline_s:
-            waiting = [n for n, s in states.items() if s != "Succeeded"]
+            unknown = {"code": "Unknown", "message": "no cause given"}
+            raise error_of(f"deployment of {target.name}", properties.get("error") or unknown)
+        if now() - begun > deadline_s:
             raise AzError(
-                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min "
-                f"(waiting for {', '.join(waiting) or 'its first resource'}): "
-                "see `az deployment operation group list`",
+                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min: "
+                f"see `az deployment operation group list -g {target.name} -n {target.started}`",
                 code="Deadline",
                 kind="timeout",
             )
-        clock.sleep(clock.poll_s)
+        pause()
 
 
 def _started(az: Runs, *arguments: str, unsure: bool) -> bool:
@@ -286,18 +265,3 @@ def _started(az: Runs, *arguments: str, unsure: bool) -> bool:
         if not failure.code.startswith("DeploymentActive"):
             raise
     return True
-
-
-def _why(
-    target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]
-) -> AzError:
-    """The root cause: the failed operations know more than the deployment itself."""
-    details: list[Any] = [properties.get("error") or {"code": "Unknown", "message": "no cause"}]
-    for p in operations:
-        message = p.get("statusMessage")
-        if p["provisioningState"] == "Failed" and isinstance(message, dict):
-            status = stood_for(str(p.get("statusCode") or ""))
-            details += [{"code": code, "message": ""} for code, _ in status]
-            details.append(message.get("error", message))
-    outer = {"code": "DeploymentFailed", "message": "", "details": details}
-    return error_of(f"deployment of {target.name}", outer)

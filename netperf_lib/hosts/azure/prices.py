@@ -128,10 +128,11 @@ def cost(
     vms, addresses = topology.vms, topology.public_addresses(not options.subnet)
     count: Counter[tuple[str, str, str]] = Counter()
     count.update((v.size, v.region, "vm") for v in vms)
-    count.update((g.sku, g.region, g.kind) for g in topology.gateways)
+    count.update((g["sku"], g["region"], g["kind"]) for g in topology.gateways)
     count.update((DISK, v.region, "disk") for v in vms)
     count.update(("public address", r, "address") for r in addresses)
-    count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
+    nat = [n["region"] for n in topology.networks if n["nat"]]
+    count.update(("nat gateway", region, "nat") for region in nat)
     count.update(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER)
     items = []
     for (what, region, kind), n in sorted(count.items()):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Host, Proof
-from ...experiment.placements import AT_BALANCER, PLACED
-from ..guests import VF_DRIVERS, accelerated, guest_proofs
+from ...experiment.placements import AT_BALANCER
+from ..guests import accelerated, guest_proofs
 from . import az as az_module
-from .az import Clock, Runs, Zones, find, locations
-from .failures import AzError
+from .az import Runs, Zones, find, locations
+from .groups import now, pause
 from .options import Options
 from .topology import Topology, Vm
 
@@ -99,21 +98,21 @@ def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def cloud(
-    az: Runs, group: str, topology: Topology, options: Options, zones: Zones, clock: Clock
+    az: Runs, group: str, topology: Topology, options: Options, zones: Zones
 ) -> tuple[dict[str, Placed], list[Proof]]:
     """Return what the cloud says of VMs, and proofs of their peerings and connections.
 
     Azure may show for a while what was there before, so it is asked until all is proven, for a
     time.
     """
-    end = clock.now() + (CONNECTED_S if topology.connections else clock.lag_s)
+    end = now() + (CONNECTED_S if topology.connections else az_module.CLOCK.lag_s)
     while True:
         placed = observe(az, group, zones)
         links = [*_peered(az, group, topology), *_connected(az, group, topology)]
         vms = [p for vm in topology.vms for p in _vm_proofs(vm, options, placed)]
-        if clock.now() >= end or all(p.holds for p in (*vms, *links) if p.factor):
+        if now() >= end or all(p.holds for p in (*vms, *links) if p.factor):
             return placed, links
-        clock.sleep(clock.poll_s)
+        pause()
 
 
 def _vm_proofs(vm: Vm, options: Options, placed: Mapping[str, Placed]) -> list[Proof]:
@@ -131,7 +130,6 @@ def proven(
     facts: Guests,
 ) -> tuple[Host, ...]:
     """Return the hosts with proofs, holding or not, from the cloud and the guests' `facts`."""
-    ended = {n for ends, path in topology.paths.items() if PLACED[path].gateway for n in ends}
     out = []
     for host in hosts:
         vm, guest = topology.vm(host.name), facts[host.name]
@@ -143,23 +141,9 @@ def proven(
         if not isinstance(guest, str):
             words = "made here and given to the VM: another one would have been refused"
             proofs.append(Proof("host key", True, words))
-        skus = {g.sku for g in topology.gateways if g.network == vm.network and vm.name in ended}
-        labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
         proofs += guest_proofs(vm.accelerated, guest)
-        out.append(replace(host, labels=labels, proofs=tuple(proofs)))
+        out.append(replace(host, proofs=tuple(proofs)))
     return tuple(out)
-
-
-def one_hardware(facts: Guests) -> list[Proof]:
-    """Return whether all guests have the same network card: the same size lands on several."""
-    cards: dict[str, list[str]] = {}
-    for name, guest in facts.items():
-        for _, driver, _ in () if isinstance(guest, str) else guest["nic"]:
-            if driver in VF_DRIVERS:
-                cards.setdefault(VF_DRIVERS[driver], []).append(name)
-    words = "; ".join(f"{card}: {', '.join(names)}" for card, names in cards.items())
-    claim = "all accelerated hosts have the same network card"
-    return [Proof(claim, len(cards) == 1, words)] if cards else []
 
 
 def facts_of(vm: Placed) -> dict[str, Any]:
@@ -215,51 +199,15 @@ def _peered(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
 
 
 def _connected(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
-    sku = {g.name: g.sku for g in topology.gateways}
+    sku = {g["name"]: g["sku"] for g in topology.gateways}
     for c in topology.connections:
-        named = ("--resource-group", group, "--name", c.name)
+        named = ("--resource-group", group, "--name", c["name"])
         status = (find(az, "network", "vpn-connection", "show", *named) or {}).get(
             "connectionStatus"
         )
         holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status or "")
-        text = f"gateway {c.one} is connected with {c.other or 'the circuit'}"
-        yield Proof(text, holds, f"connection {status}, SKU {sku[c.one]}", factor=True)
-
-
-def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...]) -> list[Proof]:
-    """Return proofs from effective routes that packets leave each client by their path."""
-    data = {h.name: h.data_address for h in hosts}
-    tables: dict[str, Any] = {}
-    out = []
-    for (client, server), placement in topology.paths.items():
-        network = next(n for n in topology.networks if n.name == topology.vm(client).network)
-        if not network.prefix:
-            continue  # in an existing network any path may be right
-        hops = PLACED[placement].next_hops
-        claim = f"{client} reaches {server} by {' or '.join(hops)}"
-        if client not in tables:
-            command = ("network", "nic", "show-effective-route-table", "--resource-group", group)
-            try:
-                tables[client] = (az(*command, "--name", f"nic-{client}") or {}).get("value") or ()
-            except AzError as failure:
-                out.append(Proof(claim, None, f"effective routes unknown ({failure.code})"))
-                continue
-        block, hop = _route(tables[client], data[server])
-        evidence = f"effective route {block} by {hop}"
-        out.append(Proof(claim, hop in hops if hop else None, evidence, factor=True))
-    return out
-
-
-def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str]:
-    """Prefix and type of next hop of the most specific active route."""
-    found = [
-        (ip_network(text), str(route.get("nextHopType") or ""))
-        for route in table
-        for text in route.get("addressPrefix") or ()
-        if route.get("state") in (None, "Active") and ip_address(address) in ip_network(text)
-    ]
-    network, hop = max(found, key=lambda f: f[0].prefixlen, default=("none", ""))
-    return str(network), hop
+        text = f"gateway {c['one']} is connected with {c['other'] or 'the circuit'}"
+        yield Proof(text, holds, f"connection {status}, SKU {sku[c['one']]}", factor=True)
 
 
 def path_proofs(
@@ -277,8 +225,7 @@ def path_proofs(
         out.append(Proof(f"path from {way}", True if hops else None, words))
         if not topology.vm(client).accelerated:
             continue
-        share = None if vf is None or not sent else vf / sent
-        holds = None if share is None or 0.1 <= share < 0.5 else share >= 0.5
+        holds = None if vf is None or not sent else vf / sent >= 0.5
         words = f"vf_tx_packets +{vf} for {sent} packets sent"
         text = f"traffic from {way} takes the virtual function"
         out.append(Proof(text, holds, words, factor=True))

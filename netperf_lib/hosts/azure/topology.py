@@ -17,79 +17,37 @@ HOME = "home"
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure accelerates whatever the interface asks for: from version 5 on, but for
 confidential ones (learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
+Row = dict[str, Any]
+"""A part, as the template takes it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """A virtual network."""
-
-    name: str
-    region: str
-    prefix: str
-    """Empty: the VMs are in an existing subnet."""
-    nat: bool
-    """Its VMs reach the outside through a NAT gateway."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """A proximity placement group."""
-
-    name: str
-    region: str
-    zone: str
-    sizes: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gateway:
-    """A virtual network gateway."""
-
-    name: str
-    network: str
-    region: str
-    kind: str
-    """`Vpn` or `ExpressRoute`."""
-    sku: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Connection:
-    """Of a gateway with another one, or, if that is empty, with the circuit."""
-
-    name: str
-    region: str
-    one: str
-    other: str
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Vm:
     """One VM and its placement."""
 
     name: str
-    network: str
     region: str
     zone: str
     """Logical zone, or ""."""
     size: str
-    accelerated: bool
-    subnet: str
-    ppg: str
-    address: str
+    network: str = HOME
+    subnet: str = "hosts"
+    accelerated: bool = True
+    ppg: str = ""
+    address: str = ""
     """Where it is measured, if not at its own address; see `Placement.address`."""
-    tcp_buffer_bytes: int | None
+    tcp_buffer_bytes: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Topology:
-    """All parts of one deployment, as the template takes them."""
+    """All parts of one deployment, as the template takes them; it describes their rows."""
 
     vms: list[Vm]
-    networks: list[Network]
-    ppgs: list[Group]
-    gateways: list[Gateway]
-    connections: list[Connection]
+    networks: list[Row]
+    ppgs: list[Row]
+    gateways: list[Row]
+    connections: list[Row]
     peerings: list[tuple[str, str]]
     admitted: list[tuple[str, str]]
     """A network, and the public address whose packets it lets in."""
@@ -107,8 +65,8 @@ class Topology:
 
     def public_addresses(self, public: bool) -> list[str]:
         """Region of each public address: of VPN gateways, NAT gateways, and of `public` VMs."""
-        gateways = [g.region for g in self.gateways if g.kind == "Vpn"]
-        nat = [n.region for n in self.networks if n.nat]
+        gateways = [g["region"] for g in self.gateways if g["kind"] == "Vpn"]
+        nat = [n["region"] for n in self.networks if n["nat"]]
         return gateways + nat + ([v.region for v in self.vms] if public else [])
 
     def values(self) -> dict[str, list[Any]]:
@@ -117,18 +75,18 @@ class Topology:
 
     def parts(self) -> dict[str, str]:
         """Return the parts by name, to compare with those created earlier."""
-        every = [(kind, row) for kind, rows in self.values().items() for row in rows]
         return {
             f"{kind} {row['name'] if isinstance(row, dict) else row}": json.dumps(row)
-            for kind, row in every
+            for kind, rows in self.values().items()
+            for row in rows
         }
 
 
-class _Needs(dict[str, Any]):
+class _Needs(Row):
     """What pairs and options say about one host; a conflict is an error that names both."""
 
-    def __init__(self, experiment: Experiment, host: str) -> None:
-        self.where, self.who = f"{experiment.name}: host {host!r}", dict[str, str]()
+    def __init__(self, where: str) -> None:
+        self.where, self.who = where, dict[str, str]()
 
     def add(self, who: str, **needs: Any) -> None:
         for what, value in needs.items():
@@ -156,7 +114,11 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     for pair in experiment.pairs:
         if problem := next(_problems(options, pair), None):
             raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
-    needs = {n: _Needs(experiment, n) for p in experiment.pairs for n in (p.client, p.server)}
+    needs = {
+        name: _Needs(f"{experiment.name}: host {name!r}")
+        for p in experiment.pairs
+        for name in (p.client, p.server)
+    }
     for name, own in options.vms.items():
         if name not in needs:
             raise ExperimentError(
@@ -166,8 +128,8 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
         needs[name].add(f"hosts.options.vms.{name}", **own.model_dump(exclude_none=True))
     for pair in experiment.pairs:
         _apply(pair, needs[pair.client], needs[pair.server], options)
-    vms = [_vm(name, need, options) for name, need in needs.items()]
-    for vm in vms:
+    vms = {name: _vm(name, need, options) for name, need in needs.items()}
+    for vm in vms.values():
         if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.size):
             raise ExperimentError(
                 f"{experiment.name}: host {vm.name!r} should have accelerated networking off, "
@@ -181,7 +143,7 @@ def alternatives(options: Options) -> list[Options]:
     """Return the options as declared, then each alternative allowed after a capacity failure."""
     zones = options.zones
     turns = range(1, len(zones) if options.alternative_zones else 1)
-    changes: list[dict[str, Any]] = [{"zones": zones[i:] + zones[:i]} for i in turns]
+    changes: list[Row] = [{"zones": zones[i:] + zones[:i]} for i in turns]
     changes += [{"vm_size": size} for size in options.alternative_sizes]
     return [options, *(options.model_copy(update=change) for change in changes)]
 
@@ -199,8 +161,6 @@ def _problems(options: Options, pair: Pair) -> Iterator[str]:
     ends = [options.vms.get(name, VmOptions()) for name in (pair.client, pair.server)]
     if rule.far == "always" and not (options.remote_region or any(end.region for end in ends)):
         yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
-    if rule.other_zone and len(options.zones) < 2 and pair.server not in options.vms:
-        yield "hosts.options.zones must name two zones"
     if rule.gateway == "ExpressRoute" and not options.expressroute_circuit:
         yield (
             "set hosts.options.expressroute_circuit to the resource id of an existing circuit "
@@ -215,9 +175,10 @@ def _problems(options: Options, pair: Pair) -> Iterator[str]:
 
 def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None:
     who, rule = _who(pair), PLACED[pair.placement]
-    both = {what: getattr(pair, what) for what in ("accelerated", "tcp_buffer_bytes")}
-    for need in (client, server):
-        need.add(who, **{what: value for what, value in both.items() if value is not None})
+    for what in ("accelerated", "tcp_buffer_bytes"):
+        if (value := getattr(pair, what)) is not None:
+            client.add(who, **{what: value})
+            server.add(who, **{what: value})
     server.add(who, address=rule.address)
     usual = options.remote_region or options.region
     if rule.far:
@@ -233,12 +194,13 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
     server.add(who, network=rule.network or HOME)
     if rule.subnet != "hosts":
         server.add(who, subnet=rule.subnet)
-    home = zone = client.get("zone", _first(options))
+    home = zone = client.get("zone", "".join(options.zones[:1]))
     if rule.other_zone:
         zone = server.get("zone", next((z for z in options.zones if z != home), home))
         if zone == home:
             raise ExperimentError(
-                f"{who}: both hosts would be in zone {home}; give the server another zone"
+                f"{who}: both hosts would be in zone {home}; give hosts.options.zones two, "
+                "or the server another one"
             )
     if zone:
         server.add(who, zone=zone)
@@ -249,72 +211,50 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
         server.add(who, ppg=rule.grouped)
 
 
-def _first(options: Options) -> str:
-    return options.zones[0] if options.zones else ""
-
-
 def _far(network: str, region: str, usual: str) -> str:
     """Network of a far host: every far region has networks of its own."""
     return network if region == usual else f"{network}-{region}"
 
 
 def _vm(name: str, need: _Needs, options: Options) -> Vm:
-    region, zone = need.get("region", options.region), need.get("zone", _first(options))
-    return Vm(
-        name=name,
-        network=need.get("network", HOME),
-        region=region,
-        zone=zone,
-        size=need.get("vm_size", options.vm_size),
-        accelerated=need.get("accelerated", True),
-        subnet=need.get("subnet", "hosts"),
-        ppg="-".join(filter(None, ("ppg", region, zone))) if need.get("ppg") else "",
-        address=need.get("address", ""),
-        tcp_buffer_bytes=need.get("tcp_buffer_bytes"),
-    )
+    usual = {"region": options.region, "zone": "".join(options.zones[:1])}
+    fields = {**usual, "size": need.pop("vm_size", options.vm_size), **need}
+    place = filter(None, ("ppg", fields["region"], fields["zone"]))
+    return Vm(name=name, **fields | {"ppg": "-".join(place) if need.get("ppg") else ""})
 
 
-def _joined(experiment: Experiment, options: Options, vms: list[Vm]) -> Topology:
+def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Topology:
     networks = _networks(experiment, options, vms)
-    at = {v.name: networks[v.network] for v in vms}
     peerings: list[tuple[str, str]] = []
     admitted: list[tuple[str, str]] = []
-    gateways: dict[str, Gateway] = {}
-    connections: dict[str, Connection] = {}
+    gateways: dict[str, Row] = {}
+    connections: dict[str, Row] = {}
     for pair in experiment.pairs:
-        rule, a, b = PLACED[pair.placement], at[pair.client], at[pair.server]
+        rule = PLACED[pair.placement]
+        ends = [networks[vms[name].network] for name in (pair.client, pair.server)]
+        a, b = (end["name"] for end in ends)
         if rule.peered and a != b:
-            peerings += [(a.name, b.name), (b.name, a.name)]
+            peerings += [(a, b), (b, a)]
         if rule.address == AT_PUBLIC:
             # a NAT gateway precedes the client's own address
-            admitted.append((b.name, f"ip-nat-{a.name}" if a.nat else f"ip-{pair.client}"))
-        for mine, far in ((a, b), (b, a)) if rule.gateway else ():
-            vpn = rule.gateway == "Vpn"
-            one, other = f"{pair.placement}-{mine.name}", f"{pair.placement}-{far.name}"
-            gateways[one] = Gateway(
-                name=one,
-                network=mine.name,
-                region=mine.region,
-                kind=rule.gateway,
-                sku=options.vpn_sku if vpn else options.expressroute_sku,
-            )
-            name = f"cn-{one}-{other}" if vpn else f"cn-{one}"
-            connections[name] = Connection(
-                name=name, region=mine.region, one=one, other=other if vpn else ""
-            )
-    groups = {v.ppg: v for v in vms if v.ppg}
+            admitted.append((b, f"ip-nat-{a}" if ends[0]["nat"] else f"ip-{pair.client}"))
+        for mine, far in (ends, ends[::-1]) if rule.gateway else ():
+            vpn, place = rule.gateway == "Vpn", {"region": mine["region"]}
+            one, other = (f"{pair.placement}-{end['name']}" for end in (mine, far))
+            sku = options.vpn_sku if vpn else options.expressroute_sku
+            made = {"name": one, "network": mine["name"], "kind": rule.gateway, "sku": sku}
+            gateways[one] = made | place
+            name, ways = f"cn-{one}" + f"-{other}" * vpn, {"one": one, "other": other * vpn}
+            connections[name] = {"name": name} | ways | place
+    grouped: dict[str, Row] = {}
+    for vm in [v for v in vms.values() if v.ppg]:
+        group = {"name": vm.ppg, "region": vm.region, "zone": vm.zone, "sizes": []}
+        sizes = grouped.setdefault(vm.ppg, group)["sizes"]
+        sizes += [] if vm.size in sizes else [vm.size]
     return Topology(
-        vms=vms,
+        vms=list(vms.values()),
         networks=list(networks.values()),
-        ppgs=[
-            Group(
-                name=name,
-                region=v.region,
-                zone=v.zone,
-                sizes=sorted({m.size for m in vms if m.ppg == name}),
-            )
-            for name, v in groups.items()
-        ],
+        ppgs=list(grouped.values()),
         peerings=list(dict.fromkeys(peerings)),
         gateways=list(gateways.values()),
         connections=list(connections.values()),
@@ -323,20 +263,17 @@ def _joined(experiment: Experiment, options: Options, vms: list[Vm]) -> Topology
     )
 
 
-def _networks(experiment: Experiment, options: Options, vms: list[Vm]) -> dict[str, Network]:
+def _networks(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> dict[str, Row]:
     blocks = options.address_space.subnets(new_prefix=23)
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
-    out: dict[str, Network] = {}
-    for name, region in dict.fromkeys((v.network, v.region) for v in vms):
+    out: dict[str, Row] = {}
+    for name, region in dict.fromkeys((v.network, v.region) for v in vms.values()):
         if name in out:
-            where = ", ".join(f"{v.name} in {v.region}" for v in vms)
             raise ExperimentError(
-                f"{experiment.name}: hosts of one virtual network are in two regions ({where})"
+                f"{experiment.name}: hosts of virtual network {name} are in {out[name]['region']} "
+                f"and in {region}"
             )
-        out[name] = Network(
-            name=name,
-            region=region,
-            prefix="" if options.subnet else str(next(blocks)),
-            nat=name in behind_nat and not options.subnet,
-        )
+        prefix = "" if options.subnet else str(next(blocks))
+        nat = name in behind_nat and not options.subnet
+        out[name] = {"name": name, "region": region, "prefix": prefix, "nat": nat}
     return out

@@ -92,7 +92,6 @@ class Running:
     scope: arm.Scope
     template: Resource
     due: float
-    operations: list[Resource] = field(default_factory=list)
     failed: list[tuple[arm.Item, Resource]] = field(default_factory=list)
 
     def stop(self) -> None:
@@ -214,7 +213,7 @@ class Cloud:
         """Keep what there is, so that it can be shown later."""
         if self.lag is None:
             return
-        shown = {w: (r.document, r.operations) for w, r in self.deployments.items()}
+        shown = {w: r.document for w, r in self.deployments.items()}
         self.history = [h for h in self.history[-200:] if h[0] > now - 4 * OLD_S]
         self.history.append((now, pickle.dumps((self.groups, self.resources, shown))))
 
@@ -245,8 +244,7 @@ class Cloud:
             shown = {}
         empty = arm.Scope(SUBSCRIPTION, "", "", {}, self._reference)
         self.deployments = {
-            w: Running(document, "", [], empty, {}, 0.0, operations)
-            for w, (document, operations) in shown.items()
+            w: Running(document, "", [], empty, {}, 0.0) for w, document in shown.items()
         }
         try:
             yield
@@ -619,13 +617,11 @@ class Cloud:
                 unknown = schemas.wrong(body)
                 refuse(unknown, "InvalidRequestContent", f"{item.name}: {unknown}")
                 self.put(item.id, body)
-                running.operations.append(_record(item, None))
             except (arm.NotYet, arm.TemplateError) as error:
                 code = {"code": "InvalidTemplate", "message": f"{item.name}: {error!r}"}
                 running.failed.append((item, code))
             except ArmError as error:
                 running.failed.append((item, error.error))
-                running.operations.append(_record(item, error.error))
         if not running.left:
             self._close(running)
 
@@ -676,14 +672,6 @@ class Cloud:
     def show_deployment(self, group: str, name: str, **_: Any) -> Answer:
         """One deployment."""
         return Answer(200, self._deployment(group, name).document)
-
-    @route(
-        "GET",
-        "/resourceGroups/{group}/(?:providers/Microsoft.Resources/)?deployments/{name}/operations",
-    )
-    def deployment_operations(self, group: str, name: str, **_: Any) -> Answer:
-        """What a deployment did so far."""
-        return Answer(200, {"value": self._deployment(group, name).operations})
 
     @route(
         "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate"
@@ -772,52 +760,6 @@ class Cloud:
         statuses = [{"code": c, "displayStatus": text} for c, text in texts.items()]
         return Answer(200, {"statuses": statuses})
 
-    @route(
-        "POST",
-        "/resourceGroups/{group}/providers/.*/networkInterfaces/{name}/effectiveRouteTable",
-    )
-    def effective_routes(self, group: str, name: str, **_: Any) -> Answer:
-        """Routes of an interface: of its network, its peerings and gateways."""
-        kind = "providers/Microsoft.Network/networkInterfaces"
-        nic = self.resources[f"{self._group(group)['id']}/{kind}/{name}".lower()]
-        subnet = nic["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"].lower()
-        network = subnet.rsplit("/subnets/", 1)[0]
-        found = [(self._prefix(network), "VnetLocal"), ("0.0.0.0/0", "Internet")]
-        for where, r in self.resources.items():
-            kind, p = r["type"].lower().rsplit("/", 1)[-1], r["properties"]
-            if kind == "virtualnetworkpeerings" and where.startswith(network + "/"):
-                other = p["remoteVirtualNetwork"]["id"].lower()
-                far = self.resources[network]["location"] != self.resources[other]["location"]
-                found.append((self._prefix(other), "VNetGlobalPeering" if far else "VNetPeering"))
-            if kind == "connections":
-                behind = self._behind(network, p)
-                found += [(prefix, "VirtualNetworkGateway") for prefix in behind]
-        value = [
-            {"addressPrefix": [prefix], "nextHopType": hop, "source": "Default", "state": "Active"}
-            for prefix, hop in found
-        ]
-        operation = self._start(lambda: {"value": value}, steps=0)
-        return Answer(202, None, self._polled(operation, "Location"))
-
-    def _prefix(self, network: str) -> str:
-        return str(self.resources[network]["properties"]["addressSpace"]["addressPrefixes"][0])
-
-    def _behind(self, network: str, connection: Resource) -> list[str]:
-        """Prefixes that a network reaches through a connection."""
-
-        def of(gateway: str) -> str:
-            entry = self.resources[gateway.lower()]["properties"]["ipConfigurations"][0]
-            return str(entry["properties"]["subnet"]["id"].lower().rsplit("/subnets/", 1)[0])
-
-        if of(connection["virtualNetworkGateway1"]["id"]) != network:
-            return []
-        if second := connection.get("virtualNetworkGateway2"):
-            return [self._prefix(of(second["id"]))]
-        every = (r["properties"] for r in self.resources.values())
-        same = [p for p in every if p.get("peer") and p["peer"] == connection.get("peer")]
-        others = (of(p["virtualNetworkGateway1"]["id"]) for p in same)
-        return [self._prefix(o) for o in others if o != network]
-
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
     def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:
         """One resource, or all of a type."""
@@ -869,16 +811,3 @@ def _size(region: str, name: str) -> Resource:
         "capabilities": [{"name": k, "value": str(v)} for k, v in capabilities.items()],
         "restrictions": [restriction] if barred else [],
     }
-
-
-def _record(item: arm.Item, error: Resource | None) -> Resource:
-    """An operation of a deployment."""
-    target = {"id": item.id, "resourceType": item.type, "resourceName": item.name}
-    properties = {
-        "provisioningOperation": "Create",
-        "provisioningState": "Failed" if error else "Succeeded",
-        "statusCode": "Conflict" if error else "OK",
-        "targetResource": target,
-    }
-    message = {"statusMessage": {"status": "Failed", "error": error}} if error else {}
-    return {"id": f"{item.id}/operations/1", "properties": properties | message}

@@ -136,7 +136,7 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
     monkeypatch.setattr(azure, "guests", guests)
     monkeypatch.setattr(azure, "paths", seen)
     monkeypatch.setattr(azure, "AGAIN_S", (30.0, 100.0))
-    monkeypatch.setattr(azure, "CLOCK", azure.Clock(poll_s=5, now=clock.now, sleep=clock.sleep))
+    monkeypatch.setattr(az_module, "CLOCK", az_module.Clock(5, clock.now, clock.sleep))
     return direct
 
 
@@ -192,7 +192,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for name, value in environment.items():
             patch.setenv(name, value)
         sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
-        patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2, lag_s=0))
+        patch.setattr(az_module, "CLOCK", az_module.Clock(poll_s=0.2, lag_s=0))
         patch.setattr(groups, "LOOKS_S", 0)
         patch.setattr(prices, "PRICES_URL", f"{emulator.base}/prices")
         patch.setattr(prices, "ADDRESS_URL", f"{emulator.base}/address")

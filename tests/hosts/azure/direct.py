@@ -156,21 +156,18 @@ SHOWN = {
     "vm list-usage": (False, f"{COMPUTE}/locations/{{location}}/usages"),
     "deployment group list": (False, DEPLOYMENTS),
     "deployment group show": (False, f"{DEPLOYMENTS}/{{name}}"),
-    "deployment operation group list": (False, f"{DEPLOYMENTS}/{{name}}/operations"),
     "network nic list": (True, f"{GROUP}/{NETWORK}/networkInterfaces"),
     "network public-ip list": (True, f"{GROUP}/{NETWORK}/publicIPAddresses"),
     "network vnet list": (True, f"{GROUP}/{NETWORK}/virtualNetworks"),
     "network vpn-connection show": (True, f"{GROUP}/{NETWORK}/connections/{{name}}"),
     "ppg show": (True, "{ids}"),
 }
-NIC = f"{GROUP}/{NETWORK}/networkInterfaces/{{name}}"
 DONE = {
     "group delete": ("DELETE", "resourceGroups/{name}"),
     "deployment group create": ("PUT", f"{DEPLOYMENTS}/{{name}}"),
     "deployment group cancel": ("POST", f"{DEPLOYMENTS}/{{name}}/cancel"),
     "deployment sub validate": ("POST", f"{SUB}/validate"),
     "deployment sub what-if": ("POST", f"{SUB}/whatIf"),
-    "network nic show-effective-route-table": ("POST", f"{NIC}/effectiveRouteTable"),
 }
 
 

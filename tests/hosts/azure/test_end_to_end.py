@@ -65,7 +65,7 @@ def test_every_placement_is_measured_once_and_removed(world: World, tmp_path: Pa
     assert by.loc["r", "server_region"] == "northeurope"
     assert not by.loc["y", "accelerated"]
     record = json.loads(next((root / "probe" / "raw").glob("*/run.json")).read_text("utf-8"))
-    assert any("effective route" in p["evidence"] for p in record["path"])
+    assert any("hops, MTU" in p["evidence"] for p in record["path"])
     proofs = [p for h in record["hosts"].values() for p in h["proofs"] if not p["holds"]]
     assert {p["claim"] for p in proofs} <= {"virtual function present and up in the guest"}
 
@@ -76,8 +76,8 @@ def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Pa
     declared.hosts.options.update(more)
     base = world.emulator.base
     pace = (
-        "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2, lag_s=0); "
-        "from netperf_lib.hosts.azure import groups, prices; groups.LOOKS_S = 0; "
+        "from netperf_lib.hosts.azure import az, groups, prices; "
+        "az.CLOCK = az.Clock(0.2, lag_s=0); groups.LOOKS_S = 0; "
         f"prices.PRICES_URL, prices.ADDRESS_URL = '{base}/prices', '{base}/address'"
     )
     shown, codes = whole_way(declared, tmp_path, pace)
@@ -120,13 +120,11 @@ def same_as_the_real_az(world: World, group: str) -> None:
         f"rest --method get --url {BASE}/locations?api-version=2022-12-01",
         f"vm image show --location westeurope --urn {image}",
         "network list-usages --location westeurope",
-        f"network nic show-effective-route-table {within} --name nic-a",
         f"vm list-skus --location westeurope --size {size} --resource-type virtualMachines --all",
         "vm list-usage --location westeurope",
         "group list --tag netperf-experiment",
         f"deployment group list {within}",
         f"deployment group show {within} --name npl-1",
-        f"deployment operation group list {within} --name npl-1",
         f"vm list {within} --show-details",
         f"network nic list {within}",
         f"network vnet list {within}",

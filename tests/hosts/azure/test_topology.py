@@ -67,7 +67,7 @@ def test_each_placement_puts_its_server_where_it_says() -> None:
     }
     one_way = [("home", "remote"), ("home", "peered")]
     assert set(made.peerings) == {*one_way, *((b, a) for a, b in one_way)}
-    assert [g.kind for g in made.gateways] == ["Vpn"] * 2 + ["ExpressRoute"] * 2
+    assert [g["kind"] for g in made.gateways] == ["Vpn"] * 2 + ["ExpressRoute"] * 2
     assert made.admitted == [("public", "ip-c")]
 
 
@@ -108,7 +108,7 @@ def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
         (["a b basic-lb"], {}, "retired the basic load balancer on 2025-09-30.*use standard-lb"),
         (["a b teleport"], {}, "unknown placement for Azure .known: ppg, same-zone"),
         (["a b cross-region"], {"remote_region": None}, "set hosts.options.remote_region"),
-        (["a b cross-zone"], {"zones": ["2"]}, "zones must name two zones"),
+        (["a b cross-zone"], {"zones": ["2"]}, "give hosts.options.zones two"),
         (["a b expressroute"], {}, "expressroute_circuit .*az network express-route list"),
         (["a b vpn"], WITHIN, "existing network"),
         (["a b public-ip"], WITHIN, "existing network"),
@@ -162,8 +162,8 @@ FREE = sorted(set(PLACED) - {"expressroute", "nat-gateway"})
 @given(st.lists(st.sampled_from(FREE), min_size=1, max_size=8))
 def test_networks_never_overlap(kinds: list[str]) -> None:
     made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
-    assert {v.network for v in made.vms} == {n.name for n in made.networks}
-    blocks = [ipaddress.ip_network(n.prefix) for n in made.networks]
+    assert {v.network for v in made.vms} == {n["name"] for n in made.networks}
+    blocks = [ipaddress.ip_network(n["prefix"]) for n in made.networks]
     assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
 
 
