@@ -83,7 +83,7 @@ def leftovers(az: Runs) -> list[Leftover]:
     ]
 
 
-def now() -> float:
+def clock_s() -> float:
     """Return the time in seconds."""
     return az_module.CLOCK.now()
 
@@ -99,14 +99,14 @@ class _Denied:
     times: list[float] = []  # noqa: RUF012 - replaced, never changed
 
     def __call__(self, denied: bool) -> bool:
-        self.times = [*self.times, now()] if denied else []
+        self.times = [*self.times, clock_s()] if denied else []
         return len(self.times) >= LOOKS and self.times[-1] - self.times[0] >= LOOKS_S
 
 
 def assured(look: Callable[[], Seen | None]) -> Seen | None:
     """Return what `look` shows, or None once it has shown nothing for as long as Azure may lag."""
-    begun = now()
-    while (seen := look()) is None and now() - begun <= az_module.CLOCK.lag_s:
+    begun = clock_s()
+    while (seen := look()) is None and clock_s() - begun <= az_module.CLOCK.lag_s:
         pause()
     return seen
 
@@ -134,10 +134,10 @@ def remove(
     A deployment that may still run is cancelled first, and waited for. `gone` is called with each
     group that is proven to be gone; AzureError says what is left, and why. Safe to repeat.
     """
-    end = now() + DEADLINE_S
+    end = clock_s() + DEADLINE_S
     left = {target: _removal(az, target) for target in targets}
     trouble: dict[str, str] = {}
-    while left and now() <= end:
+    while left and clock_s() <= end:
         for target in list(left):
             try:
                 next(left[target])
@@ -175,11 +175,11 @@ def _removal(az: Runs, target: Target) -> Iterator[None]:
         group = find(az, "group", "show", "--name", target.name)
         if group is not None:
             deleting = group["properties"]["provisioningState"] == "Deleting"
-        waiting = deleting or now() - asked_s <= az_module.CLOCK.lag_s
+        waiting = deleting or clock_s() - asked_s <= az_module.CLOCK.lag_s
         known = group is not None
         if group is None or not waiting:
             known = _asked(az, *delete) or known
-            asked_s = now() if known else asked_s
+            asked_s = clock_s() if known else asked_s
             deletions += group is not None
         if denied(not known) or (deleting and not known):
             return
@@ -205,8 +205,8 @@ def _silence(az: Runs, target: Target) -> Iterator[None]:
         names = filter(None, running or [target.started])
         known = [_asked(az, *cancel, name, but="retry") for name in names]
         if running or any(known):
-            cancelled_s = min(cancelled_s, now())
-        if denied(not running and not any(known)) or now() - cancelled_s > CANCEL_S:
+            cancelled_s = min(cancelled_s, clock_s())
+        if denied(not running and not any(known)) or clock_s() - cancelled_s > CANCEL_S:
             return
         yield
 
@@ -230,9 +230,9 @@ def deploy(
     A deployment that is already running (an earlier process was stopped) is waited for, not started
     twice. AzError has the root cause; its kind is ``timeout`` if the deadline passed.
     """
-    begun = now()
+    begun = clock_s()
     named = ("--resource-group", target.name, "--name", target.started)
-    while not _started(az, *named, *files, unsure=now() - begun < az_module.CLOCK.lag_s):
+    while not _started(az, *named, *files, unsure=clock_s() - begun < az_module.CLOCK.lag_s):
         pause()
     say_aloud(f"{target.name}: Azure is creating it")
     while True:
@@ -245,7 +245,7 @@ def deploy(
         if target.quiet:
             unknown = {"code": "Unknown", "message": "no cause given"}
             raise error_of(f"deployment of {target.name}", properties.get("error") or unknown)
-        if now() - begun > deadline_s:
+        if clock_s() - begun > deadline_s:
             raise AzError(
                 f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min: "
                 f"see `az deployment operation group list -g {target.name} -n {target.started}`",

@@ -13,7 +13,7 @@ from ...experiment.placements import AT_BALANCER
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Runs, Zones, find, locations
-from .groups import now, pause
+from .groups import clock_s, pause
 from .options import Options
 from .topology import Topology, Vm
 
@@ -105,12 +105,12 @@ def cloud(
     Azure may show for a while what was there before, so it is asked until all is proven, for a
     time.
     """
-    end = now() + (CONNECTED_S if topology.connections else az_module.CLOCK.lag_s)
+    end = clock_s() + (CONNECTED_S if topology.connections else az_module.CLOCK.lag_s)
     while True:
         placed = observe(az, group, zones)
         links = [*_peered(az, group, topology), *_connected(az, group, topology)]
         vms = [p for vm in topology.vms for p in _vm_proofs(vm, options, placed)]
-        if now() >= end or all(p.holds for p in (*vms, *links) if p.factor):
+        if clock_s() >= end or all(p.holds for p in (*vms, *links) if p.factor):
             return placed, links
         pause()
 

@@ -17,7 +17,7 @@ HOME = "home"
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure accelerates whatever the interface asks for: from version 5 on, but for
 confidential ones (learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
-Row = dict[str, Any]
+TemplateRow = dict[str, Any]
 """A part, as the template takes it."""
 
 
@@ -44,10 +44,10 @@ class Topology:
     """All parts of one deployment, as the template takes them; it describes their rows."""
 
     vms: list[Vm]
-    networks: list[Row]
-    ppgs: list[Row]
-    gateways: list[Row]
-    connections: list[Row]
+    networks: list[TemplateRow]
+    ppgs: list[TemplateRow]
+    gateways: list[TemplateRow]
+    connections: list[TemplateRow]
     peerings: list[tuple[str, str]]
     admitted: list[tuple[str, str]]
     """A network, and the public address whose packets it lets in."""
@@ -82,7 +82,7 @@ class Topology:
         }
 
 
-class _Needs(Row):
+class _Needs(TemplateRow):
     """What pairs and options say about one host; a conflict is an error that names both."""
 
     def __init__(self, where: str) -> None:
@@ -143,7 +143,7 @@ def alternatives(options: Options) -> list[Options]:
     """Return the options as declared, then each alternative allowed after a capacity failure."""
     zones = options.zones
     turns = range(1, len(zones) if options.alternative_zones else 1)
-    changes: list[Row] = [{"zones": zones[i:] + zones[:i]} for i in turns]
+    changes: list[TemplateRow] = [{"zones": zones[i:] + zones[:i]} for i in turns]
     changes += [{"vm_size": size} for size in options.alternative_sizes]
     return [options, *(options.model_copy(update=change) for change in changes)]
 
@@ -227,8 +227,8 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
     networks = _networks(experiment, options, vms)
     peerings: list[tuple[str, str]] = []
     admitted: list[tuple[str, str]] = []
-    gateways: dict[str, Row] = {}
-    connections: dict[str, Row] = {}
+    gateways: dict[str, TemplateRow] = {}
+    connections: dict[str, TemplateRow] = {}
     for pair in experiment.pairs:
         rule = PLACED[pair.placement]
         ends = [networks[vms[name].network] for name in (pair.client, pair.server)]
@@ -246,7 +246,7 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
             gateways[one] = made | place
             name, ways = f"cn-{one}" + f"-{other}" * vpn, {"one": one, "other": other * vpn}
             connections[name] = {"name": name} | ways | place
-    grouped: dict[str, Row] = {}
+    grouped: dict[str, TemplateRow] = {}
     for vm in [v for v in vms.values() if v.ppg]:
         group = {"name": vm.ppg, "region": vm.region, "zone": vm.zone, "sizes": []}
         sizes = grouped.setdefault(vm.ppg, group)["sizes"]
@@ -263,10 +263,12 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
     )
 
 
-def _networks(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> dict[str, Row]:
+def _networks(
+    experiment: Experiment, options: Options, vms: dict[str, Vm]
+) -> dict[str, TemplateRow]:
     blocks = options.address_space.subnets(new_prefix=23)
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
-    out: dict[str, Row] = {}
+    out: dict[str, TemplateRow] = {}
     for name, region in dict.fromkeys((v.network, v.region) for v in vms.values()):
         if name in out:
             raise ExperimentError(
