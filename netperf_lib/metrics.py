@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
 from .errors import UsageError, did_you_mean
@@ -135,17 +136,23 @@ ALPHA = 0.05
 """Share of reports that may contain a false verdict, unless another one is declared."""
 
 
-def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
-    """Smallest number of paired rounds from which a verdict is possible at all.
+def rounds_required(alpha: float = ALPHA, family: int = 1, *, paired: bool = True) -> int:
+    """Smallest number of rounds, or of runs a side, from which a verdict is possible at all.
 
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n). Without common rounds the
+    Mann-Whitney test of n runs a side cannot reach one below 2 / C(2n, n). `family` contrasts share
+    alpha.
 
     Examples
     --------
     >>> npl.analysis.rounds_required(0.05, family=10)
     9
+    >>> npl.analysis.rounds_required(0.05, family=10, paired=False)
+    6
     """
-    return max(6, math.ceil(math.log2(2 * family / alpha)))
+    if paired:
+        return max(6, math.ceil(math.log2(2 * family / alpha)))
+    return next(n for n in count(2) if 2 / math.comb(2 * n, n) <= alpha / family)
 
 
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")

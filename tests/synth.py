@@ -205,7 +205,7 @@ def _write(fleet: _Fleet, root: str, number: int, chosen: range, frozen: dict[st
 
 @lru_cache(maxsize=2)
 def _trials(fleet: _Fleet, number: int) -> tuple[Trial, ...]:
-    return schedule(_experiment(fleet, number)).trials
+    return tuple(t for t in schedule(_experiment(fleet, number)).trials if not t.leading)
 
 
 class _Deployment:

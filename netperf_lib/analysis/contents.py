@@ -246,7 +246,8 @@ def _summary(exp: Results) -> dict[str, Any]:
         named = {"experiment": exp.name, "title": exp.store.declared().title}
         return {**named, "runs": "nothing was measured yet", "folder": exp.path}
     counts = ", ".join(f"{n} {status}" for status, n in runs["status"].value_counts().items())
-    planned = len((exp.store.read_plan() or {}).get("trials", ()))
+    trials = (exp.store.read_plan() or {}).get("trials", ())
+    planned = sum(not row.get("leading") for row in trials)
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     started = runs["started_utc"].dropna()
     values = {

@@ -33,7 +33,7 @@ from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
 from .files import Location, explained, scratch
-from .layout import RawFolder, Store, block_of, stores
+from .layout import RawFolder, Store, block_of, is_leading, stores
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import run_all
@@ -312,6 +312,8 @@ def make_part(
             }
             same["raw_sha256"] = hashlib.sha256(data).hexdigest()
             for run_id in run_ids:
+                if is_leading(run_id):
+                    continue
                 row, parsed = _read_run(raw, run_id)
                 rows.append(row | same | {"run_id": run_id})
                 if parsed is None:

@@ -192,6 +192,11 @@ def trial_of(run_id: str) -> str:
     return re.sub(r"-a\d{1,6}$", "", run_id)
 
 
+def is_leading(run_id: str) -> bool:
+    """Return whether a run only led two rounds: it is kept in ``raw/``, and is no row of a table."""
+    return re.search(r"-[0-9a-f]{8}-lead-a\d{1,6}$", run_id) is not None
+
+
 class Store:
     """One experiment under a data root.
 

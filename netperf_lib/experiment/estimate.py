@@ -189,15 +189,18 @@ class Preview:
     def __str__(self) -> str:
         """Summarize it in a few lines."""
         plan, e = self.plan, self.plan.experiment
+        leading = sum(t.leading for t in plan.trials)
+        lead = f", and {leading} that {'leads' if leading == 1 else 'lead'}" if leading else ""
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,
-            f"{plural(len(plan.trials), 'trial')} = "
+            f"{plural(len(plan.trials) - leading, 'trial')} = "
             f"{plural(plan.conditions, 'condition')} × {plural(e.rounds, 'round')}"
-            + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
+            + (f" × {e.deployments} deployments" if e.deployments > 1 else "")
+            + lead,
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
         if total := sum(sent.most_bytes for sent in traffic(plan).values()):
-            first = plan.trials[: plan.conditions]
+            first = [t for t in plan.trials if t.round == 1]
             assumed = any(sending_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
             lines.append(

@@ -525,12 +525,16 @@ class Trial:
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     advertised_bps: float | None = None
     """Bandwidth advertised for the pair."""
+    leading: bool = False
+    """Measured so that what follows it has a known predecessor: its log is kept, and it is no run of the table."""
 
     @property
     def run_id(self) -> str:
         """Name of the run folder: stable for a place in the schedule, readable, and unique in an experiment."""
         digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
-        return f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        place = f"d{self.deployment:02d}-r{self.round:03d}"
+        what = f"{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        return f"{place}-{what}{'-lead' if self.leading else ''}"
 
     @property
     def requested_buffer_bytes(self) -> int | None:

@@ -3,9 +3,11 @@
 Rounds are chained: each begins with the condition that ended the one before. Every condition is then
 preceded equally often by each, itself included, so the after-effects of a run (a warm cache, a used-up
 burst of the host) cancel in every comparison. Two conditions that are chained leave nothing to chance:
-they are measured as ABBA or BAAB, by a coin for every two rounds. The orders are a function of the
-experiment and the seed alone. The order of a round does not depend on the number of rounds, so that an
-experiment can be extended, and an interrupted one resumed.
+they are measured as ABBA or BAAB, by a coin for every two rounds. Where the coin breaks the chain, and
+at the start, a run of the first condition leads the two rounds; it is measured, kept and not used.
+
+The orders are a function of the experiment and the seed alone. The order of a round does not depend on
+the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from .model import Experiment, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
-RULE = "chained-2"
+RULE = "chained-3"
 """Name of the rule that draws the order: a plan says which one it was drawn by, so that it can be drawn again."""
 MOST_TRIALS = 200_000
 """More than any measurement needs: two months of trials of half a minute."""
@@ -47,16 +49,20 @@ class Plan:
         return len({t.condition for t in self.trials})
 
     def in_order_of(self, rows: Sequence[Mapping[str, Any]]) -> Plan:
-        """Return the plan with the trials of `rows` in the order given there, and the further ones numbered after them.
+        """Return the plan with the trials of `rows` in the order given there, the further ones after them.
 
-        For trials that an earlier plan scheduled: what was measured keeps its position when rounds are added, or when
-        another version draws another order.
+        For trials that an earlier plan scheduled: what was measured keeps its position when rounds are
+        added, or when another version draws another order. A plan without leading runs gets none.
         """
+        if not rows:
+            return self
         orders = {row["run_id"]: int(row["order"]) for row in rows}
+        led = any(row.get("leading") for row in rows)
         free = count(max(orders.values(), default=-1) + 1)
         trials = [
             replace(t, order=orders[t.run_id] if t.run_id in orders else next(free))
             for t in self.trials
+            if led or not t.leading
         ]
         return replace(
             self, trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order)))
@@ -70,6 +76,7 @@ class Plan:
             "rule": RULE,
             "trials": [
                 {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order}
+                | ({"leading": True} if t.leading else {})
                 | trial_levels(t)
                 for t in self.trials
             ],
@@ -130,9 +137,10 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
 def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial]]:
     """Trials of each round in their order.
 
-    Two conditions: ABBA or BAAB for every two rounds. More: after the first condition the order is
-    random: of several that are drawn, the one that is best balanced with those before, in what follows
-    what and in the positions.
+    Two conditions: ABBA or BAAB for every two rounds, led by a run of the first condition where that
+    did not end the two rounds before. More: after the first condition the order is random: of several
+    that are drawn, the one that is best balanced with those before, in what follows what and in the
+    positions.
     """
     names = [repr(trial.condition) for trial in each]
 
@@ -145,12 +153,15 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         return sorted(range(len(each)), key=keys.__getitem__)
 
     if len(each) == 2:
+        before = -1
         for number in range(rounds):
             first, second = drawn_order(f"block {number // 2}")
             order = [second, first] if number % 2 else [first, second]
-            yield [each[i] for i in order]
+            leading = [] if number % 2 or first == before else [replace(each[first], leading=True)]
+            before = first
+            yield leading + [each[i] for i in order]
         return
-    before: Counter[tuple[int, int]] = Counter()
+    follows: Counter[tuple[int, int]] = Counter()
     positions: Counter[tuple[int, int]] = Counter()
     last: list[int] = []
     for number in range(1, rounds + 1):
@@ -161,10 +172,10 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         best = min(
             drawn,
             key=lambda o: (
-                sum(before[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o))
+                sum(follows[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o))
             ),
         )
-        before.update(pairwise(best))
+        follows.update(pairwise(best))
         positions.update(enumerate(best))
         last = best[-1:]
         yield [each[i] for i in best]

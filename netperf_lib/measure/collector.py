@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.files import own_path
-from ..data.layout import Store, new_record, trial_of
+from ..data.layout import Store, is_leading, new_record, trial_of
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
@@ -201,7 +201,7 @@ def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
             if (attempt := int(record["attempt"])) > trial.attempts:
                 trial.attempts, trial.why = attempt, why or ""
             trial.used += record.get("started_utc") is not None
-            trial.done |= why is None
+            trial.done |= why is None or is_leading(run_id)
     return past
 
 
@@ -305,7 +305,8 @@ class _Collector:
             for name, tools in needed.items()
         }
         self.past = _past(self.trials, self.store)
-        self.tally = Tally(scheduled=len(self.trials))
+        self.leading = {t.run_id for t in self.trials if t.leading}
+        self.tally = Tally(scheduled=len(self.trials) - len(self.leading))
         self.remaining: dict[str, float] = {}
         self.clock = _Clock()
 
@@ -313,13 +314,14 @@ class _Collector:
 
     async def collect(self) -> Tally:
         todo = _todo(self.trials, self.past, self.experiment.attempts)
-        self.tally.before = sum(p.done for p in self.past.values())
-        self.tally.failed = len(self.trials) - self.tally.before - len(todo)
+        done = [name for name, past in self.past.items() if past.done]
+        self.tally.before = len({*done} - self.leading)
+        self.tally.failed = len(self.trials) - len(done) - len(todo)
         self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
         self.log.info(
             "begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed
         )
-        self.progress.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
+        self.progress.begin(len(self.trials), len(done), sum(self.remaining.values()))
         try:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
@@ -374,7 +376,7 @@ class _Collector:
                 past = self.past[trial.run_id]
                 tries[trial.run_id] += 1
                 if past.done:
-                    self.tally.ok += 1
+                    self.tally.ok += not trial.leading
                 elif (
                     record["reached"]
                     and max(tries[trial.run_id], past.used) < self.experiment.attempts
@@ -467,12 +469,11 @@ class _Collector:
             self.store.write_record(folder, record)
         past.used += record["started_utc"] is not None
         why = _reason(record)
-        past.done = why is None
+        past.done = why is None or trial.leading  # one that only leads is not repeated
         if past.done:
             self.remaining.pop(trial.run_id, None)
-        else:
-            self.tally.attempts_failed += 1
-        self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
+        self.tally.attempts_failed += why is not None
+        self.log.log(logging.INFO if why is None else logging.WARNING, "%s %s", run_id, why or "ok")
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
         self.progress.ended(trial, run_id, why, sum(self.remaining.values()))
@@ -494,6 +495,7 @@ class _Collector:
             trial=trial_levels(trial),
             hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
             notice=self.deployment.notice,
+            discarded=trial.leading,
             # hops, MTU and route: claims about the path name both ends
             path=[
                 asdict(p)

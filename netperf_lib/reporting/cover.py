@@ -181,7 +181,8 @@ def _spent(
     declared = experiment.get("hosts") or {}
     if declared.get("source") not in SOURCES or not plan.get("trials"):
         return []
-    done = min(1.0, len(runs) / len(plan["trials"]))
+    planned = sum(not row.get("leading") for row in plan["trials"])
+    done = min(1.0, len(runs) / planned)
     store = store_of(runs)
     amount = (
         source(declared["source"]).spent(state=store.path / "hosts", done=done) if store else None

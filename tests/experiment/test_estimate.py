@@ -101,11 +101,14 @@ def test_traffic_and_time_add_up_by_pair() -> None:
     plan = schedule(
         experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1
     )
-    size = 3 * 10 * 1e9 / 8
-    sent = Sent(most_bytes=size, seconds=30.0, likely_bytes=size)  # no pair spans regions
-    assert traffic(plan) == {("a", "b"): sent, ("a", "c"): sent}
-    assert duration_s(plan) == pytest.approx(6 * (10 + OVERHEAD_S))
-    assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 7_500_000_000
+    sent = [3 * 10 * 1e9 / 8, 4 * 10 * 1e9 / 8]  # a run to c leads; no pair spans regions
+    assert traffic(plan) == {
+        ("a", "b"): Sent(most_bytes=sent[0], seconds=30.0, likely_bytes=sent[0]),
+        ("a", "c"): Sent(most_bytes=sent[1], seconds=40.0, likely_bytes=sent[1]),
+    }
+    assert duration_s(plan) == pytest.approx(7 * (10 + OVERHEAD_S))
+    assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 8_750_000_000
+    assert "6 trials = 2 conditions × 3 rounds, and 1 that leads" in str(Preview(plan=plan))
 
 
 def test_rounds_that_cannot_decide_anything_are_named() -> None:

@@ -144,7 +144,7 @@ def two_conditions(seed: int, rounds: int = 12) -> str:
     """Return the order of two conditions, a letter for each run."""
     test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
     plan = schedule(experiment(tests=[test], rounds=rounds), seed=seed)
-    return "".join("AB"[t.streams - 1] for t in plan.trials)
+    return "".join(("ab" if t.leading else "AB")[t.streams - 1] for t in plan.trials)
 
 
 def test_chance_decides_the_order_of_two_conditions() -> None:
@@ -152,14 +152,37 @@ def test_chance_decides_the_order_of_two_conditions() -> None:
 
 
 def test_two_conditions_are_balanced_in_every_two_rounds() -> None:
-    order = two_conditions(seed=3, rounds=400)
+    order = "".join(filter(str.isupper, two_conditions(seed=3, rounds=400)))
     blocks = Counter(order[i : i + 4] for i in range(0, len(order), 4))
     assert set(blocks) == {"ABBA", "BAAB"}
     assert abs(blocks["ABBA"] - 100) < 40
 
 
+def test_each_of_two_conditions_follows_both_as_often() -> None:
+    order = two_conditions(seed=3, rounds=400)
+    follows = Counter(
+        (before.upper(), after) for before, after in pairwise(order) if after.isupper()
+    )
+    assert set(follows.values()) == {200}
+    # a run leads where the coin breaks the chain alone
+    assert 60 < len(list(filter(str.islower, order))) < 140
+
+
 def test_more_rounds_keep_the_order_of_two_conditions() -> None:
     assert two_conditions(seed=5, rounds=20).startswith(two_conditions(seed=5, rounds=13))
+
+
+def test_a_plan_of_an_earlier_order_gets_no_leading_run() -> None:
+    test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
+    declared = experiment(tests=[test], rounds=2)
+    plan = schedule(declared, seed=3)
+    rows = plan.to_dict()["trials"]
+    earlier = [row for row in rows if "leading" not in row]
+    more = schedule(experiment(tests=[test], rounds=6), seed=3)
+    assert not any(t.leading for t in more.in_order_of(earlier).trials)
+    again = more.in_order_of(rows).trials
+    assert again == more.trials
+    assert again[0].leading
 
 
 CONTRAST = {

@@ -25,6 +25,7 @@ from netperf_lib import tools
 from netperf_lib.analysis.limits import limits, of_run
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
+from netperf_lib.data.verify import verify
 from netperf_lib.errors import CollectError, HostError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
@@ -77,9 +78,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         print(record["run_id"], record["status"], record["error"] or record["log"]["error"])
 
 
-def measure(declared: Experiment, deployment: Deployment, store: Store, **options: Any) -> Tally:
+def measure(
+    declared: Experiment, deployment: Deployment, store: Store, *, led: bool = False, **options: Any
+) -> Tally:
     store.declare(declared)
     plan = schedule(declared, seed=1)
+    plan = replace(plan, trials=tuple(t for t in plan.trials if led or not t.leading))
     store.write_plan(plan.to_dict())
     return collect(plan, deployment, store, **{"progress": Progress(), "patience_s": 0.0} | options)
 
@@ -290,6 +294,23 @@ def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: S
     assert (tally.before, tally.ok) == (2, 0)
     assert store.run_ids() == before
     assert measure(experiment(rounds=2), deployment, store).ok == 2
+
+
+def test_a_leading_run_is_kept_and_no_run_of_the_table(
+    deployment: Deployment, store: Store
+) -> None:
+    declared = experiment(rounds=2)
+    tally = measure(declared, deployment, store, led=True)
+    assert (tally.scheduled, tally.ok) == (4, 4)
+    first, *others = records(store)
+    assert first["discarded"]
+    assert (first["status"], first["run_id"][-8:]) == ("ok", "-lead-a1")
+    assert first["trial"]["server"] == others[0]["trial"]["server"]
+    assert not any(record["discarded"] for record in others)
+    assert sorted(load(store.location)["run_id"]) == sorted(r["run_id"] for r in others)
+    assert verify(store.location) == []
+    again = measure(declared, deployment, store, led=True)
+    assert (again.before, again.ok, len(records(store))) == (4, 0, 5)
 
 
 def test_buffers_are_set_for_their_trials_and_put_back(

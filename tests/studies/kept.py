@@ -46,7 +46,8 @@ def kept(name: str, folder: Path, *, rounds: int, noise: float = 0.01) -> tuple[
     bandwidth = experiment.bandwidth_mbps or next(iter(speeds), None)
     folder.mkdir(parents=True)
     rows, at = [], START
-    for number, trial in enumerate(schedule(experiment, seed=1).trials):
+    trials = [t for t in schedule(experiment, seed=1).trials if not t.leading]
+    for number, trial in enumerate(trials):
         random = np.random.default_rng([5, zlib.crc32(trial.run_id.encode())])
         values = {
             key: value * math.exp(random.normal(0, noise))

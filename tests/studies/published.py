@@ -132,6 +132,8 @@ def planted(
     options = experiment.hosts.options
     at, rows = start, []
     for trial in plan.trials:
+        if trial.leading:
+            continue
         # the same noise for a trial wherever the random order puts it
         random = np.random.default_rng([seed, zlib.crc32(trial.run_id.encode())])
         values = {
