@@ -7,7 +7,9 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,22 +17,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..data.imports import are_logs
 from ..data.load import Fleet, Results
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport, UsageError, did_you_mean
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast, Margin
-from ..experiment.placements import USUAL
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from .comparison import Comparison, Family
-from .families import judged_by_rule, of_main_tools
-from .judging import Pair, as_contrast, judge, judge_pairs
+from .families import judged_by_rule, of_main_tools, ordinary
+from .judging import Pair, as_contrast, check_factors, judge, judge_pairs
 from .limits import with_causes
 from .observe import (
     MEASUREMENT,
     POOLS,
-    SEVERAL,
     Data,
     Observations,
     Observed,
@@ -85,12 +85,8 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
 
 def usual_level(obs: Observations) -> Any:
     """The level of the first factor that others are compared with; None where there is none."""
-    name = obs.asked[0] if obs.asked else obs.by[0] if obs.by else ""
-    known = [plain(level) for level in obs.conditions[name]] if name else []
-    if name == "accelerated" and False in known:
-        return False  # the question is what switching it on brings
-    usual = USUAL if name == "placement" else (factor(name).ordinary,)
-    return next((level for level in usual if level is not None and level in known), None)
+    factors = obs.asked or obs.by
+    return ordinary(obs, factors[0], asked=True) if factors else None
 
 
 def compare(
@@ -233,23 +229,21 @@ def _of_contrasts(
 ) -> Family:
     """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
     check_levels(where)
-    source, attachment = (
-        Observed.of(_of_one_declaration(data) if contrasts is None else data),
-        attached(table_of(data)),
-    )
+    source = Observed.of(_of_one_declaration(data) if contrasts is None else data)
+    attachment = attached(table_of(data))
     experiment = attachment.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
         filled = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
         named = [as_contrast(c) for c in filled]
+        chosen = [c for c, _ in named]
         if not declared and (declared := [c for c, in_family in named if in_family]):
             warnings.append(
                 "the contrasts were named with the analysis, not declared with the experiment"
             )
-        chosen = [c for c, _ in named]
     else:
-        chosen = [c for c in declared if metric is None or c.metric == metric]
+        chosen = [c for c in declared if metric in (None, c.metric)]
         if not chosen:
             metrics = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
@@ -257,32 +251,26 @@ def _of_contrasts(
                 f"the experiment declares no contrast{of} (declared: {metrics}); name a factor to compare"
             )
     every, chosen = chosen, within(source, chosen, where)
-    if len(chosen) < len(every):
-        levels = ", ".join(f"{k}={v}" for k, v in where.items())
-        if not chosen:
-            raise UsageError(
-                f"no contrast is about {levels}, with runs on both sides; name a factor to compare"
-            )
-        warnings.append(
-            f"{plural(len(every) - len(chosen), 'contrast')} left out: no runs with {levels} on both sides"
+    levels = ", ".join(f"{k}={v}" for k, v in where.items())
+    if not chosen:
+        raise UsageError(
+            f"no contrast is about {levels}, with runs on both sides; name a factor to compare"
         )
-    held = {f: level for f, level in where.items() if not isinstance(level, list | tuple | set)}
-    chosen = [c if within(source, [c], where, every=True) else _narrowed(c, held) for c in chosen]
+    if left := len(every) - len(chosen):
+        warnings.append(f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides")
     family, extra, answered = _family(declared, chosen, margin)
-    sequential = (attachment.looked if looked is None else looked) or experiment.get(
-        "design"
-    ) == "sequential"
+    if looked is None:
+        looked = attachment.looked
+    design = "sequential" if looked or experiment.get("design") == "sequential" else None
+    if alpha is None:
+        alpha = float(experiment.get("alpha") or ALPHA)
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
-    alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
-    judged = judge(
-        source, [*family, *exploratory], alpha=alpha, design="sequential" if sequential else None
-    )
-    position = {id(c): i for i, c in enumerate([*family, *extra])}
+    judged = judge(source, [*family, *exploratory], alpha=alpha, design=design)
+    results = dict(zip(map(id, [*family, *extra]), judged, strict=True))
+    shown = (_with_claims(results[id(c)], attachment.failed_claims) for c in answered)
     return replace(
         judged,
-        comparisons=tuple(
-            _with_claims(judged[position[id(c)]], attachment.failed_claims) for c in answered
-        ),
+        comparisons=tuple(shown),
         declared=len(family),
         experiment=str(experiment.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
@@ -316,63 +304,41 @@ def asked_about(
 
     With `where` only those whose sides name these levels: a part of a condition is not what was declared.
     """
-    rows = []
     ends = {f for both in ENDS for f in both}
-    for c in contrasts:
+    held = [f for f in where if f not in obs.asked]
+
+    def relevant(c: Contrast) -> bool:
         sides = [side for side in (c.a, c.b) if side is not None]
         differ = {f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)}
-        complete = all(f in side for f in where if f not in obs.asked for side in sides)
-        relevant = (
-            not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
-        )
-        if (
-            c.metric == obs.metric
-            and relevant
-            and complete
-            and all(obs.matching(side) for side in sides)
-        ):
-            rows.append(c)
-    return rows
+        asked = factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
+        complete = all(f in side for f in held for side in sides)
+        return bool((asked or not obs.asked) and complete and all(map(obs.matching, sides)))
+
+    return [c for c in contrasts if c.metric == obs.metric and relevant(c)]
 
 
-def within(
-    data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any], *, every: bool = False
-) -> list[Contrast]:
-    """The contrasts whose sides have runs with the levels `where`; `every`: and no others."""
-    observed: dict[str, Observations] = {}
+def within(data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
+    """The contrasts of which both sides have runs with the levels `where`, and no others."""
+    levels = {f: wished(f, wish) for f, wish in where.items()}
+
+    @cache
+    def observed(metric: str) -> Observations | None:
+        with suppress(NothingToReport):
+            return observe(data, metric)
+        return None
 
     def fits(obs: Observations, side: Mapping[str, Any]) -> bool:
-        levels = {f: wished(f, wish) for f, wish in where.items()}
-        if not all(factor(f).cast(side[f]) in levels[f] for f in levels.keys() & side.keys()):
+        if any(factor(f).cast(side[f]) not in levels[f] for f in levels.keys() & side.keys()):
             return False
-        facts = [
-            {f: obs.fact(c, f) if f in obs.facts else SEVERAL for f in where}
-            for c in obs.matching(side)
-        ]
-        rows = (
-            all(v[f] in w or (v[f] == SEVERAL and not every) for f, w in levels.items())
-            for v in facts
-        )
-        return not facts or (all if every else any)(rows)
+        check_factors(obs, levels)
+        facts = obs.facts.loc[list(obs.matching(side))]
+        return all(set(map(plain, facts[f])) <= {*wish} for f, wish in levels.items())
 
     def matches(c: Contrast) -> bool:
-        with suppress(NothingToReport):
-            if c.metric not in observed:
-                observed[c.metric] = observe(data, c.metric)
-            obs = observed[c.metric]
-            return fits(obs, c.a) and fits(obs, c.b or c.a)
-        return True
+        obs = observed(c.metric)
+        return obs is None or (fits(obs, c.a) and fits(obs, c.b or c.a))
 
     return [c for c in contrasts if not where or matches(c)]
-
-
-def _narrowed(c: Contrast, held: Mapping[str, Any]) -> Contrast:
-    """A contrast between the runs with these levels alone."""
-    return c.model_copy(
-        update={
-            side: {**held, **levels} for side in "ab" if (levels := getattr(c, side)) is not None
-        }
-    )
 
 
 def read_margin(margin: Any) -> float:
@@ -397,13 +363,11 @@ def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparis
     false = {str(claim["claim"]): claim.get("evidence") for claim in concerned}
     if not false:
         return c
+    warning = f"it rests on {len(false)} claims that do not hold: {'; '.join(false)}"
     if len(false) == 1:
-        (claim, evidence), *_ = false.items()
-        warning = f"it rests on a claim that does not hold: {claim}" + (
-            f" ({evidence})" if evidence else ""
-        )
-    else:
-        warning = f"it rests on {len(false)} claims that do not hold: {'; '.join(false)}"
+        [(claim, evidence)] = false.items()
+        proof = f" ({evidence})" if evidence else ""
+        warning = f"it rests on a claim that does not hold: {claim}{proof}"
     return replace(c, warnings=(warning, *c.warnings))
 
 
@@ -422,46 +386,45 @@ def _by(
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
     obs = observe(results, metric, by, where=where, pool=pool)
     size = MARGIN if margin is None else margin
-    if baseline is None:
-        baseline = usual_level(obs)
-    chosen = [Pair(obs, a, b, size, declared=False) for a, b in pairs(obs, baseline)]
+    level = usual_level(obs) if baseline is None else baseline
+    chosen = [Pair(obs, a, b, size, declared=False) for a, b in pairs(obs, level)]
     for name in as_tuple(pool):
-        for a, b in (pair.conditions[1:] for pair in chosen if name not in POOLS):
-            _check_pooled(obs, name, a, b)
+        for p in chosen if name not in POOLS else ():
+            _check_pooled(obs, name, p.a, p.b)
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(
             f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone"
         )
     family = judge_pairs(chosen, alpha)
+    named = _declared_pairs(results, obs, where, margin)
+    asked = {(p.a, p.b): i for i, p in enumerate(chosen) if (p.a, p.b) in named}
+    if asked:
+        judged = compare(results, contrasts=[named[key] for key in asked], alpha=alpha)
+        every = list(family)
+        for i, c in zip(asked.values(), judged, strict=True):
+            every[i] = replace(c, names=every[i].names, context=every[i].context)
+        warnings = (*judged.warnings, *family.warnings)
+        family = replace(judged, comparisons=tuple(every), warnings=warnings)
+    family = with_causes(family, (p.conditions for p in chosen))
+    notice = attached(obs.table).notice
+    return replace(family, warnings=(*family.warnings, *obs.notes), notice=notice)
+
+
+def _declared_pairs(
+    results: Data, obs: Observations, where: Mapping[str, Any], margin: float | None
+) -> dict[tuple[str, str], Contrast]:
+    """Two conditions, in both directions, to the declared contrast between them."""
+    # several experiments may declare different contrasts
+    several = isinstance(results, Observations | Sequence | Mapping)
+    declared = [] if several else within(results, declared_contrasts(results), where)
     named: dict[tuple[str, str], Contrast] = {}
-    several = isinstance(
-        results, Observations | Sequence | Mapping
-    )  # experiments that may declare different contrasts
-    meant = [] if several else within(results, declared_contrasts(results), where, every=True)
-    for c in asked_about(obs, meant, {}):
+    for c in asked_about(obs, declared, {}):
         one, two = obs.condition(c.a), obs.condition(c.b)
         if one and two and margin in (None, c.margin):
             named[one, two] = c
             named[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
-    keys = [p.conditions[1:] for p in chosen]
-    declared = {key: named[key] for key in keys if key in named}
-    if declared:
-        judged = compare(results, contrasts=declared.values(), alpha=alpha)
-        verdicts = dict(zip(declared, judged, strict=True))
-        every = [
-            replace(verdict, names=c.names, context=c.context)
-            if (verdict := verdicts.get(key))
-            else c
-            for key, c in zip(keys, family, strict=True)
-        ]
-        family = replace(
-            judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings)
-        )
-    family = with_causes(family, (p.conditions for p in chosen))
-    return replace(
-        family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice
-    )
+    return named
 
 
 def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
@@ -491,55 +454,61 @@ def between(
     (before, one), (after, two) = sides.items()
     shared = _shared(one, two)
     same = bool(shared.all()) and len(one) == len(two)
+    when = "both sides are the same runs" if same else _TIME + _when(one, two)
+    notes = [f"{after} against {before}: {when}"]
     if shared.any() and not same:
         two = two[~shared]
-        sides = {before: one, after: two}
-    both = dimensions([str(c) for c in one if c in two])
-    if unknown := [f for f in by if f not in both]:
-        varying = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
-        raise UsageError(
-            f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both, varying)}"
-        )
-    changed = {} if by else _changed(one, two)
-    varying = [f for f in by if len(_levels(one, f) | _levels(two, f)) > 1]
-    pool = list(changed)
-    every = [
-        observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)
-    ]
-    every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
-    size = MARGIN if margin is None else margin
-    chosen = [(obs, a, b) for obs in every for a, b in pairs(obs, before)]
-    if not every:
-        raise NothingToReport(f"{before} and {after} have no metric in common")
-    family = judge_pairs([Pair(obs, a, b, size) for obs, a, b in chosen], alpha)
-    notes = [
-        f"{after} against {before}: {'both sides are the same runs' if same else _TIME + _when(one, two)}"
-    ]
-    if shared.any() and not same:
         runs = plural(int(shared.sum()), "run")
         notes.append(f"{runs} of {after} are those of {before}, and count once")
-    notes += [
-        "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
+    both = dimensions([str(c) for c in one if c in two])
+    differ = [f for f in both if len(_levels(one, f) | _levels(two, f)) > 1]
+    if unknown := [f for f in by if f not in both]:
+        near = nearest(unknown[0], both, differ)
+        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {near}")
+    changed = {} if by else _changed(one, two)
+    asked = (MEASUREMENT, *(f for f in by if f in differ))
+    every = [
+        replace(
+            observe({before: one, after: two}, m, asked, pool=list(changed)), asked=(MEASUREMENT,)
+        )
+        for m in _common(one, two, metric)
     ]
+    if not every:
+        raise NothingToReport(f"{before} and {after} have no metric in common")
+    size = MARGIN if margin is None else margin
+    chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
+    family = with_causes(judge_pairs(chosen, alpha), (p.conditions for p in chosen))
+    notes.append(
+        "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
+    )
     notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
-    compared = {_words(obs)[a] for obs, a, _ in chosen}
-    for name in sides:
-        named = ((obs, obs.conditions[MEASUREMENT] == name) for obs in every)
-        words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
-        alone = [w for w in dict.fromkeys(words) if w not in compared]
-        notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    family, notes_of_all = with_causes(family, chosen), (UNPAIRED, QUOTIENT)
+    notes += _alone(every, chosen, sides)
+    said = (UNPAIRED, QUOTIENT)
+    comparisons = [
+        replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family
+    ]
+    notices = filter(None, (attached(side).notice for side in (two, one)))
     return replace(
         family,
-        comparisons=tuple(
-            replace(c, warnings=tuple(w for w in c.warnings if w not in notes_of_all))
-            for c in family
-        ),
+        comparisons=tuple(comparisons),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
-        notice=" ".join(dict.fromkeys(filter(None, (attached(side).notice for side in (two, one)))))
-        or None,
+        notice=" ".join(dict.fromkeys(notices)) or None,
     )
+
+
+def _alone(
+    every: Sequence[Observations], chosen: Sequence[Pair], sides: Iterable[str]
+) -> list[str]:
+    """The conditions that only one side has."""
+    compared = {(id(p.obs), name) for p in chosen for name in (p.a, p.b)}
+    alone: dict[str, dict[str, None]] = {side: {} for side in sides}
+    for obs in every:
+        words = level_names(obs, [f for f in obs.by if f != MEASUREMENT])
+        for name in obs.names:
+            if (id(obs), name) not in compared:
+                alone[obs.at(name, MEASUREMENT)][words[name]] = None
+    return [f"only in {side}: {'; '.join(names)}" for side, names in alone.items() if names]
 
 
 def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
@@ -570,11 +539,6 @@ def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> li
         for m in names
         if m != "throughput_sent_bps" or m == metric or "throughput_bps" not in names
     ]
-
-
-def _words(obs: Observations) -> dict[str, str]:
-    """What to call each condition, whatever the measurement."""
-    return level_names(obs, [f for f in obs.by if f != MEASUREMENT])
 
 
 def _changed(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -612,40 +576,30 @@ def compared_table(family: Family) -> Table:
     >>> npl.analysis.compared_table(change).columns.to_list()[2:4]
     ['before', 'after']
     """
+    sides = {c.names[::-1] for c in family}
+    one, two = sides.pop() if len(sides) == 1 else ("baseline", "condition")
     rows = []
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
         change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(" (–)")
         rows.append((c.context or c.label, c.quantity, before, after, change, str(c.verdict)))
-    sides = {c.names[::-1] for c in family}
-    heads = [
-        "condition",
-        "metric",
-        *(sides.pop() if len(sides) == 1 else ("baseline", "condition")),
-        "change",
-        "verdict",
-    ]
-    frame = pd.DataFrame(rows, columns=heads)
-    named = {h: h if h in heads[2:4] else h.capitalize() for h in heads}
-    return Table.of(
-        frame, "Median of each side, the change with its interval, and the verdict.", columns=named
-    )
+    names = ("condition", "metric", one, two, "change", "verdict")
+    frame = pd.DataFrame(rows, columns=list(names))
+    caption = "Median of each side, the change with its interval, and the verdict."
+    return Table.of(frame, caption, columns={n: n if n in (one, two) else n.title() for n in names})
 
 
 def _existing(data: Data) -> Data:
     """The same; raise UsageError if it is a name of nothing."""
-    if isinstance(data, str) and data in FACTORS:
+    if not isinstance(data, str) or are_logs(data) or "/" in data or Path(data).exists():
+        return data
+    if data in FACTORS:
         raise UsageError(
             f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'"
         )
-    if isinstance(data, str) and not (are_logs(data) or "/" in data or os.path.exists(data)):  # noqa: PTH110
-        candidates = [
-            *METRICS,
-            *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith(".")),
-        ]
-        near = f"; {words}" if "did you mean" in (words := nearest(data, candidates)) else ""
-        raise UsageError(f"{data!r} is neither a folder nor a metric{near}")
-    return data
+    folders = [p.name for p in Path().iterdir() if p.is_dir() and not p.name.startswith(".")]
+    near = did_you_mean(data, [*METRICS, *folders])
+    raise UsageError(f"{data!r} is neither a folder nor a metric; {near}".rstrip("; "))
 
 
 def _name(data: Data, where: Mapping[str, Any] | None) -> str:

@@ -80,63 +80,64 @@ def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 def judged_by_rule(
     observed: Sequence[Observations], margin: float | None = None, alpha: float | None = None
 ) -> tuple[Family, list[Pair]]:
-    """The family of an experiment without declared contrasts, judged, and its pairs of conditions."""
+    """The family of an experiment without declared contrasts, judged, and its pairs of conditions.
+
+    What one run a side cannot decide takes no share of the 5 %.
+    """
     pairs = by_rule(observed, MARGIN if margin is None else margin)
-    # what one run a side cannot decide takes no share of the 5 %
-    pairs = [p for p in pairs if _is_decidable(p)] or pairs
+    decidable = [p for p in pairs if min(p.obs.value(side, "n") for side in (p.a, p.b)) > 1]
+    pairs = decidable or pairs
     return judge_pairs(pairs, alpha), pairs
-
-
-def figures_only(observed: Sequence[Observations], margin: float | None = None) -> list[Pair]:
-    """Return the pairs that `judged_by_rule` leaves out: one run a side has figures alone."""
-    pairs = by_rule(observed, MARGIN if margin is None else margin)
-    others = [p for p in pairs if not _is_decidable(p)]
-    return others if len(others) < len(pairs) else []
-
-
-def _is_decidable(pair: Pair) -> bool:
-    obs, *sides = pair.conditions
-    return obs is None or all(obs.value(side, "n") > 1 for side in sides)
 
 
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
     """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
-        if LOG_NAME in obs.by:
-            continue
-        for name in [
-            f for f in obs.factors if (f, obs.unit) != ("bitrate", "bps")
-        ]:  # a requested rate is no gain
-            on_hosts = name not in ("placement", PAIR) and "placement" in obs.by
-            for placement in (
-                sort_levels("placement", obs.conditions["placement"]) if on_hosts else [None]
-            ):
-                main = (
-                    [c for c in obs.names if obs.at(c, "placement") == placement]
-                    if on_hosts
-                    else usual(obs, name)
-                )
-                for g in obs.other_factors(name):
-                    most = (
-                        name == "gateway_sku" and g == "streams"
-                    )  # a gateway limits what many streams carry
-                    level = (
-                        max((obs.at(c, g) for c in main), default=1) if most else _ordinary(obs, g)
-                    )
-                    held = [c for c in main if obs.at(c, g) == level]
-                    main = held if len({obs.at(c, name) for c in held}) > 1 else main
-                pairs += [
-                    Pair(obs, a, b, margin) for a, b in _against_the_ordinary(obs, name, main)
-                ]
+        factors = [] if LOG_NAME in obs.by else obs.factors
+        for name in factors:
+            if (name, obs.unit) == ("bitrate", "bps"):
+                continue  # a requested rate is no gain
+            for conditions in _slices(obs, name):
+                both = _against_the_ordinary(obs, name, conditions)
+                pairs += [Pair(obs, a, b, margin) for a, b in both]
     return pairs
 
 
-def _ordinary(obs: Observations, name: str) -> Any:
-    """The level that others are compared with: by its name, else the default, else the first."""
-    present = sort_levels(name, (obs.at(c, name) for c in obs.names))
-    ordinary = USUAL if name == "placement" else (factor(name).ordinary,)
-    return next((level for level in ordinary if level is not None and level in present), present[0])
+def _slices(obs: Observations, name: str) -> list[list[str]]:
+    """The conditions in which a factor is compared: the others at their ordinary level, where it varies.
+
+    What is set on hosts is compared at each placement.
+    """
+    slices = [usual(obs, name)]
+    if name not in ("placement", PAIR) and "placement" in obs.by:
+        places = sort_levels("placement", obs.conditions["placement"])
+        slices = [[c for c in obs.names if obs.at(c, "placement") == place] for place in places]
+    for i, main in enumerate(slices):
+        for other in obs.other_factors(name):
+            level = _held(obs, other)
+            if (name, other) == ("gateway_sku", "streams"):
+                # a gateway limits what many streams carry
+                level = max((obs.at(c, other) for c in main), default=1)
+            held = [c for c in main if obs.at(c, other) == level]
+            main = held if len({obs.at(c, name) for c in held}) > 1 else main
+        slices[i] = main
+    return slices
+
+
+def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
+    """The level that others are compared with, by its name or the default; None where there is none."""
+    levels = [obs.at(c, name) for c in obs.names]
+    if asked and name == "accelerated" and False in levels:
+        return False  # the question is what switching it on brings
+    known = USUAL if name == "placement" else (factor(name).ordinary,)
+    return next((level for level in known if level is not None and level in levels), None)
+
+
+def _held(obs: Observations, name: str) -> Any:
+    """The level at which another factor is compared: the ordinary one, else the first."""
+    level = ordinary(obs, name)
+    return sort_levels(name, (obs.at(c, name) for c in obs.names))[0] if level is None else level
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
@@ -154,13 +155,10 @@ def _against_the_ordinary(
     obs: Observations, name: str, conditions: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
-    level = None if name == PAIR else _ordinary(obs, name)
-    if name == "accelerated" and any(obs.at(c, name) is False for c in conditions):
-        level = False  # the question is what switching it on brings
-    base = next(
-        (c for c in conditions if name == PAIR or obs.at(c, name) == level),
-        next(iter(conditions), ""),
-    )
+    level = None if name == PAIR else ordinary(obs, name, asked=True)
+    level = _held(obs, name) if level is None and name != PAIR else level
+    base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), None)
+    base = base or next(iter(conditions), "")
     direct = next(
         (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base
     )

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from .median_ci import median_interval
@@ -55,6 +54,9 @@ class Rounds:
     It is one statistic for differences and for equality, at every error, so that a larger family never
     narrows an interval.
     """
+
+    method = "paired by {}, Hodges-Lehmann, exact capped signed rank"
+    assumed = "the ratios of the {}s scatter evenly around their median, on a log scale"
 
     def __init__(self, d: Floats) -> None:
         self.n = d.size
@@ -113,6 +115,9 @@ def _end(d: Floats, walsh: Floats, k: int, cap: int) -> float:
 class Median:
     """Log ratios to a threshold: the median, and the interval that a level has."""
 
+    method = "by {}, median, interpolated order statistics"
+    assumed = "the runs measure one level"
+
     def __init__(self, d: Floats) -> None:
         self.n = d.size
         self.d = d
@@ -131,42 +136,38 @@ class Median:
 class Units:
     """Log ratios of independent units, such as deployments: Student's t over them."""
 
-    def __init__(self, d: Floats) -> None:
-        self.n = d.size
-        self.d = d
-        self.centre = float(d.mean())
+    method = "paired by {}, Student's t over them"
+    assumed = "each {} is an independent draw of where VMs land, and their means are near normal"
+
+    def __init__(self, *sides: Floats) -> None:
+        self.n = min(side.size for side in sides)
+        self.d = sides[0]
+        self.centre = float(sides[0].mean() - sum(side.mean() for side in sides[1:]))
+        self.parts = [(float(v.var(ddof=1)) / v.size, v.size - 1) for v in sides if v.size > 1]
 
     def interval(self, error: float) -> Bounds:
-        """Return the interval of Student's t."""
-        if self.n < 2 or error <= 0:
-            return UNBOUNDED
-        se = float(self.d.std(ddof=1)) / math.sqrt(self.n)
-        half = student(self.n - 1, error / 2) * se
-        return self.centre - half, self.centre + half, error
-
-
-class UnpairedUnits:
-    """Logs of the units of two sides that share none: Welch's t (Biometrika 34 (1947) 28-35)."""
-
-    def __init__(self, x: Floats, y: Floats) -> None:
-        self.n = min(x.size, y.size)
-        self.centre = float(x.mean() - y.mean())
-        self.parts = [(float(v.var(ddof=1)) / v.size, v.size - 1) for v in (x, y) if v.size > 1]
-
-    def interval(self, error: float) -> Bounds:
-        """Return the interval of Welch's t."""
+        """Return the interval of the mean, or of the difference of two means."""
         if self.n < 2 or error <= 0:
             return UNBOUNDED
         variance = sum(part for part, _ in self.parts)
         df = min(df for _, df in self.parts) * 1.0
         if variance:
             df = variance**2 / sum(part**2 / df for part, df in self.parts)
-        half = student(df, error / 2) * math.sqrt(variance)
+        half = float(scipy.special.stdtrit(df, 1 - error / 2)) * math.sqrt(variance)
         return self.centre - half, self.centre + half, error
+
+
+class UnpairedUnits(Units):
+    """Logs of the units of two sides that share none: Welch's t (Biometrika 34 (1947) 28-35)."""
+
+    method = "unpaired, Welch over {}s"
 
 
 class Unpaired:
     """Logs of two samples that share no round: the interval that inverts the Mann-Whitney test."""
+
+    method = "unpaired, Mann-Whitney shift"
+    assumed = "runs are independent, of distributions of one shape, and nothing drifted between"
 
     def __init__(self, x: Floats, y: Floats) -> None:
         self.sizes = x.size, y.size
@@ -208,11 +209,6 @@ def rank_sum_cdf(n: int, m: int) -> Floats:
 Estimate: TypeAlias = Rounds | Median | Units | UnpairedUnits | Unpaired
 
 
-def student(df: float, tail: float) -> float:
-    """Return the quantile of Student's t with this tail above it."""
-    return float(scipy.special.stdtrit(df, 1 - tail))
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What an interval decided: log ratios, and the actual confidence of the interval."""
@@ -230,13 +226,15 @@ def decide(
     edges: Sequence[float],
     alpha: float,
     *,
+    further: int = 0,
     sequential: bool = False,
 ) -> list[Decision]:
     """Judge the contrasts of a family together, so that at most `alpha` of families contain a false verdict.
 
     Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is
     the log of 1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are
-    looked at as they come in, and intervals hold at all looks together.
+    looked at as they come in, and intervals hold at all looks together. So many `further` contrasts
+    share alpha too.
 
     Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no longer
     be called falsely (neither equivalent nor, if the interval holds, in the wrong direction) and hands
@@ -251,7 +249,7 @@ def decide(
 
     freed: dict[int, Decision] = {}
     while True:
-        share = max(1, len(estimates) - len(freed))
+        share = max(1, len(estimates) + further - len(freed))
         ends = {
             i: interval(estimate, alpha / share)
             for i, estimate in enumerate(estimates)
@@ -278,14 +276,6 @@ def decide(
                 code, (low, high, error) = EQUIVALENT, inside
         decisions.append(Decision(code, low, high, 1 - error, share))
     return decisions
-
-
-def without_far(x: Floats) -> npt.NDArray[np.bool_]:
-    """Return which values are near the others; all of them if nearly a third are not."""
-    distance = np.abs(x - np.median(x)) if x.size else x
-    spread = 1.4826 * np.median(distance) if x.size else 0.0
-    near = distance <= max(5 * spread, 0.05)
-    return near if x.size and near.mean() > 0.7 else np.ones(x.size, dtype=bool)
 
 
 def more_rounds(n: int, estimate: float, half_width: float, edge: float) -> int:

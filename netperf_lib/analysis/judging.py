@@ -11,11 +11,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from pydantic import ValidationError
 
 from ..errors import NothingToReport, StatsError, UsageError
@@ -24,6 +25,7 @@ from ..experiment.factors import factor, level_words
 from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from .comparison import Family
+from .median_ci import LONG_SERIES
 from .observe import (
     MEASUREMENT,
     SEVERAL,
@@ -32,11 +34,10 @@ from .observe import (
     Observed,
     level_names,
     observe,
-    unchained,
 )
-from .result import Floats, unit_of, value_words
+from .result import unit_of, value_words
 from .runs import ENDS, HOSTS, nearest, status_counts
-from .samples import Design, Mask, Sample, half_step, judge_samples
+from .samples import Design, Sample, judge_samples
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
@@ -92,6 +93,12 @@ class Pair:
             return [side for side in (self.contrast.a, self.contrast.b) if side is not None]
         assert self.obs is not None
         return [{f: self.obs.at(c, f) for f in self.obs.by} for c in (self.a, self.b)]
+
+    @property
+    def differ(self) -> set[str]:
+        """The factors that make two sides of them."""
+        one, two = self.sides
+        return {f for f in [*one, *two] if one.get(f) != two.get(f)}
 
     @property
     def conditions(self) -> tuple[Observations | None, str, str]:
@@ -154,19 +161,10 @@ def judge(
     '264 runs ok, 0 failed, 0 excluded'
     """
     source, design, warnings = _used(Observed.of(data, rounds), design)
-
-    pairs = paired_conditions(source, map(as_contrast, contrasts))
     ok, failed, excluded = status_counts(source.runs)
-    samples = list(map(_sample, pairs))
-    return judge_samples(
-        samples,
-        alpha=alpha,
-        design=design,
-        ok=ok,
-        failed=failed,
-        excluded=excluded,
-        warnings=warnings,
-    )
+    counts = {"ok": ok, "failed": failed, "excluded": excluded}
+    samples = list(map(_sample, paired_conditions(source, map(as_contrast, contrasts))))
+    return judge_samples(samples, alpha=alpha, design=design, warnings=warnings, **counts)
 
 
 def paired_conditions(source: Observed, contrasts: Iterable[tuple[Contrast, bool]]) -> list[Pair]:
@@ -192,19 +190,20 @@ def paired_conditions(source: Observed, contrasts: Iterable[tuple[Contrast, bool
     return pairs
 
 
+def check_factors(obs: Observations, names: Iterable[str]) -> None:
+    """Raise UsageError for a name that is no factor of these runs."""
+    for name in names:
+        if name not in obs.facts:
+            near = nearest(name, list(map(str, obs.facts)), _varying(obs))
+            raise UsageError(f"no factor {name!r} in these runs; {near}")
+
+
 def _named(obs: Observations, side: Levels) -> str:
     """Return the condition that a side of a contrast names; empty if there is none.
 
     Raises UsageError for a name that is no factor, and where the side names several conditions.
     """
-    for name in side:
-        if name not in obs.facts:
-            varying = [
-                str(f) for f, levels in obs.facts.items() if len(levels.map(repr).unique()) > 1
-            ]
-            raise UsageError(
-                f"no factor {name!r} in these runs; {nearest(name, list(map(str, obs.facts)), varying)}"
-            )
+    check_factors(obs, side)
     names = obs.matching(side)
     if len(names) < 2:
         return names[0] if names else ""
@@ -237,13 +236,11 @@ def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tu
 
 
 def judge_pairs(pairs: Sequence[Pair], alpha: float | None = None) -> Family:
-    """Judge pairs of conditions together, as one family; runs of two measurements share no round: unpaired."""
-    counts = [blocks_of(obs).counts for obs in {p.obs for p in pairs} if obs]
-    ok, failed = (sum(both[i] for both in counts) for i in (0, 1))
-    return replace(
-        judge_samples(list(map(_sample, pairs)), alpha=alpha or ALPHA, ok=ok, failed=failed),
-        declared=0,
-    )
+    """Judge pairs of conditions as one family; runs of two measurements share no round: unpaired."""
+    states = [obs.table["state"] for obs in {p.obs for p in pairs} if obs]
+    ok, failed = (sum(int((state == what).sum()) for state in states) for what in ("ok", "failed"))
+    samples = list(map(_sample, pairs))
+    return judge_samples(samples, alpha=alpha or ALPHA, ok=ok, failed=failed, declared=0)
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
@@ -256,206 +253,103 @@ def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
         return Contrast.model_validate(fields), declared
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
+        what = ": ".join([*map(str, problem["loc"]), problem["msg"]])
         raise StatsError(
-            f"not a contrast: {fields!r}; needed: metric, a, and b (with a margin) or one of below, at_least "
-            f"({f'{where}: ' if where else ''}{problem['msg']})"
+            f"not a contrast: {fields!r}; needed: metric, a, and b (with a margin) or one of below, "
+            f"at_least ({what})"
         ) from None
 
 
-# -- observations by block -----------------------------------------------------------------------------------------
+# -- from two conditions to a sample -------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Side:
-    """What a condition gave in each block: a round of a deployment."""
+def by_round(obs: Observations) -> pd.DataFrame:
+    """Return what each condition gave, made once: a row for each unit and round, in order of time.
 
-    value: Floats
-    """NaN: none."""
-    failed: Mask
-    present: Mask
-    """Whether there is a run, complete or not."""
-    expected: Mask
-    """Whether a run was measured or planned, and was not excluded."""
+    Infinity: the run failed or was repeated; NaN: it is missing. A cell that was excluded for a
+    recorded cause, or of a unit without the condition, is null in ``wide["here"]`` too.
+    """
 
-
-class Blocks:
-    """Observations as arrays by block, in the order of time."""
-
-    def __init__(self, obs: Observations) -> None:
-        self.obs = obs
+    def make() -> pd.DataFrame:
         t = obs.table
-        unit, number = t["unit"].to_numpy(), t["round"].to_numpy(float)
-        order = np.lexsort((t["order"].to_numpy(float), number, unit))
-        unit, number = unit[order], number[order]
-        first = np.concatenate([[True], (unit[1:] != unit[:-1]) | (number[1:] != number[:-1])])
-        self.block = np.cumsum(first) - 1
-        self.row = order
-        state = t["state"].to_numpy(object)[order]
-        self.ok, self.missing = state == "ok", state == "missing"
-        self.failed = (state == "failed") | t["repeated"].to_numpy(bool)[order]
-        self.counts = int(self.ok.sum()), int((state == "failed").sum())
-        self.value = t["value"].to_numpy(float)[order]
-        self.condition = t["condition"].cat.codes.to_numpy()[order]
-        self.names: list[str] = list(t["condition"].cat.categories)
-        self.two = MEASUREMENT in obs.by
-        self.unit = unit[first]
-        experiments = t["experiment"].astype(object).factorize(use_na_sentinel=False)[0]
-        self.experiment = experiments[order][first].astype(np.intp)
-        self.placed = not self.two and any(
-            bool(t[c].notna().any()) for c in ("deployment", "experiment", *HOSTS)
-        )
-        levels = {f: {repr(v) for v in obs.facts[f]} for f in map(str, obs.facts)}
-        self.varying = [f for f, reprs in levels.items() if len(reprs) > 1]
-        self._sides: dict[str, Side] = {}
+        failed = (t["state"] == "failed") | t["repeated"].astype(bool)
+        keys = [t["unit"], t["round"].astype(float), t["condition"].astype(str)]
+        values = t["value"].where(t["state"] == "ok").mask(failed, math.inf)
+        cells = pd.DataFrame({"value": values.astype(float), "here": 1.0})
+        return cells.set_index(keys).unstack()  # noqa: PD010  pivot_table drops empty rows
 
-    @cached_property
-    def unchained(self) -> bool:
-        """Whether what one condition leaves behind for the next does not cancel."""
-        return unchained(self.obs)
-
-    def side(self, name: str) -> Side:
-        """Return what a condition gave; made once, for several contrasts may share it."""
-        if name not in self._sides:
-            self._sides[name] = self._side(name)
-        return self._sides[name]
-
-    def _side(self, name: str) -> Side:
-        size = self.unit.size
-        code = self.names.index(name) if name else -2
-        chosen = np.flatnonzero(self.condition == code)
-        side = Side(np.full(size, np.nan), *(np.zeros(size, bool) for _ in range(3)))
-        block = self.block[chosen]
-        side.expected[block] = True
-        side.present[block[~self.missing[chosen]]] = True
-        side.failed[block[self.failed[chosen]]] = True
-        side.value[block] = np.where(self.ok[chosen], self.value[chosen], np.nan)
-        return side
-
-    def used(self, *sides: Side) -> Mask:
-        """Return the blocks that count: of both sides, or of either if they share none."""
-        apart = not np.logical_and.reduce([side.present for side in sides]).any()
-        both = np.logical_or if apart and len(sides) > 1 else np.logical_and
-        chosen: Mask = both.reduce([side.expected for side in sides])
-        return chosen
-
-    def hosts(self, name: str) -> dict[str, list[str]]:
-        """Return the clients and the servers of a condition."""
-        if self.two or not name:
-            return {}
-        columns = {host: self.obs.column(host, [name]).dropna() for host in HOSTS}
-        return {host: list(dict.fromkeys(map(str, column))) for host, column in columns.items()}
-
-    def hours(self, name: str) -> npt.NDArray[np.intp] | None:
-        """Return the hour in which the run of each block began; None where that is not known of all."""
-        import pandas as pd
-
-        if "started_utc" not in self.obs.table or not name:
-            return None
-        rows = np.flatnonzero((self.condition == self.names.index(name)) & self.ok)
-        started = pd.to_datetime(
-            self.obs.table["started_utc"].iloc[self.row[rows]], utc=True, errors="coerce"
-        )
-        if started.isna().any():
-            return None
-        hour = np.full(self.unit.size, -1, np.intp)
-        hour[self.block[rows]] = (started - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(hours=1)
-        return hour
-
-
-def blocks_of(obs: Observations) -> Blocks:
-    """The observations as arrays, made once."""
-    blocks: Blocks = obs.once("blocks", lambda: Blocks(obs))
-    return blocks
-
-
-# -- from two sides to a sample ------------------------------------------------------------------------------------
+    table: pd.DataFrame = obs.once("by round", make)
+    return table
 
 
 def _sample(p: Pair) -> Sample:
     """What was observed for a pair, as the statistics take it."""
-    c, sides = p.contrast, p.sides
-    more: dict[str, Any] = {"margin": p.margin, "declared": p.declared}
-    subject: dict[str, Any] = {"question": (c and c.question) or ""}
+    c, obs = p.contrast, p.obs
+    about: dict[str, Any] = {"margin": p.margin, "declared": p.declared}
+    about["question"] = (c and c.question) or ""
     limit = ""
     if c is not None and c.b is None:
+        about |= {"threshold": threshold(c), "better": "lower" if c.below is not None else "higher"}
         word = "below" if c.below is not None else "at least"
-        more |= {"threshold": threshold(c), "limit": word}
-        limit = f"{word} {value_words(more['threshold'], unit_of(c.metric))}"
-    if p.obs is None:
-        subject |= {
-            "names": tuple(
-                ", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides
-            )
-        }
-        return _nothing(c, subject, limit, more)
-    of, obs, both = blocks_of(p.obs), p.obs, [p.a] if limit else [p.a, p.b]
-    a, b = of.side(p.a), None if limit else of.side(p.b)
-    names, subject["context"] = _names(of, p)
-    subject["names"] = names[0], limit or names[1]
-    hosts = [of.hosts(name) for name in both]
-    warnings = []
-    for name, condition in zip(names, both, strict=False):
-        loss = lost_share(obs, [condition]) if obs.unit == "bps" else 0.0
-        if loss > NOTICEABLE:
-            warnings.append(f"{name} lost {format_value(loss, 'ratio')} of its datagrams")
-    empty = [
-        name
-        for name, condition in zip(names, both, strict=False)
-        if not condition or not np.isfinite(of.side(condition).value).any()
-    ]
-    found = [a] if b is None else [a, b]
-    apart = b is not None and not bool((a.present & b.present).any())
-    used = of.used(*found)
-    several = not of.two and np.unique(of.experiment[used]).size > 1
-    if b is not None and not empty and not of.two:
-        named = {f for side in p.sides for f in side}
-        differ = {f for f in named if p.sides[0].get(f) != p.sides[1].get(f)}
-        warnings += _confounded(of, p, named, differ)
-        more["moved"] = bool(differ & {*PLACES}) or any(
-            set(hosts[0][h]) != set(hosts[1][h]) for h in HOSTS
-        )
-        if not apart and of.unchained:
-            warnings.append(
-                "rounds were not chained: what one condition leaves behind for the next does not cancel"
-            )
+        limit = f"{word} {value_words(about['threshold'], unit_of(c.metric))}"
+    if obs is None:
+        assert c is not None
+        words = [", ".join(level_words(f, v) for f, v in side.items()) for side in p.sides]
+        about |= {"metric": c.metric, "names": (words[0] or "all", limit or words[-1] or "all")}
+        none = np.zeros(0)
+        refusal = f"no complete run has a value of {c.metric}"
+        return Sample(a=none, b=None if limit else none, refusal=refusal, **about)
+    both = [p.a] if limit else [p.a, p.b]
+    if not limit:
+        about["better"] = METRICS[obs.metric].better
+    names, context = _names(p)
+    names = names[0], limit or names[1]
+    wide = by_round(obs)
+    value = wide["value"].reindex(columns=both)
+    here = wide["here"].reindex(columns=both).notna()
+    paired = bool(value.notna().all(axis=1).any()) or not value.notna().any().all()
+    used = here.all(axis=1) if paired else here.any(axis=1)
+    value = value[used]
+    empty = [n for n, v in zip(names, both, strict=False) if not np.isfinite(value[v]).any()]
+    two = MEASUREMENT in obs.by
+    warnings = _lost(obs, names, both)
+    if not limit and not empty and not two:
+        confounded, about["moved"] = _confounded(p)
+        warnings += confounded
     if not empty:  # the level that every table and figure gives
-        subject["medians"] = obs.value(p.a), math.nan if b is None else obs.value(p.b)
-    every = [host for end in HOSTS for side in hosts for host in side.get(end, ())]
-    subject |= {
-        "metric": obs.metric,
-        "hosts": tuple(dict.fromkeys(every)),
-        "scope": THESE if of.placed else "",
-    }
+        about["medians"] = obs.value(p.a), math.nan if limit else obs.value(p.b)
     refusal = f"no run of {empty[0]} has a value of {obs.metric}" if empty else ""
-    hour = of.hours(p.a) if b is None else None
+    places = ("deployment", "experiment", *HOSTS)
+    placed = not two and any(bool(obs.table[c].notna().any()) for c in places)
+    hosts = [] if two else [str(h) for end in HOSTS for h in obs.column(end, both).dropna()]
     sample = Sample(
-        a=a.value[used],
-        b=None if b is None else b.value[used],
-        failed_a=a.failed[used],
-        failed_b=None if b is None else b.failed[used],
-        unit=(of.experiment if several else of.unit)[used],
-        unit_name="experiment" if several else "deployment",
-        hour=None if hour is None else hour[used],
-        better=METRICS[obs.metric].better,
-        step=sum(half_step(side.value) for side in found),
+        a=value[both[0]].to_numpy(),
+        b=None if limit else value[both[1]].to_numpy(),
+        unit=value.index.get_level_values(0).to_numpy(),
+        hour=_hours(obs, p.a, value.index) if limit else None,
         refusal=refusal or _few_packets(obs, both, names),
         warnings=tuple(warnings),
-        subject=subject,
-        **more,
+        metric=obs.metric,
+        names=names,
+        context=context,
+        hosts=tuple(dict.fromkeys(hosts)),
+        scope=THESE if placed else "",
+        **about,
     )
-    if b is None or empty or of.two:
+    if limit or empty or two:
         return sample
-    note = _hardware(of, p, differ, sample)
-    return replace(sample, warnings=(*sample.warnings, *note))
+    return replace(sample, warnings=(*sample.warnings, *_hardware(p, sample)))
 
 
-def _hardware(of: Blocks, p: Pair, differ: set[str], sample: Sample) -> list[str]:
+def _hardware(p: Pair, sample: Sample) -> list[str]:
     """Warn that some deployments put the sides on other hardware, and give what the others show."""
-    names = [f for f in HARDWARE if f in of.varying and not differ & {*factor(f).follows}]
-    if not any(SEVERAL in (of.obs.fact(p.a, f), of.obs.fact(p.b, f)) for f in names):
+    obs = p.obs
+    assert obs is not None
+    varying = [f for f in HARDWARE if f in _varying(obs)]
+    names = [f for f in varying if not p.differ & {*factor(f).follows}]
+    if not any(SEVERAL in (obs.fact(p.a, f), obs.fact(p.b, f)) for f in names):
         return []
-    one, two = (of.obs.levels_by_unit(condition, names) for condition in (p.a, p.b))
+    one, two = (obs.levels_by_unit(condition, names) for condition in (p.a, p.b))
     alike = [unit for unit, levels in one.items() if levels == two.get(unit)]
     if len(alike) == len(one):
         return []
@@ -463,72 +357,73 @@ def _hardware(of: Blocks, p: Pair, differ: set[str], sample: Sample) -> list[str
         f"in {len(one) - len(alike)} of {plural(len(one), 'deployment')} the sides ran on "
         "different processors or network cards: the difference may be due to that"
     )
-    inside = np.isin(of.unit[of.used(of.side(p.a), of.side(p.b))], alike)
+    inside = np.isin(sample.unit, alike)
     if not inside.any():
         return [text]
-    fields = ("a", "b", "failed_a", "failed_b", "unit")
-    part = {name: getattr(sample, name)[inside] for name in fields}
+    part = {name: getattr(sample, name)[inside] for name in ("a", "b", "unit")}
     beside = judge_samples([replace(sample, **part, warnings=(), declared=False)])[0]
     return [f"{text}; within equal hardware, {beside.words}"]
 
 
-def _nothing(
-    c: Contrast | None, of_pair: Mapping[str, Any], limit: str, more: Mapping[str, Any]
-) -> Sample:
-    """The sample of a metric of which no complete run has a value."""
-    assert c is not None
-    names, none = of_pair["names"], np.zeros(0)
-    subject = {**of_pair, "names": (names[0], limit or names[-1]), "metric": c.metric}
-    refusal = f"no complete run has a value of {c.metric}"
-    return Sample(a=none, b=None if limit else none, refusal=refusal, subject=subject, **more)
+def _hours(obs: Observations, name: str, rounds: pd.Index) -> npt.NDArray[np.intp] | None:
+    """Return the hour in which the run of each round began; None where one is not known."""
+    rows = obs.table[(obs.table["condition"] == name) & (obs.table["state"] == "ok")]
+    if "started_utc" not in rows or len(rows) < LONG_SERIES:
+        return None
+    hour = pd.to_datetime(rows["started_utc"], utc=True, errors="coerce").dt.floor("h")
+    hour.index = pd.MultiIndex.from_arrays([rows["unit"], rows["round"].astype(float)])
+    return None if hour.isna().any() else hour.reindex(rounds).factorize()[0]
 
 
 # -- what the reader must know -------------------------------------------------------------------------------------
 
 
-def _names(of: Blocks, p: Pair) -> tuple[tuple[str, str], str]:
+def _names(p: Pair) -> tuple[tuple[str, str], str]:
     """Return the names of both sides from what differs between them, and the words for what they share."""
     if p.contrast is None:
         return side_words(p)
+    obs = p.obs
+    assert obs is not None
     sides = [dict(p.sides[0]), dict(p.sides[-1])]
     factors = list(dict.fromkeys([*sides[0], *sides[1]]))
     for levels, condition in zip(sides, (p.a, p.b), strict=True):
         # a factor that only the other side names: the runs themselves show its level here
-        for name in factors:
-            level = of.obs.fact(condition, name) if condition else SEVERAL
-            if name not in levels and level != SEVERAL:
-                levels[name] = level
+        shown = {f: obs.fact(condition, f) for f in factors if condition}
+        levels |= {f: v for f, v in shown.items() if f not in levels and v != SEVERAL}
     one, two = sides
-    differ = [
-        f
-        for f in factors
-        if p.contrast.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)
-    ]
+    unknown = object()
+    alone = p.contrast.b is None
+    differ = [f for f in factors if alone or one.get(f, unknown) != two.get(f, unknown)]
     a, b = (
         ", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all"
         for levels in sides
     )
     if differ and {*differ} <= {*HOSTS}:
-        a, b = _path(of.obs, p.a) or a, _path(of.obs, p.b) or b
-    return (a, b), ", ".join(
-        level_words(f, one[f]) for f in factors if f not in differ and f in of.varying
+        a, b = _path(obs, p.a) or a, _path(obs, p.b) or b
+    shared = [f for f in factors if f not in differ and f in _varying(obs)]
+    return (a, b), ", ".join(level_words(f, one[f]) for f in shared)
+
+
+def _varying(obs: Observations) -> list[str]:
+    """The factors that differ between conditions."""
+    found: list[str] = obs.once(
+        "varying", lambda: [str(f) for f in obs.facts if len({*map(repr, obs.facts[f])}) > 1]
     )
+    return found
 
 
 def side_words(p: Pair) -> tuple[tuple[str, str], str]:
     """What two conditions are called, and what they share."""
     obs, a, b = p.obs, p.a, p.b
     assert obs is not None
-    differ = [f for f in obs.by if obs.at(a, f) != obs.at(b, f)]
-    ends = {
-        f for pair in ENDS for f in pair if {*pair} & {*differ}
-    }  # a path has one name: "zone 1 → 2"
-    differ = [f for f in obs.by if f in ends or f in differ]
-    names = obs.conditions[MEASUREMENT] if differ == [MEASUREMENT] else level_names(obs, differ)
-    shared = [f for f in obs.by if f not in differ]
-    return (names[a], names[b]), level_names(obs, shared)[
-        a
-    ] if shared or MEASUREMENT in differ else ""
+    differ = {f for f in obs.by if obs.at(a, f) != obs.at(b, f)}
+    # a path has one name: "zone 1 → 2"
+    ends = {f for pair in ENDS for f in pair if {*pair} & differ}
+    named = [f for f in obs.by if f in ends | differ]
+    names = obs.conditions[MEASUREMENT] if named == [MEASUREMENT] else level_names(obs, named)
+    shared = [f for f in obs.by if f not in named]
+    context = level_names(obs, shared)[a] if shared or MEASUREMENT in named else ""
+    return (names[a], names[b]), context
 
 
 def _path(obs: Observations, condition: str) -> str:
@@ -540,12 +435,27 @@ def _path(obs: Observations, condition: str) -> str:
     return ""
 
 
-def _confounded(of: Blocks, p: Pair, named: set[str], differ: set[str]) -> list[str]:
-    """Warn about what the sides differ in besides the factors that make them two sides."""
-    implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
+def _lost(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[str]:
+    """Warn about a side that lost datagrams."""
+    if obs.unit != "bps":
+        return []
+    losses = {name: lost_share(obs, [v]) for name, v in zip(names, both, strict=False)}
+    return [
+        f"{name} lost {format_value(loss, 'ratio')} of its datagrams"
+        for name, loss in losses.items()
+        if loss > NOTICEABLE
+    ]
+
+
+def _confounded(p: Pair) -> tuple[list[str], bool]:
+    """Warn about what the sides differ in besides what makes them two; and whether their VMs differ."""
+    obs = p.obs
+    assert obs is not None
+    named, differ = {f for side in p.sides for f in side}, p.differ
+    implied = named | {*HOSTS} | ({*PLACES} if differ & {*PLACES} else set())
     remarks = []
-    for f in of.varying:
-        one, two = (of.obs.fact(condition, f) for condition in (p.a, p.b))
+    for f in _varying(obs):
+        one, two = (obs.fact(condition, f) for condition in (p.a, p.b))
         if f in implied or one == two or SEVERAL in (one, two) or differ & {*factor(f).follows}:
             continue
         levels = f"{level_words(f, one)} and {level_words(f, two)}"
@@ -554,14 +464,14 @@ def _confounded(of: Blocks, p: Pair, named: set[str], differ: set[str]) -> list[
             "the difference may be due to that"
         )
     # the virtual function of accelerated networking must differ with it
-    if "accelerated" in differ and "vf_up" in of.obs.facts:
-        up = {of.obs.fact(condition, "vf_up") for condition in (p.a, p.b)}
-        if len(up) == 1 and not up & {None, SEVERAL}:
-            had = f"both had {'a' if up.pop() else 'no'} virtual function"
-            remarks.append(
-                f"the sides differ in accelerated networking, but {had}: it was not switched"
-            )
-    return remarks
+    up = {obs.fact(v, "vf_up") for v in (p.a, p.b)} if "vf_up" in obs.facts else set()
+    if "accelerated" in differ and len(up) == 1 and not up & {None, SEVERAL}:
+        had = f"both had {'a' if up.pop() else 'no'} virtual function"
+        remarks.append(
+            f"the sides differ in accelerated networking, but {had}: it was not switched"
+        )
+    hosts = [[{*obs.column(end, [v]).dropna()} for end in HOSTS] for v in (p.a, p.b)]
+    return remarks, bool(differ & {*PLACES}) or hosts[0] != hosts[1]
 
 
 def _few_packets(obs: Observations, both: Sequence[str], names: tuple[str, str]) -> str:

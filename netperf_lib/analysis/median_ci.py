@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -140,86 +139,53 @@ def level(
     every = numbers(values)
     finite = np.isfinite(every)
     x, unit, dropped = every[finite], "run", int(every.size - finite.sum())
-    labels = [] if units is None else np.asarray(units)[finite].tolist()
-    medians = _medians(x, labels, dict.fromkeys(labels))
-    if medians.size > 1 and (medians > 0).all():
-        return _over_units(medians, confidence, metric, dropped)
-    if medians.size > 1:  # levels of zero have no geometric mean
+    of = np.zeros(x.size) if units is None else np.asarray(units)[finite]
+    medians = _medians(x, of)
+    if medians.size > 1:
         x, unit = medians, "deployment"
     elif hours is not None and x.size >= LONG_SERIES:
-        when = np.asarray(hours)[finite]
-        x, unit = _medians(x, when, np.unique(when)), "hour"
-    return _over_runs(x, unit, confidence, metric, dropped)
-
-
-def _over_runs(x: Floats, unit: str, confidence: float, metric: str, dropped: int) -> Level:
-    """Level over runs, or over the medians of hours."""
-    median = low = high = math.nan
-    real = 0.0
-    if x.size:
-        median = float(np.median(x))
-        low, high, real = median_interval(x, confidence)
+        x, unit = _medians(x, np.asarray(hours)[finite]), "hour"
+    warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
+    middle = low = high = math.nan
+    real, n = 0.0, x.size
+    method, assumed = "median, interpolated order statistics", "the runs measure one level"
+    if medians.size > 1 and (medians > 0).all():  # levels of zero have no geometric mean
+        logs, real = np.log(x), confidence
+        t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))
+        half = t * float(logs.std(ddof=1)) / math.sqrt(n)
+        middle, low, high = (float(np.exp(logs.mean() + by)) for by in (0, -half, half))
+        method = "geometric mean of the deployments' medians, Student's t over them"
+        assumed = (
+            "each deployment is an independent draw of where VMs land, and levels are near normal"
+        )
+    elif n:
+        middle, (low, high, real) = float(np.median(x)), median_interval(x, confidence)
+        if real < confidence:
+            need = next(k for k in count(n + 1) if max(_confidences(k), default=0) >= confidence)
+            method = "median, range of the runs"
+            warnings.append(
+                f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
+                f"this is the range of the runs, which covers the median with {percent(real)} confidence"
+            )
+        if neighbours_p(x) < 0.01:
+            warnings.append(
+                "neighbouring rounds resemble each other: the level drifted, and holds for these rounds only"
+            )
     return Level(
-        median=median,
+        median=middle,
         low=low,
         high=high,
-        n=x.size,
+        n=n,
         unit=unit,
         dropped=dropped,
         metric=metric,
         confidence=real,
-        method="median, interpolated order statistics"
-        if real >= confidence
-        else "median, range of the runs",
-        assumptions=("the runs are independent and measure one level",),
-        warnings=_warnings(x, unit, dropped, confidence, real),
+        method=method,
+        assumptions=(assumed,),
+        warnings=tuple(warnings),
     )
 
 
-def _medians(x: Floats, labels: npt.ArrayLike, order: Iterable[Any]) -> Floats:
+def _medians(x: Floats, labels: npt.NDArray[Any]) -> Floats:
     """The median of the values with each label."""
-    of = np.asarray(labels)
-    return np.array([np.median(x[of == label]) for label in order])
-
-
-def _warnings(
-    x: Floats, unit: str, dropped: int, confidence: float, real: float
-) -> tuple[str, ...]:
-    """What the reader of a level must know; `real` is the confidence that was reached."""
-    n = x.size
-    warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
-    if n and real < confidence:
-        need = next(k for k in count(n + 1) if max(_confidences(k), default=0.0) >= confidence)
-        warnings.append(
-            f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
-            f"this is the range of the runs, which covers the median with {percent(real)} confidence"
-        )
-    if neighbours_p(x) < 0.01:
-        warnings.append(
-            "neighbouring rounds resemble each other: the level drifted, and holds for these rounds only"
-        )
-    return tuple(warnings)
-
-
-def _over_units(medians: Floats, confidence: float, metric: str, dropped: int) -> Level:
-    """Level over several deployments."""
-    logs = np.log(medians)
-    n = logs.size
-    mean = float(logs.mean())
-    t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))
-    half = t * float(logs.std(ddof=1)) / math.sqrt(n)
-    return Level(
-        median=math.exp(mean),
-        low=math.exp(mean - half),
-        high=math.exp(mean + half),
-        n=n,
-        unit="deployment",
-        dropped=dropped,
-        metric=metric,
-        confidence=confidence,
-        method="geometric mean of the deployments' medians, Student's t over them",
-        assumptions=(
-            "each deployment is an independent draw of where VMs land",
-            "their levels are near normal",
-        ),
-    )
+    return np.array([np.median(x[labels == label]) for label in np.unique(labels)])

@@ -26,7 +26,6 @@ from ..experiment.factors import (
     LOG_NAME,
     NOT_FACTORS,
     Factor,
-    dimensions,
     factor,
     is_address,
     level_words,
@@ -98,8 +97,6 @@ _CARRIED = ("run_id", "started_utc", "experiment", "deployment", "client", "serv
 """Columns of the runs that observations have, too."""
 _PROPERTIES = ("vm_size", "region", "zone")
 _MEANS = ("tool", "test", "protocol", "direction")
-_FEW = 3
-"""Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
 """A column of the user's with more different fractions, or values of one run each, is no factor."""
 _SENTENCE, _PHRASE = 5, 3
@@ -1207,35 +1204,6 @@ def _conditions_of(runs: Selection, rows: Codes, condition: Codes, chosen: Seque
     number = np.full(int(key.max(initial=0)) + 1, -1)
     number[key[runs.rows]] = condition
     return number[key[rows]]
-
-
-def unchained(obs: Observations) -> bool:
-    """Whether rounds of two or three conditions began with another condition than the one that ended the one before.
-
-    What a condition leaves behind for the next one then does not cancel between them.
-    """
-    runs, every = obs._source.runs, obs._source.codes
-    if len(obs.conditions) > _FEW:
-        return False
-    order = (
-        pd.to_numeric(runs["order"]).to_numpy(float, na_value=np.nan)
-        if "order" in runs
-        else np.array([np.nan])
-    )
-    if not np.isfinite(order).all() or "round" not in runs:
-        return False
-    condition = _joined(
-        len(runs), *(every[name] for name in dimensions(runs.columns) if name in every)
-    )
-    unit = _joined(
-        len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs)
-    )
-    number = pd.to_numeric(runs["round"]).to_numpy(float, na_value=np.nan)
-    in_time = np.lexsort((order, number, unit))
-    condition, unit, number = condition[in_time], unit[in_time], number[in_time]
-    start = np.flatnonzero((number[1:] != number[:-1]) & (unit[1:] == unit[:-1])) + 1
-    few = start.size > 1 and np.unique(condition).size <= _FEW
-    return bool(few and (condition[start] != condition[start - 1]).mean() > 0.5)
 
 
 def is_label(name: str) -> bool:

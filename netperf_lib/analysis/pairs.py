@@ -70,35 +70,19 @@ def pairs_words(obs: Observations) -> str:
     'Best is 3 → 1 with 114 µs, worst 2 → 1 with '
     """
     info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median"])
-    client, server = obs.asked
-    names = table.index.str.removeprefix("zone ")
-    table = table.set_axis(names).sort_values("median", ascending=info.better != "higher")
-    first, last = (float(table["median"].iloc[i]) for i in (0, -1))
-    best, worst = (format_value(v, info.unit) for v in (first, last))
-    words = f"Best is {table.index[0]} with {best}, worst {table.index[-1]} with {worst}."
-    low, high = sorted((first, last))
-    if best == worst:
-        words = f"All pairs have {best}."
-    elif high <= (1 + ALIKE) * low:
-        words = f"All pairs have {format_span(low, high, info.unit)}."
-    medians = dict(
-        zip(zip(table[client], table[server], strict=True), table["median"], strict=True)
+    table = table.set_axis(table.index.str.removeprefix("zone "))
+    medians = table["median"].sort_values(ascending=info.better != "higher")
+    low, high = medians.min(), medians.max()
+    best, worst = (format_value(medians.iloc[i], info.unit) for i in (0, -1))
+    words = f"Best is {medians.index[0]} with {best}, worst {medians.index[-1]} with {worst}."
+    if high <= (1 + ALIKE) * low:
+        same = best if best == worst else format_span(low, high, info.unit)
+        words = f"All pairs have {same}."
+    ends = dict(
+        zip(table[list(obs.asked)].itertuples(index=False, name=None), table["median"], strict=True)
     )
-    both = [
-        max(m / back, back / m) - 1
-        for (a, b), m in medians.items()
-        if (back := medians.get((b, a))) and a != b
-    ]
-    words += (
-        f" The two directions of a pair differ by up to {format_value(max(both), 'ratio', 2)}."
-        if both
-        else " Each pair was measured in one direction."
-    )
-    sure = table["confidence"].min()
-    if sure < 0.95:
-        width = (table["high"] / table["low"] - 1).max()
-        words += (
-            f" The {table.loc[table['confidence'] == sure, 'n'].iloc[0]} runs of a pair differ by up to "
-            f"{format_value(width, 'ratio', 2)}: their range covers the median with {100 * sure:.3g} % confidence."
-        )
-    return words
+    back = {(a, b): ends[b, a] for a, b in ends if a != b and (b, a) in ends}
+    if not back:
+        return f"{words} Each pair was measured in one direction."
+    most = max(max(ends[pair] / other, other / ends[pair]) for pair, other in back.items())
+    return f"{words} The two directions of a pair differ by up to {format_value(most - 1, 'ratio', 2)}."

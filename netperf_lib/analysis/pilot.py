@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..experiment.estimate import RoundsNeeded
 from ..experiment.model import Contrast, Experiment
-from .judging import blocks_of, paired_conditions
+from .judging import by_round, paired_conditions
 from .observe import Observed
 from .power import rounds_needed
 
@@ -42,9 +42,9 @@ def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     [p] = paired_conditions(Observed.of(pilot), [(contrast, True)])
     if not p.obs or not p.a or not p.b:
         return None
-    one, two = (blocks_of(p.obs).side(name).value for name in (p.a, p.b))
+    values = by_round(p.obs)["value"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = np.log(one / two)
+        ratios = np.log(values[p.a].to_numpy() / values[p.b].to_numpy())
     ratios = ratios[np.isfinite(ratios)]
     if ratios.size < PILOT_ROUNDS:
         return None

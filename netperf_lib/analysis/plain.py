@@ -10,8 +10,7 @@ import numpy as np
 from ..errors import UsageError
 from ..metrics import ALPHA
 from .comparison import Family
-from .result import check_share
-from .samples import Sample, half_step, judge_samples
+from .samples import Sample, judge_samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +58,6 @@ def judge(
     >>> len(family) == len(wide.columns) - 1
     True
     """
-    check_share(margin, "margin")
     if better not in ("lower", "higher"):
         raise UsageError(f"better is 'lower' or 'higher'; got {better!r}")
     if baseline not in wide.columns:
@@ -71,22 +69,16 @@ def judge(
     wide = wide.sort_index().astype(float)
     unit = None
     if wide.index.nlevels > 1:
-        groups = wide.groupby(level=list(range(wide.index.nlevels - 1))).ngroup()
-        unit = np.asarray(groups, dtype=np.intp)
-    samples = []
-    for name in others:
-        a, b = (wide[column].to_numpy() for column in (name, baseline))
-        samples.append(
-            Sample(
-                a=a,
-                b=b,
-                failed_a=np.isinf(a),
-                failed_b=np.isinf(b),
-                unit=unit,
-                margin=margin,
-                better=better,
-                step=half_step(a) + half_step(b),
-                subject={"names": (str(name), str(baseline))},
-            )
+        unit = wide.groupby(level=list(range(wide.index.nlevels - 1))).ngroup().to_numpy(np.intp)
+    samples = [
+        Sample(
+            a=wide[name].to_numpy(),
+            b=wide[baseline].to_numpy(),
+            unit=unit,
+            margin=margin,
+            better=better,
+            names=(str(name), str(baseline)),
         )
+        for name in others
+    ]
     return judge_samples(samples, alpha=alpha)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, cast
@@ -211,14 +211,3 @@ def unit_of(metric: str) -> str:
 def value_words(value: float, unit: str) -> str:
     """Write a value with its unit."""
     return format_value(value, unit, 4) if unit else f"{value:.4g}"
-
-
-def html_table(head: Iterable[str], rows: Iterable[Iterable[object]], note: str = "") -> str:
-    """Write a plain HTML table, everything in it escaped."""
-    top = "".join(f"<th>{escape(h)}</th>" for h in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>" + (
-        f"<p><small>{escape(note)}</small></p>" if note else ""
-    )

@@ -16,7 +16,6 @@ from ..analysis.lead import Lead, opening
 from ..analysis.observe import observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.runs import status_counts
-from ..analysis.samples import HOURS
 from ..analysis.tables import Table
 from ..analysis.words import Headline, Words
 from ..data.layout import Store
@@ -138,9 +137,7 @@ class Summary:
                 " Another deployment of the same request may land elsewhere; only "
                 f"{DEPLOYMENTS} or more deployments say something about a placement as such."
             )
-        if assumed := dict.fromkeys(
-            a for c in family for a in c.assumptions if a != HOURS
-        ):  # the first line says it
+        if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
             lines.append(f"- Assumed: {'; '.join(assumed)}.")
         if added := attached(runs).added:
             lines.append(

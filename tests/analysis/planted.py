@@ -89,3 +89,8 @@ def seconds(
 def law(n: np.ndarray, rate: float = 1e9, sigma: float = 0.05, kappa: float = 4e-4) -> np.ndarray:
     """Universal Scalability Law."""
     return rate * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
+
+
+def often_slow(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Latencies of which 15 % are slow."""
+    return np.exp(0.1 * rng.standard_normal(size) + np.log(3) * (rng.random(size) < 0.15))

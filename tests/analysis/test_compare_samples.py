@@ -57,8 +57,7 @@ def test_ties_and_constants_do_not_crash(values, paired):
 
 def test_equal_constants_are_equivalent():
     c = analysis.compare_samples([5.001] * 8, [5.001] * 8)
-    assert (c.verdict, c.ratio) == ("equivalent", 1)
-    assert 1 - 1e-3 < c.low < 1 < c.high < 1 + 1e-3  # widened by the step of the values
+    assert (c.verdict, c.low, c.ratio, c.high) == ("equivalent", 1, 1, 1)
 
 
 @given(SEEDS, st.integers(1, 12), st.integers(1, 30))
@@ -69,14 +68,6 @@ def test_too_few_rounds_are_always_refused(seed, n, family):
     assert c.verdict == "no verdict"
     assert c.more_rounds == need - len(a)
     assert f"at least {need} are needed" in c.words
-
-
-def test_missing_rounds_are_dropped_and_counted():
-    a, b = sides(1, 12, 1.2)
-    a[3], b[7] = np.nan, np.nan
-    c = analysis.compare_samples(a, b)
-    assert (c.n, c.dropped, c.failed) == (10, 2, (1, 1))
-    assert any("2 rounds of 12 dropped" in w for w in c.warnings)
 
 
 def test_rounds_that_follow_each_other_get_a_note_and_no_refusal():
@@ -95,25 +86,18 @@ def test_no_interval_leaves_its_data(seed, n, ratio, family):
 
 
 def test_one_slow_run_does_not_hide_that_two_conditions_are_equal():
-    a, b = sides(3, 16)
+    a, b = np.exp(default_rng(4).normal(0, 0.01, (2, 16)))
     a[5] *= 1.5
     c = analysis.compare_samples(a, b, margin=0.1, family=6, better="lower")
-    assert (c.verdict, c.slow[0]) == ("equivalent", 0)  # all rounds vary by more than this run
-    quiet, other = np.exp(default_rng(4).normal(0, 0.01, (2, 16)))
-    quiet[5] *= 1.5
-    c = analysis.compare_samples(quiet, other, margin=0.1, family=6, better="lower")
-    assert (c.verdict, c.slow, c.method) == (
-        "equivalent",
-        (1, 0),
-        "paired by round, Hodges-Lehmann, exact capped signed rank",
-    )
+    assert c.verdict == "equivalent"
+    assert c.method == "paired by round, Hodges-Lehmann, exact capped signed rank"
 
 
 def test_failures_by_chance_cost_no_verdict_and_those_of_slow_runs_do():
     rng = default_rng(5)
     a, b = np.exp(0.08 * rng.standard_normal((2, 24)) + np.array([[np.log(1.2)], [0.0]]))
     by_chance, slowest = a.copy(), np.exp(0.2 * rng.standard_normal(24))
-    by_chance[[2, 9]], b[17] = np.nan, np.nan
+    by_chance[[2, 9]], b[17] = np.inf, np.nan
     c = analysis.compare_samples(by_chance, b, better="lower")
     assert (c.verdict, c.n, c.failed) == ("worse", 21, (2, 1))
     slowest[slowest > 1] = np.nan
@@ -143,13 +127,6 @@ def test_an_undeclared_contrast_is_exploratory():
 )
 def test_the_direction_is_the_users(better, ratio, expected):
     assert analysis.compare_samples(*sides(1, 12, ratio), better=better).verdict == expected
-
-
-def test_zeros_in_half_of_the_rounds_decide_nothing():
-    c = analysis.compare_samples(
-        [0.0] * 5 + [1.0] * 5, [1.0] * 10, quantity="retransmitted segments"
-    )
-    assert (c.verdict, c.n, c.low) == ("inconclusive", 10, 0)
 
 
 @pytest.mark.parametrize(
@@ -208,11 +185,12 @@ def test_a_plain_table_is_judged_like_its_samples():
     assert c == other
 
 
-def test_missing_and_failed_rounds_of_a_plain_table():
+def test_missing_and_failed_rounds_are_dropped_and_counted():
     a, b = sides(1, 12, 1.3)
     a[2], b[5] = np.inf, np.nan
     [c] = npl.judge(rounds_of(ppg=a, far=b), baseline="far", better="lower")
     assert (c.n, c.dropped, c.failed) == (10, 2, (1, 1))
+    assert "2 rounds of 12 dropped" in c.warnings[1]
 
 
 def test_failures_beyond_chance_undo_a_verdict_of_a_plain_table():

@@ -199,9 +199,10 @@ def test_more_noise_or_contrasts_need_more_rounds():
         analysis.rounds_needed(0.03, alpha=0.6)
 
 
-@pytest.mark.parametrize(("family", "need"), [(1, 6), (6, 8), (21, 10), (1000, 16)])
-def test_fewest_rounds_of_a_family(family, need):
-    assert analysis.rounds_required(0.05, family) == need
+@pytest.mark.parametrize(("family", "rounds", "runs"), [(1, 6, 4), (6, 8, 5), (1000, 16, 9)])
+def test_fewest_rounds_of_a_family_and_runs_without_rounds(family, rounds, runs):
+    assert analysis.rounds_required(0.05, family) == rounds
+    assert analysis.rounds_required(0.05, family, paired=False) == runs
 
 
 def measured(rounds: int, seed: int = 5, cv: float = 0.02) -> pd.DataFrame:

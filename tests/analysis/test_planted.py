@@ -82,10 +82,6 @@ def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> Non
     assert has_pairs(table, "throughput_bps")
     said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
     assert said.startswith(words)
-    assert (
-        "The 4 runs of a pair differ by up to 0 %: their range covers the median with 87.5 % confidence."
-        in said
-    )
 
 
 def test_no_matrix_without_hosts_or_values() -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis import Sample, judge_samples
-from netperf_lib.experiment.model import Experiment
-from netperf_lib.experiment.schedule import schedule
 
+from .power import SERIES, power
 from .validate import chained
 
-DATA = pd.read_csv(Path(__file__).with_name("real.csv.gz"))
-SERIES = {name: rows["value"].to_numpy() for name, rows in DATA.groupby("series")}
 BETTER = {"telstra_download": "higher"}
 REPORTS = 200
 
@@ -62,18 +57,13 @@ def test_a_smaller_error_never_narrows_an_interval(error: float) -> None:
     assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
 
 
-def test_chance_decides_the_order_of_two_conditions() -> None:
-    declared = Experiment.model_validate(
-        {
-            "name": "x",
-            "hosts": {"source": "inventory"},
-            "pairs": [{"client": "c", "server": s, "placement": s} for s in "ab"],
-            "tests": [{"tool": "qperf", "test": "tcp_lat"}],
-            "rounds": 12,
-        }
-    )
-    orders = {
-        "".join(t.pair.placement for t in schedule(declared, seed=seed).trials)
-        for seed in range(20)
-    }
-    assert len(orders) > 4
+@pytest.mark.parametrize("name", SERIES)
+def test_power_is_near_the_best_test_of_each_series(name: str) -> None:
+    ours, *others = power(name, 10, 0.2, 100).values()
+    assert ours >= max(others) - 10
+
+
+@pytest.mark.parametrize("rounds", [10, 20])
+def test_frequent_slow_runs_cost_less_power_than_a_signed_rank(rounds: int) -> None:
+    found = power("made: 15 % of runs slow", rounds, 0.5, 100)
+    assert found["this library"] >= found["signed rank"] + 15

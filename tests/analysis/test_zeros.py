@@ -76,15 +76,6 @@ def test_unpaired_zeros_are_ranked_too() -> None:
     assert (c.verdict, c.ratio) == ("better", 0)
 
 
-def test_zeros_of_pooled_pairs_are_averaged() -> None:
-    runs = pd.concat(
-        [table("lost_ratio", a=LOSS, b=LOSS).assign(server=s) for s in ("s1", "s2")],
-        ignore_index=True,
-    )
-    level = npl.levels(runs, "lost_ratio", by="placement", pool="pairs").loc["a"]
-    assert (level["n"], level["median"], level["largest"]) == (6, 0, pytest.approx(0.00744))
-
-
 def test_the_level_of_deployments_without_loss_counts_deployments() -> None:
     found = analysis.level([0.0, 0.0, 0.0, 0.01, 0.0, 0.0], units=[1, 1, 2, 2, 3, 3])
     assert (found.unit, found.n, found.median) == ("deployment", 3, 0)
