@@ -356,7 +356,7 @@ def test_a_dry_run_ends_in_words() -> None:
     last = text.partition("# --- in words\n")[2]
     for words in (
         "gateways: ",
-        "(Standard_D8s_v4, eastasia, zone 1)",
+        "(Standard_D8s_v4, eastasia, zone none)",
         "a schedule stops the VMs; gateways",
     ):
         assert words in last
