@@ -515,7 +515,7 @@ def limits(experiment: str, as_json: bool) -> None:
     if as_json:
         _print_json([one.to_dict() for one in held])
     else:
-        _echo(transfers.text(held))
+        _echo(repr(held))
 
 
 @npl.command(epilog=_example("npl show results/lab"))

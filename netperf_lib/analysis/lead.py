@@ -28,7 +28,7 @@ from .details import filling, saturation
 from .families import judged_by_rule, of_main_tools, usual
 from .history import ask_history
 from .judging import NOTICEABLE, lost_share
-from .limits import limit_sentences, of_conditions, with_causes
+from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
 from .runs import read_data, runs_of, states, table_of
@@ -67,10 +67,9 @@ DO = {
     "gateway_sku": "the gateway is the limit of this path",
 }
 """What to do where more of a factor is better."""
-WINDOWS = {"window", "receive window", "send buffer"}
 RAISES = {
     "streams": {*WINDOWS, "loss", "sender's CPU", "receiver's CPU"},
-    "tcp_buffer_bytes": WINDOWS,
+    "tcp_buffer_bytes": {*WINDOWS},
 }
 """What more of a factor can raise; where something else is known to limit the transfer, it is not advised."""
 ABBREVIATIONS = {
@@ -377,9 +376,9 @@ def _finding(
     index: int = -1,
 ) -> Finding:
     """The row of two conditions."""
-    levels = (_level_name(obs, c, name, obs.names) for c in (one, two))
+    level, base = (_level_name(obs, c, name, obs.names) for c in (one, two))
     noun, where = _noun(obs.metric), _slice(obs, one, name)
-    return Finding(name, obs, one, two, ratio, result, index, noun, *levels, where)
+    return Finding(name, obs, one, two, ratio, result, index, noun, level, base, where)
 
 
 # -- names and figures ---------------------------------------------------------------------------------------------
@@ -430,9 +429,9 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
 def _value(obs: Observations, conditions: Sequence[str]) -> str:
     """Write like medians as a span, or as one figure where they are written alike; a single run has two digits."""
     digits = 2 if obs.value(conditions[0], "n") == 1 else 3
-    ends = [pick(map(obs.value, conditions)) for pick in (min, max)]
-    low, high = (format_value(end, obs.unit, digits) for end in ends)
-    return low if low == high else format_span(*ends, obs.unit, digits)
+    values = [obs.value(c) for c in conditions]
+    low, high = (format_value(end(values), obs.unit, digits) for end in (min, max))
+    return low if low == high else format_span(min(values), max(values), obs.unit, digits)
 
 
 def _runs(obs: Observations, condition: str) -> str:

@@ -1,4 +1,9 @@
-"""What holds each run and each condition of throughput back, from the table of runs."""
+"""What limits a transfer: the evidence of one run in, the cause and what raising it would bring out.
+
+The rules were fitted to runs in which every cause had been planted, and judged by others (see "What holds a transfer
+back" in the documentation). They are tried in order, for a later one would misread what an earlier one explains: a slow
+receiver closes its window, and a window fills the queue of a link. Where none holds the answer is *not known*.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -20,29 +25,499 @@ from .comparison import Family
 from .observe import Data, Observations, observe
 from .runs import ok_runs, runs_of
 from .tables import Table
-from .transfer_limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
-from .words import Headline, Words
+from .words import UNKNOWN, Headline, Words, capital
 
-TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
-MOST = 0.6
-"""Share of the runs of a condition that name a cause, from which on it is the condition's."""
-SETTINGS = {
+WINDOWS = {
     "receive window": "the receiver's net.ipv4.tcp_rmem",
     "send buffer": "the sender's net.ipv4.tcp_wmem",
+    "window": "the TCP buffers on both ends",
 }
-"""What bounds a window."""
-RISE, RISE_US = 0.1, 50.0
-"""A rise of the round-trip time under load that is smaller than one of these is none."""
+"""Causes that are a window, and what bounds each."""
+KIND_OF_CAUSE = {
+    **dict.fromkeys(WINDOWS, "window"),
+    "sender's CPU": "cpu",
+    "receiver's CPU": "cpu",
+}
+"""Causes that differ in their host or buffer only, under one word."""
+
+QUEUE_US, QUEUE = 1000.0, 0.2
+"""A standing queue raises the round-trip time by more than both."""
+CLEAR_US, CLEAR = 700.0, 0.08
+"""There is none if it is raised by less than the larger."""
+FULL_CORE, ON_CORE = 0.93, 0.1
+"""Share of the time on a processor or waiting for one, and of it on one, from which on the processor is the limit."""
+IDLE = 0.8
+"""Share of the time on a processor or waiting for one, up to which a process has time to spare."""
+HELD, SOME = 0.5, 0.2
+"""Share of the time in which a window or a buffer was the limit: clearly; partly."""
+OF_RATE, OF_CAP = 0.97, 0.95
+"""Shares of the requested rate, and of an advertised bandwidth, that count as reached."""
+LOST, LOST_IN_QUEUE = 4e-4, 3e-3
+"""Share of segments sent again that makes loss the limit: without a queue; although one is possible."""
+DELIVERED = 0.75
+"""Share of the rate at which a path that is always busy delivers; single samples of that rate are bursts."""
+FULL_BUFFER = (0.6, 1.3)
+"""Share of the send buffer in flight when it is full, whose kernel counts overhead in it."""
+IN_FLIGHT = {"receive window": 0.94, "send buffer": 0.83}
+"""Share of a window that is in flight when it is the limit, measured."""
+PAYLOAD = 0.65
+"""Largest share of a receive buffer that holds data."""
+DISPROVED = 0.8
+"""A limit that settings predict below this share of the rate that was reached is none."""
+CLOSE = 1.3
+"""Limits within this factor of each other act together."""
+MOST = 0.6
+"""Share of the runs of a condition that name a cause, from which on it is the condition's."""
 STREAMS = 16
 """Most parallel streams that are recommended."""
-
-SAMPLED = (
-    "rtt_us rtt_min_us receive_window_share send_buffer_share busy_share application_share unsent_none_share "
-    "sent_again_share sent_again_count delivery_bps bbr_bps window_bytes receive_buffer_bytes unread_bytes queue_bytes"
-).split()
-"""What samples of the connections tell: fields of `Evidence`, and columns ``limit_…`` of the runs."""
 SEGMENT = 1448
 """Payload of a segment where the log does not tell, bytes."""
+NAMED = 3
+"""Conditions up to which a cause names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of one transfer; bytes, bits per second, microseconds; shares of its time after slow start.
+
+    ``None`` is not known. Without `receive_window_share` there were no samples: only the log speaks.
+    """
+
+    bps: float
+    streams: float = 1
+    asked_bps: float | None = None
+    """The requested rate, all streams."""
+    cap_bps: float | None = None
+    """The advertised bandwidth."""
+    rtt_us: float | None = None
+    """Under load: the median."""
+    rtt_min_us: float | None = None
+    """Of the idle path: the smallest of the connection, or from another measurement."""
+    receive_window_share: float | None = None
+    send_buffer_share: float | None = None
+    busy_share: float | None = None
+    application_share: float | None = None
+    """Of the samples in which the kernel says that the application was the limit."""
+    unsent_none_share: float | None = None
+    sent_again_share: float | None = None
+    sent_again_count: float | None = None
+    lost_share: float | None = None
+    """Share of datagrams lost; None: the transfer was no test of datagrams, or the log counts none."""
+    delivery_bps: float | None = None
+    bbr_bps: float | None = None
+    window_bytes: float | None = None
+    """The receiver's window, largest, of one stream."""
+    congestion_bytes: float | None = None
+    """The congestion window of one stream."""
+    receive_buffer_bytes: float | None = None
+    unread_bytes: float | None = None
+    sender: tuple[float, float] | None = None
+    """Of the sending process: shares on a processor, and waiting for one."""
+    receiver: tuple[float, float] | None = None
+    receiver_core: tuple[float, float] | None = None
+    """Of the receiver's fullest core: busy share, and share in soft interrupts."""
+    receive_max_bytes: float | None = None
+    """The largest receive buffer that the settings allow."""
+    send_max_bytes: float | None = None
+    buffer_set: bool = False
+    """Both buffers were set to one size, so that they are raised together."""
+
+    @property
+    def base(self) -> float:
+        """Round-trip time of the idle path."""
+        return self.rtt_min_us or 0.0
+
+    @property
+    def queue(self) -> float:
+        """By how much load raises the round-trip time."""
+        return (self.rtt_us or self.base) - self.base
+
+    @property
+    def standing(self) -> bool:
+        """Whether a queue stands on the path."""
+        return self.queue >= max(QUEUE_US, QUEUE * self.base)
+
+    @property
+    def clear(self) -> bool:
+        """Whether there is no queue."""
+        return self.queue < max(CLEAR_US, CLEAR * self.base)
+
+    @property
+    def idle(self) -> bool:
+        """Whether both processes have time to spare."""
+        return max(sum(self.sender or ()), sum(self.receiver or ())) < IDLE
+
+    @property
+    def flight(self) -> float:
+        """Bytes in flight of one stream (Little: rate times round-trip time)."""
+        return self.bps / self.streams / 8e6 * (self.rtt_us or 0)
+
+    @property
+    def filled(self) -> float:
+        """Share of the receiver's window that is in flight."""
+        return self.flight / self.window_bytes if self.window_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What limits a transfer.
+
+    Attributes
+    ----------
+    causes : tuple of str
+        ``link``, ``receive window``, ``send buffer``, ``window`` (either), ``loss``, ``sender's CPU``,
+        ``receiver's CPU``, ``rate``; several where they act together, the first one first; empty if not known.
+    share : float or None
+        How full the first one is: of the cap, the core, the time, the requested rate.
+    figure : str
+        How far the first one is: ``4 MiB over 20 ms``, ``98 % of the advertised 8 Gbit/s``.
+    reason : str
+        The evidence.
+    ceiling_bps : float or None
+        Raising the first cause brings at most this; None where no further limit is known.
+    next : str or None
+        The cause that holds then.
+    """
+
+    causes: tuple[str, ...] = ()
+    share: float | None = None
+    figure: str = ""
+    reason: str = ""
+    ceiling_bps: float | None = None
+    next: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """The first cause in one word: link, window, loss, cpu, rate, or not known."""
+        return KIND_OF_CAUSE.get(self.causes[0], self.causes[0]) if self.causes else UNKNOWN
+
+    @property
+    def name(self) -> str:
+        """The causes in order, as a table shows them: ``receive window, then link``."""
+        return ", then ".join(self.causes) or UNKNOWN
+
+
+def held_back(e: Evidence) -> Limit:
+    """Return what limits a transfer.
+
+    Examples
+    --------
+    >>> held_back(Evidence(bps=7.6e9, cap_bps=8e9)).causes
+    ('link',)
+    >>> run = Evidence(bps=1e9, receive_window_share=0.8, send_buffer_share=0, window_bytes=2**21,
+    ...                rtt_us=16_000, rtt_min_us=16_000, cap_bps=4e9)
+    >>> limit = held_back(run)
+    >>> limit.cause, limit.ceiling_bps
+    ('window', 4000000000.0)
+    """
+    sampled = e.receive_window_share is not None
+    rules = (_declared, _processor, _window, _path) if sampled else (_declared, _log)
+    first = next(filter(None, (rule(e) for rule in rules)))
+    if not first.causes:
+        return first
+    cause, causes = first.causes[0], first.causes
+    first = replace(first, figure=_figure(e, cause))
+    # the run itself disproves a limit well below what it reached
+    others = {k: v for k, v in roofs(e).items() if k != cause and v >= DISPROVED * e.bps}
+    if cause == "window" or (e.buffer_set and cause in WINDOWS):
+        others = {k: v for k, v in others.items() if k not in WINDOWS}
+    if not others:
+        return first
+    following = min(others, key=others.__getitem__)
+    ceiling = max(others[following], e.bps)
+    if following not in causes and ceiling < CLOSE * e.bps and sampled:
+        causes = (*causes, following)
+    return replace(first, causes=causes, ceiling_bps=ceiling, next=following)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _bytes(size: float | None) -> str:
+    return format_value(size, "bytes")
+
+
+def _us(time: float | None) -> str:
+    return format_value(time, "us")
+
+
+def _figure(e: Evidence, cause: str) -> str:
+    """How far a cause is, in a few words."""
+    if cause == "link" and e.cap_bps:
+        return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}"
+    if cause == "loss":
+        return f"{100 * (e.sent_again_share or 0):.2f} % retransmitted"
+    both = [size for size in (e.receive_max_bytes, e.send_max_bytes) if size]
+    size = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}.get(cause)
+    size = size or min(both, default=e.window_bytes)
+    rtt = e.rtt_min_us or e.rtt_us
+    return f"{_bytes(size)} over {_us(rtt)}" if cause in WINDOWS and size and rtt else ""
+
+
+def roofs(e: Evidence) -> dict[str, float]:
+    """Return the rate that each limit allows, bit/s, where settings or the run itself tell."""
+    rates = {"link": e.cap_bps or 0.0, "rate": e.asked_bps or 0.0}
+    if e.rtt_min_us:
+        full = 0.5
+        if e.window_bytes and e.receive_buffer_bytes:
+            full = e.window_bytes / e.receive_buffer_bytes
+        share = IN_FLIGHT["receive window"] * min(full, PAYLOAD)
+        per_window = 8e6 * e.streams / e.rtt_min_us
+        rates["receive window"] = share * (e.receive_max_bytes or 0.0) * per_window
+        # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at least
+        sent = e.send_max_bytes or 0.0
+        least = min(e.flight, FULL_BUFFER[1] * sent)
+        rates["send buffer"] = max(IN_FLIGHT["send buffer"] * sent, least) * per_window
+    for cause, process in (("sender's CPU", e.sender), ("receiver's CPU", e.receiver)):
+        if process and process[0] > 0.02:
+            rates[cause] = e.bps / (sum(process) if sum(process) > FULL_CORE else process[0])
+    return {cause: rate for cause, rate in rates.items() if rate}
+
+
+def _declared(e: Evidence) -> Limit | None:
+    """What the test asked for, and what the link is said to carry."""
+    share = e.bps / e.asked_bps if e.asked_bps else 0.0
+    waits = max(e.receive_window_share or 0, e.send_buffer_share or 0)
+    paced = (e.application_share or 0) >= HELD and waits < SOME and e.idle
+    if share >= OF_RATE or (share >= 0.9 and paced):
+        reason = f"{_percent(share)} of the rate that the test asked for"
+        return Limit(causes=("rate",), share=share, reason=reason)
+    if e.cap_bps and e.bps >= OF_CAP * e.cap_bps:
+        share = e.bps / e.cap_bps
+        reason = f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
+        return Limit(causes=("link",), share=share, reason=reason)
+    return None
+
+
+def _processor(e: Evidence) -> Limit | None:
+    """A process that is always on a processor or waiting for one, or data that nobody reads."""
+    for host, process in (("receiver", e.receiver), ("sender", e.sender)):
+        if process and sum(process) >= FULL_CORE and process[0] >= ON_CORE:
+            reason = f"{host}'s process {_percent(process[0])} of the time on a processor"
+            reason += f", {_percent(process[1])} waiting for one" if process[1] >= 0.01 else ""
+            return Limit(causes=(f"{host}'s CPU",), share=min(1.0, sum(process)), reason=reason)
+    busy, soft = e.receiver_core or (0.0, 0.0)
+    if busy >= 0.97 and soft >= 0.6:
+        reason = (
+            f"a core of the receiver {_percent(busy)} busy, {_percent(soft)} in soft interrupts"
+        )
+        return Limit(causes=("receiver's CPU",), share=busy, reason=reason)
+    unread, load = e.unread_bytes or 0, sum(e.receiver or ())
+    waits = unread * e.streams >= 0.3 * (e.window_bytes or 0) and unread > 60_000
+    if (e.receive_window_share or 0) >= HELD and waits:
+        reason = f"{_bytes(unread)} wait for the receiving program, "
+        reason += f"{_percent(load)} on or waiting for a processor"
+        causes = ("receiver's CPU",) if load >= 0.85 else ()
+        return Limit(causes=causes, share=load, reason=reason)
+    return None
+
+
+def _window(e: Evidence) -> Limit | None:
+    """A window or a buffer that is full; filled through a queue, it is only a larger queue, and the link holds."""
+    receive, send = e.receive_window_share or 0.0, e.send_buffer_share or 0.0
+    path = f"round-trip time {_us(e.rtt_us)}, {_us(e.rtt_min_us)} when idle"
+    if receive >= HELD or (receive >= SOME and e.filled >= 0.8):
+        reason = f"{_percent(receive)} of the time limited by a receive window of "
+        reason += f"{_bytes(e.window_bytes)}; {path}"
+        if e.standing:
+            return Limit(causes=("link", "receive window"), reason=reason)
+        alone = e.clear or e.queue < 0.12 * e.base
+        causes = ("receive window",) if alone else ("receive window", "link")
+        return Limit(causes=causes, share=receive, reason=reason)
+    application, none = e.application_share or 0.0, e.unsent_none_share or 0.0
+    busy = 1.0 if e.busy_share is None else e.busy_share
+    pauses = application >= 0.6 and none >= 0.5 and e.idle
+    flight = e.flight / e.send_max_bytes if e.send_max_bytes else 0.0
+    full = FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]
+    if send >= HELD or (send >= SOME and (pauses or full)):
+        reason = f"{_percent(send)} of the time limited by the send buffer; {path}"
+        if e.standing and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
+            return Limit(causes=("link", "send buffer"), reason=reason)
+        return Limit(causes=("send buffer",), share=send, reason=reason)
+    # over a long path the kernel counts little of that time: the program writes as soon as a part is acknowledged
+    lossless = (e.sent_again_share or 0) < LOST
+    if application >= 0.6 and e.idle and e.clear and lossless and full:
+        reason = (
+            f"{_percent(flight)} of the send buffer of {_bytes(e.send_max_bytes)} in flight; {path}"
+        )
+        return Limit(causes=("send buffer",), share=min(1.0, flight), reason=reason)
+    delivers = e.delivery_bps and e.bps >= DELIVERED * e.delivery_bps
+    if pauses and e.standing and busy >= 0.95 and delivers:
+        return Limit(
+            causes=("link",), reason=f"a standing queue although all data are sent at once; {path}"
+        )
+    if pauses or busy < 0.9:
+        reason = f"nothing was left to send {_percent(max(none, 1 - busy))} of the time"
+        return Limit(reason=f"{reason}, though neither a window nor a processor is full")
+    if max(receive, send) >= SOME:
+        reason = f"{_percent(receive)} of the time limited by the receive window, "
+        return Limit(reason=f"{reason}{_percent(send)} by the send buffer")
+    return None
+
+
+def _path(e: Evidence) -> Limit:
+    """A queue on the path, or loss without one."""
+    again = e.sent_again_share or 0.0
+    lost = f"{100 * again:.2f} % retransmitted"
+    reason = f"a queue of {_us(e.queue)} on {_us(e.base)}, {lost}"
+    likely = e.queue >= max(0.8 * QUEUE_US, 0.1 * e.base) and again < 1e-3
+    if e.standing or likely:
+        return Limit(causes=("link",), reason=reason)
+    if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and e.filled < 0.7:
+        reason = f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path"
+        return Limit(causes=("link",), reason=reason)
+    if again >= LOST and (e.sent_again_count or 0) >= 3 and (e.clear or again >= LOST_IN_QUEUE):
+        reason = f"{lost}, no queue: loss, or a cap without one"
+        return Limit(causes=("loss",), share=again, reason=reason)
+    return Limit(reason=reason)
+
+
+def _log(e: Evidence) -> Limit:
+    """The same from the log and the settings alone: windows, link and loss only where the idle path is known."""
+    for cause, process in (("receiver's CPU", e.receiver), ("sender's CPU", e.sender)):
+        if process and process[0] >= FULL_CORE:
+            reason = f"{_percent(process[0])} of a core, says the log"
+            return Limit(causes=(cause,), share=min(1.0, process[0]), reason=reason)
+    if e.lost_share is not None:
+        lost = f"{_percent(e.lost_share)} of its datagrams were lost"
+        return Limit(reason=f"{lost}; no window limits datagrams")
+    if not e.rtt_min_us:
+        why = "the round-trip time of the idle path is not known"
+        return Limit(reason=f"the log alone does not tell: {why}")
+    e = replace(e, rtt_us=e.rtt_us or e.rtt_min_us)
+    rise, again = e.queue / e.base, e.sent_again_share or 0.0
+    flight, window, congestion = e.flight, e.window_bytes, e.congestion_bytes
+    reason = f"{_bytes(flight)} in flight a stream, round-trip time {_us(e.rtt_us)}"
+    smaller = window and congestion and window <= 0.9 * congestion
+    if smaller and 0.8 <= e.filled <= 1.1 and rise < QUEUE:
+        return Limit(causes=("receive window",), share=min(1.0, e.filled), reason=reason)
+    sizes = [size for size in (e.receive_max_bytes, e.send_max_bytes) if size]
+    share = flight / min(sizes) if len(sizes) == 2 else 0.0
+    if 0.5 <= share <= 0.9 and rise < 0.1 and again < 1e-4:
+        of = f"{reason}, {_percent(share)} of the buffer of {_bytes(min(sizes))}"
+        return Limit(causes=("window",), share=share, reason=of)
+    paced = congestion and 0.75 <= flight / congestion <= 1.25
+    if paced and rise >= 0.25:
+        return Limit(causes=("link",), reason=f"{reason}, {_us(e.rtt_min_us)} when idle: a queue")
+    if paced and again >= 1e-3 and rise < 0.1:
+        lost = f"{reason}, {100 * again:.2f} % retransmitted, no queue"
+        return Limit(causes=("loss",), share=again, reason=lost)
+    return Limit(reason=reason)
+
+
+# -- from rows of the table of runs ------------------------------------------------------------------------------
+
+
+def _number(row: Mapping[str, Any], *names: str) -> float | None:
+    """The first of these columns that holds a number."""
+    values = (plain(row.get(name)) for name in names)
+    return next(
+        (float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)), None
+    )
+
+
+def streams_of(row: Mapping[str, Any]) -> float:
+    """Return the parallel streams that gave a run's throughput: where another tool filled the path, those of the load.
+
+    Examples
+    --------
+    >>> streams_of({"tool": "sockperf", "streams": 1, "during": "iperf3 tcp ×4"})
+    4.0
+    """
+    load = re.match(r"(\S+) \S+ ×(\d+)", str(plain(row.get("during"))))
+    of_load = float(load[2]) if load and load[1] != row.get("tool") else None
+    return _number(row, "limit_connections") or of_load or _number(row, "streams") or 1.0
+
+
+SAMPLED = (
+    "receive_window_share send_buffer_share busy_share application_share unsent_none_share sent_again_share "
+    "sent_again_count delivery_bps bbr_bps rtt_us rtt_min_us window_bytes receive_buffer_bytes unread_bytes"
+).split()
+"""What samples of the connections tell: fields of `Evidence`, and columns ``limit_…`` of the runs."""
+PROCESSES = {
+    "sender": ("sender_on", "sender_waiting"),
+    "receiver": ("receiver_on", "receiver_waiting"),
+    "receiver_core": ("receiver_core", "receiver_softirq"),
+}
+
+
+def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Evidence | None:
+    """Return what is known of one run; None if it has no throughput.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of the table of runs.
+    rtt_idle_us : float, optional
+        Round-trip time of the idle path, for a run without samples of its connections.
+    """
+    bps = _number(row, "limit_bps") or _number(row, "throughput_bps", "throughput_sent_bps")
+    if not bps:
+        return None
+    streams = streams_of(row)
+    rate = read_rate(row["bitrate"]) if plain(row.get("bitrate")) is not None else None
+    known: dict[str, Any] = {
+        "bps": bps,
+        "streams": streams,
+        "asked_bps": rate * streams if rate else None,
+        "cap_bps": _number(row, "advertised_bps"),
+        "receive_max_bytes": _number(row, "limit_receive_max_bytes"),
+        "send_max_bytes": _number(row, "limit_send_max_bytes"),
+        "buffer_set": _number(row, "tcp_buffer_bytes") is not None,
+    }
+    if _number(row, "limit_receive_window_ratio") is not None:
+        for name in SAMPLED:
+            known[name] = _number(row, f"limit_{name.replace('_share', '_ratio')}")
+        for name, columns in PROCESSES.items():
+            both = [_number(row, f"limit_{column}_ratio") for column in columns]
+            known[name] = None if None in both else tuple(both)
+        return Evidence(**known)
+    hosts = ("client", "server")[:: -1 if row.get("direction") == "reverse" else 1]
+    for name, host in zip(("sender", "receiver"), hosts, strict=True):
+        used = _number(row, f"cpu_{host}_ratio")
+        known[name] = None if used is None else (used, 0.0)
+    again = _number(row, "retransmits_count")
+    sent = _number(row, "sent_bytes") or _number(row, "transferred_bytes")
+    congestion = _number(row, "cwnd_bytes")
+    return Evidence(
+        rtt_us=_number(row, "rtt_loaded_us"),
+        rtt_min_us=rtt_idle_us,
+        sent_again_share=again / max(1.0, sent / SEGMENT) if again is not None and sent else None,
+        sent_again_count=again,
+        lost_share=_number(row, "lost_ratio"),
+        congestion_bytes=congestion / streams if congestion else None,
+        **known,
+    )
+
+
+def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit:
+    """Return what limits one run of throughput; the parameters are those of `evidence_of`."""
+    evidence = evidence_of(row, rtt_idle_us=rtt_idle_us)
+    return held_back(evidence) if evidence else Limit(reason="there is no throughput")
+
+
+def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
+    """Return the round-trip time of a run's idle path: measured between its hosts, else on its kind of path."""
+    idle = ok_runs(runs)
+    idle = idle[idle["during"].isna()] if "during" in idle else idle
+    values: dict[tuple[Hashable, ...], float] = {}
+    keys = [k for k in (("client", "server"), ("placement", "accelerated")) if {*k} <= {*runs}]
+    for name, factor in (("latency_oneway_us", 2.0), ("rtt_us", 1.0), ("rtt_p50_us", 1.0)):
+        measured = idle[idle[name].notna()] if name in idle else idle[:0]
+        for key in keys:
+            for level, rows in measured.groupby(list(key), dropna=False):
+                values[key, *map(plain, level)] = factor * float(rows[name].median())
+
+    def of(row: Mapping[str, Any]) -> float | None:
+        levels = ((key, *(plain(row.get(c)) for c in key)) for key in keys)
+        known = (values[x] for x in levels if x in values and {*x[1:]} != {None})
+        return next(known, None)
+
+    return of
+
+
+# -- conditions --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +547,6 @@ class Held:
         which is the path's: medians over the runs. Empty without samples.
     roofs : mapping
         The rate that each limit allows, bit/s, as far as it follows from the settings and the median run.
-    rtt_us : tuple of float or None
-        Round-trip time when idle and under load, and the part of the rise that is due to the queue at the sender:
-        medians over the runs, µs. None without samples.
     notice : str or None
         The caveat to show with these data.
     """
@@ -90,44 +562,13 @@ class Held:
     link_known: bool
     times: Mapping[str, float]
     roofs: Mapping[str, float]
-    rtt_us: tuple[float, float, float] | None
     notice: str | None = None
-
-    @property
-    def delay(self) -> str:
-        """Where a packet waits under load, in words; empty where it is not known, or nothing waits.
-
-        A rise below a tenth of the idle path's round-trip time, or below 50 µs, is none.
-        """
-        if self.rtt_us is None:
-            return ""
-        idle, loaded, sender = self.rtt_us
-        rise = loaded - idle
-        if rise < max(RISE_US, RISE * idle):
-            return ""
-        times = f"round-trip time {format_value(loaded, 'us')} under load, {format_value(idle, 'us')} when idle"
-        share = sender / rise
-        if share >= 0.9:
-            return f"{times}: the queue at the sender"
-        path = (
-            "on the path or at the receiver"
-            if self.limit.causes[:1] == ("receiver's CPU",)
-            else "on the path"
-        )
-        if share <= 0.1:
-            return f"{times}: waiting {path}, not at the sender"
-        return f"{times}: {100 * share:.0f} % of the rise waits at the sender, the rest {path}"
 
     @property
     def cause(self) -> str:
         """The causes in order; a link through a gateway is called so."""
         gateway = self.levels.get("gateway_sku") or self.levels.get("placement") in GATEWAYS
         return self.limit.name.replace("link", "link (gateway)") if gateway else self.limit.name
-
-    @property
-    def basis(self) -> str:
-        """From what it was judged."""
-        return "connections" if self.sampled else "log"
 
     @property
     def ceiling(self) -> str:
@@ -141,54 +582,40 @@ class Held:
     @property
     def short(self) -> str:
         """The cause with its figure, as a table has it beside a level: ``link, 98 % of the advertised 8 Gbit/s``."""
-        return self.cause + (f", {self.limit.figure}" if self.limit.figure else "")
+        return ", ".join(filter(None, [self.cause, self.limit.figure]))
 
     @property
     def recommendation(self) -> str:
         """What to do about it; nothing where the cause is not known."""
-        one, cause = self.limit, self.limit.causes[:1]
-        if not cause or cause == ("rate",):
-            return ""
+        one = self.limit
         if one.cause == "window":
-            buffers = SETTINGS.get(cause[0], "the TCP buffers on both ends")
+            buffers = WINDOWS[one.causes[0]]
             if not (one.ceiling_bps and self.link_known):
                 return f"use several streams, or raise {buffers}"
             several = min(STREAMS, math.ceil(self.streams * one.ceiling_bps / self.bps))
-            return (
-                f"use {several} streams, or raise {buffers}"
-                if several > self.streams
-                else f"raise {buffers}"
-            )
-        if one.cause == "cpu":
-            return f"a faster, or less busy, core on the {cause[0].partition(chr(39))[0]}"
-        if one.cause == "loss":
-            return "look for the loss on the path; several streams, or BBR, suffer less from it"
-        return "another size of VM" if one.share else "a faster path: neither end is at its limit"
+            more = f"use {several} streams, or " if several > self.streams else ""
+            return f"{more}raise {buffers}"
+        return {
+            "cpu": f"a faster, or less busy, core: {one.name}",
+            "loss": "look for the loss on the path; several streams, or BBR, suffer less from it",
+            "link": "another size of VM"
+            if one.share
+            else "a faster path: neither end is at its limit",
+        }.get(one.cause, "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known as JSON types."""
-        one = self.limit.to_dict()
+        limit = asdict(self.limit) | {"cause": self.limit.cause, "causes": [*self.limit.causes]}
         return {
             "condition": dict(self.levels),
             "name": self.condition,
             "throughput_bps": self.bps,
-            "cause": one["cause"],
-            "causes": one["causes"],
-            "share": one["share"],
-            "evidence": one["reason"],
-            "basis": self.basis,
-            "ceiling_bps": one["ceiling_bps"],
-            "next": one["next"],
+            "evidence": limit.pop("reason"),
+            **limit,
+            "sampled": self.sampled,
             "runs": self.runs,
             "agree": self.agree,
             "recommendation": self.recommendation,
-            **dict(
-                zip(
-                    ("rtt_idle_us", "rtt_loaded_us", "sender_queue_us"),
-                    self.rtt_us or (None,) * 3,
-                    strict=True,
-                )
-            ),
         }
 
 
@@ -196,7 +623,12 @@ class Limits(list[Held]):
     """What limits each condition; it shows itself as `npl limits` prints it, and as a table in a notebook."""
 
     def __repr__(self) -> str:
-        return text(self)
+        blocks = []
+        for one in self:
+            lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"]
+            lines += filter(None, (one.limit.reason, one.ceiling, one.recommendation))
+            blocks.append("\n  ".join(lines))
+        return "\n".join([*blocks, "", note(self)])
 
     def _repr_markdown_(self) -> str:
         return limits_table(self)._repr_markdown_()
@@ -232,20 +664,13 @@ def limits(
     ['window']
     """
     runs = runs_of(data)
-    name = next(
-        (
-            m
-            for m in ("throughput_bps", "throughput_sent_bps")
-            if m in runs and runs[m].notna().any()
-        ),
-        None,
+    sent = "throughput_sent_bps"
+    received = "throughput_bps" in runs and runs["throughput_bps"].notna().any()
+    metric = (
+        sent if not received and sent in runs and runs[sent].notna().any() else "throughput_bps"
     )
     source = data if isinstance(data, Observations) else runs
-    return Limits(
-        of_conditions(
-            observe(source, name or "throughput_bps", by, where=where, pool=pool)
-        ).values()
-    )
+    return Limits(of_conditions(observe(source, metric, by, where=where, pool=pool)).values())
 
 
 def limits_table(held: Sequence[Held]) -> Table:
@@ -256,22 +681,21 @@ def limits_table(held: Sequence[Held]) -> Table:
     >>> npl.analysis.limits_table(npl.limits(exp)).columns.to_list()[:3]
     ['condition', 'throughput', 'limited by']
     """
-    heads = ["condition", "throughput", "limited by", "evidence", "raising it brings", "what to do"]
     rows = [
-        (
-            h.condition,
-            format_value(h.bps, "bps"),
-            h.short,
-            "; ".join(filter(None, (h.limit.reason, h.delay))),
-            h.ceiling or "–",
-            h.recommendation or "–",
-        )
+        {
+            "condition": h.condition,
+            "throughput": format_value(h.bps, "bps"),
+            "limited by": h.short,
+            "evidence": h.limit.reason,
+            "raising it brings": h.ceiling or "–",
+            "what to do": h.recommendation or "–",
+        }
         for h in held
     ]
     caption = (
         "What limits each condition. Raising the cause brings at most what the next limit allows."
     )
-    return Table.of(pd.DataFrame(rows, columns=heads), caption)
+    return Table.of(pd.DataFrame(rows), caption)
 
 
 def limits_words(held: Sequence[Held]) -> Headline:
@@ -283,11 +707,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
     'The link limits throughput on 5 of 13 conditions.'
     """
     texts = limit_sentences(held) or ["what limits these transfers is not known"]
-    return Headline(" ".join(f"{text[:1].upper()}{text[1:]}." for text in texts))
-
-
-NAMED = 3
-"""Conditions up to which a cause names them."""
+    return Headline(" ".join(f"{capital(text)}." for text in texts))
 
 
 def limit_sentences(held: Sequence[Held], *, share: bool = True) -> list[str]:
@@ -298,39 +718,25 @@ def limit_sentences(held: Sequence[Held], *, share: bool = True) -> list[str]:
     groups: dict[str, list[Held]] = {}
     for one in held:
         groups.setdefault(one.cause, []).append(one)
-    unknown = groups.pop(UNKNOWN, [])
+    unknown = len(groups.pop(UNKNOWN, ()))
     sentences = []
-    for name, members in groups.items():
+    for cause, members in groups.items():
         names = [one.condition for one in members]
-        few = len(members) == 1 or (len(members) <= NAMED and not any("," in n for n in names))
-        where = in_words(names) if few else f"{len(members)} of {len(held)} conditions"
-        where = f"all {len(held)}" if 1 < len(members) == len(held) else where
+        few = len(names) == 1 or (len(names) <= NAMED and not any("," in n for n in names))
+        where = in_words(names) if few else f"{len(names)} of {len(held)} conditions"
+        where = f"all {len(held)}" if 1 < len(names) == len(held) else where
         first = min(members, key=lambda one: len(one.condition))
-        figure = first.limit.figure if share or name != "link" else ""
-        example = "" if len(members) == 1 else f"{first.condition}: "
+        figure = first.limit.figure if share or cause != "link" else ""
+        figure = f"{first.condition}: {figure}" if figure and len(names) > 1 else figure
+        subject = cause.replace(", then ", ", then the ")
         sentences.append(
-            f"the {name.replace(', then ', ', then the ')} limits throughput on {where}"
-            + (f" ({example}{figure})" if figure else "")
+            f"the {subject} limits throughput on {where}{f' ({figure})' if figure else ''}"
         )
         if first.link_known and first.ceiling:
             sentences.append(f"raising it brings {first.ceiling}")
     if groups and unknown:
-        sentences.append(f"on {plural(len(unknown), 'other')} the limit is not known")
+        sentences.append(f"on {plural(unknown, 'other')} the limit is not known")
     return sentences
-
-
-def text(held: Sequence[Held]) -> str:
-    """The conditions as lines of text: cause, evidence, what raising it brings, and what to do."""
-    blocks = []
-    for one in held:
-        lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"]
-        lines += [
-            f"  {words}"
-            for words in (one.limit.reason, one.ceiling, one.delay, one.recommendation)
-            if words
-        ]
-        blocks.append("\n".join(lines))
-    return "\n".join([*blocks, "", note(held)])
 
 
 def note(held: Sequence[Held]) -> Words:
@@ -341,12 +747,12 @@ def note(held: Sequence[Held]) -> Words:
     >>> npl.analysis.note(npl.limits(exp))[:32]
     "Based on the kernel's statistics"
     """
-    sampled = sum(one.sampled for one in held)
-    if sampled == len(held):
+    logs = sum(not one.sampled for one in held)
+    if not logs:
         return Words(
             "Based on the kernel's statistics of the connections, sampled on both hosts while they ran."
         )
-    which = "All" if not sampled else f"{len(held) - sampled} of {plural(len(held), 'condition')}"
+    which = "All" if logs == len(held) else f"{logs} of {plural(len(held), 'condition')}"
     return Words(
         f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
     )
@@ -357,11 +763,11 @@ def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, 
 
     `sides` has the observations of each comparison, and its two conditions, which may be empty.
     """
-    held = [
-        ([of_conditions(obs).get(c) for c in both] if obs else [None, None]) for obs, *both in sides
-    ]
-    causes = [[one.cause if one else "" for one in both] for both in held]
-    every = (replace(c, held_back=(a, b)) for c, (a, b) in zip(family, causes, strict=True))
+    every = []
+    for comparison, (obs, *both) in zip(family, sides, strict=True):
+        held = of_conditions(obs) if obs else {}
+        one, two = (held[c].cause if c in held else "" for c in both)
+        every.append(replace(comparison, held_back=(one, two)))
     return replace(family, comparisons=tuple(every))
 
 
@@ -375,186 +781,55 @@ def _of_conditions(obs: Observations) -> dict[str, Held]:
     if not obs.metric.startswith("throughput"):
         return {}
     idle = _idle_rtt(obs._source.runs)
-    held: dict[str, Held] = {}
     runs = obs.runs.reset_index(drop=True)
     rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]  # at once: a column costs, not a row
-    for name, measured in runs.groupby("condition", sort=True, observed=True)[obs.metric]:
-        every = [rows[position] for position in measured.index]
-        judged = [(row, of_run(row, rtt_idle_us=idle(row))) for row in every]
-        counts = Counter(limit.causes[:1] for _, limit in judged)
-        cause, agree = counts.most_common(1)[0]
-        alike = [(row, limit) for row, limit in judged if limit.causes[:1] == cause]
-        row, limit = sorted(alike, key=lambda pair: pair[0].get(obs.metric) or 0)[len(alike) // 2]
-        if agree < MOST * len(judged):
-            shares = ", ".join(
-                f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common()
-            )
-            limit = Limit(reason=f"its runs differ: {shares}")
-        held[str(name)] = Held(
-            condition=str(name),
-            levels={
-                str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by
-            },
-            bps=float(measured.median()),
-            limit=limit,
-            streams=streams_of(row),
-            runs=len(judged),
-            agree=agree,
-            sampled=all(_number(row, "limit_bps") is not None for row in every),
-            link_known=_number(row, "advertised_bps") is not None,
-            times=_times(every),
-            roofs=roofs(e) if (e := evidence_of(row, rtt_idle_us=idle(row))) else {},
-            rtt_us=_delays(every),
-            notice=attached(obs.table).notice,
-        )
-    return held
+    groups = runs.groupby("condition", sort=True, observed=True)[obs.metric]
+    return {str(c): _held(obs, str(c), [rows[i] for i in x.index], idle) for c, x in groups}
+
+
+def _held(
+    obs: Observations,
+    condition: str,
+    rows: Sequence[Mapping[str, Any]],
+    idle: Callable[[Mapping[str, Any]], float | None],
+) -> Held:
+    """What limits the runs of a condition."""
+    rows = sorted(rows, key=lambda row: row.get(obs.metric) or 0)
+    judged = [of_run(row, rtt_idle_us=idle(row)) for row in rows]
+    counts = Counter(limit.causes[:1] for limit in judged)
+    cause, agree = counts.most_common(1)[0]
+    alike = [i for i, limit in enumerate(judged) if limit.causes[:1] == cause]
+    middle = alike[len(alike) // 2]
+    row, limit = rows[middle], judged[middle]
+    if agree < MOST * len(judged):
+        shares = [f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common()]
+        limit = Limit(reason=f"its runs differ: {', '.join(shares)}")
+    evidence = evidence_of(row, rtt_idle_us=idle(row))
+    return Held(
+        condition=condition,
+        levels={f: obs.at(condition, f) for f in obs.by},
+        bps=median(row[obs.metric] for row in rows),
+        limit=limit,
+        streams=streams_of(row),
+        runs=len(judged),
+        agree=agree,
+        sampled=all(_number(row, "limit_bps") is not None for row in rows),
+        link_known=_number(row, "advertised_bps") is not None,
+        times=_times(rows),
+        roofs=roofs(evidence) if evidence else {},
+        notice=attached(obs.table).notice,
+    )
 
 
 def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """What a sender waited for, as shares of the time."""
-    names = {**TIMES, "busy": "limit_busy_ratio"}
-    values = {
-        k: [v for row in rows if (v := _number(row, column)) is not None]
-        for k, column in names.items()
-    }
-    if not all(values.values()):
-        return {}
-    shares = {k: min(1.0, max(0.0, median(v))) for k, v in values.items()}
-    busy = shares.pop("busy")
-    return {**shares, "program": 1 - busy, "path": max(0.0, busy - sum(shares.values()))}
-
-
-def _delays(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, float] | None:
-    """Round-trip times of sampled runs, idle and under load, and what of the rise waits at the sender: medians, µs."""
-    evidence = [e for row in rows if (e := evidence_of(row)) is not None]
-    delays = [
-        (e.rtt_min_us, e.rtt_us, w[1])
-        for e in evidence
-        if (w := waiting(e)) and e.rtt_min_us and e.rtt_us
-    ]
-    if not delays or len(delays) < len(rows):
-        return None
-    idle, loaded, sender = (median(column) for column in zip(*delays, strict=True))
-    return idle, loaded, sender
-
-
-def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
-    """Return the round-trip time of a run's idle path: measured between its hosts, else on its kind of path."""
-    keys = ("client", "server"), ("placement", "accelerated")
-    idle = ok_runs(runs)
-    idle = idle[idle["during"].isna()] if "during" in idle else idle
-    values: dict[tuple[int, Hashable], float] = {}
-    for name, factor in (("latency_oneway_us", 2.0), ("rtt_us", 1.0), ("rtt_p50_us", 1.0)):
-        if name not in idle or not idle[name].notna().any():
-            continue
-        measured = idle[idle[name].notna()]
-        for number, columns in enumerate(keys):
-            if set(columns) <= set(runs):
-                medians = measured.groupby(list(columns), dropna=False)[name].median()
-                for level, delay in zip(medians.index, medians, strict=True):
-                    values[number, tuple(map(plain, level))] = factor * float(delay)
-
-    def of(row: Mapping[str, Any]) -> float | None:
-        levels = [
-            (number, tuple(plain(row.get(c)) for c in columns))
-            for number, columns in enumerate(keys)
-        ]
-        return next(
-            (values[key] for key in levels if key in values and any(v is not None for v in key[1])),
-            None,
-        )
-
-    return of
-
-
-def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit:
-    """Return what limits one run of throughput; the parameters are those of `evidence_of`."""
-    evidence = evidence_of(row, rtt_idle_us=rtt_idle_us)
-    return held_back(evidence) if evidence else Limit(reason="there is no throughput")
-
-
-def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Evidence | None:
-    """Return what is known of one run; None if it has no throughput.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of the table of runs.
-    rtt_idle_us : float, optional
-        Round-trip time of the idle path, for a run without samples of its connections.
-    """
-    sampled = _number(row, "limit_receive_window_ratio") is not None
-    names = ("limit_bps", "throughput_bps", "throughput_sent_bps")
-    bps = next((value for name in names if (value := _number(row, name))), None)
-    if bps is None:
-        return None
-    streams = streams_of(row)
-    rate = read_rate(row["bitrate"]) if plain(row.get("bitrate")) is not None else None
-    common = Evidence(
-        bps=bps,
-        streams=streams,
-        asked_bps=rate * streams if rate else None,
-        cap_bps=_number(row, "advertised_bps"),
-        receive_max_bytes=_number(row, "limit_receive_max_bytes"),
-        send_max_bytes=_number(row, "limit_send_max_bytes"),
-        buffer_set=_number(row, "tcp_buffer_bytes") is not None,
-    )
-    return _from_samples(row, common) if sampled else _from_log(row, common, rtt_idle_us)
-
-
-def streams_of(row: Mapping[str, Any]) -> float:
-    """Return the parallel streams that gave a run's throughput: where another tool filled the path, those of the load.
-
-    Examples
-    --------
-    >>> streams_of({"tool": "sockperf", "streams": 1, "during": "iperf3 tcp ×4"})
-    4.0
-    """
-    load = re.match(r"(\S+) \S+ ×(\d+)", str(plain(row.get("during"))))
-    of_load = float(load[2]) if load and load[1] != row.get("tool") else None
-    return _number(row, "limit_connections") or of_load or _number(row, "streams") or 1.0
-
-
-def _number(row: Mapping[str, Any], name: str) -> float | None:
-    value = plain(row.get(name))
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _pair(row: Mapping[str, Any], *names: str) -> tuple[float, float] | None:
-    one, two = (_number(row, f"limit_{name}_ratio") for name in names)
-    return None if one is None or two is None else (one, two)
-
-
-def _from_samples(row: Mapping[str, Any], common: Evidence) -> Evidence:
-    values: dict[str, Any] = {
-        f: _number(row, f"limit_{f.replace('_share', '_ratio')}") for f in SAMPLED
-    }
-    return replace(
-        common,
-        **values
-        | {f: values[f] or 0.0 for f in ("busy_share", "application_share", "unsent_none_share")},
-        sender=_pair(row, "sender_on", "sender_waiting"),
-        receiver=_pair(row, "receiver_on", "receiver_waiting"),
-        receiver_core=_pair(row, "receiver_core", "receiver_softirq"),
-    )
-
-
-def _from_log(row: Mapping[str, Any], common: Evidence, rtt_idle_us: float | None) -> Evidence:
-    hosts = ("server", "client") if row.get("direction") == "reverse" else ("client", "server")
-    processors = [_number(row, f"cpu_{host}_ratio") for host in hosts]
-    again, sent = (
-        _number(row, "retransmits_count"),
-        _number(row, "sent_bytes") or _number(row, "transferred_bytes"),
-    )
-    congestion = _number(row, "cwnd_bytes")
-    return replace(
-        common,
-        rtt_us=_number(row, "rtt_loaded_us"),
-        rtt_min_us=rtt_idle_us,
-        sent_again_share=again / max(1.0, sent / SEGMENT) if again is not None and sent else None,
-        sent_again_count=again,
-        lost_share=_number(row, "lost_ratio"),
-        congestion_bytes=congestion / common.streams if congestion else None,
-        sender=None if processors[0] is None else (processors[0], 0.0),
-        receiver=None if processors[1] is None else (processors[1], 0.0),
-    )
+    shares = []
+    for name in ("receive_window", "send_buffer", "busy"):
+        values = [_number(row, f"limit_{name}_ratio") for row in rows]
+        known = [v for v in values if v is not None]
+        if not known:
+            return {}
+        shares.append(min(1.0, max(0.0, median(known))))
+    receive, send, busy = shares
+    rest = max(0.0, busy - receive - send)
+    return {"receive window": receive, "send buffer": send, "program": 1 - busy, "path": rest}

@@ -14,8 +14,7 @@ from ..metrics import METRICS, format_span, format_value
 from .comparison import UNDECIDED as WORDS
 from .comparison import Family, verdict_counts
 from .result import quantity
-from .transfer_limits import UNKNOWN
-from .words import as_markdown, effect, span
+from .words import UNKNOWN, as_markdown, effect, span
 
 WIDTH = 80
 _ALIKE = 3

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
 
+UNKNOWN = "not known"
+"""What limits a transfer where no rule holds."""
+
 
 def as_markdown(text: str) -> str:
     r"""Markdown that shows a text as it is: a label in it is no link, picture, code, formula, tag or border of a cell.

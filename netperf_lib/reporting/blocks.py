@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.tables import markdown_table
-from ..analysis.transfer_limits import UNKNOWN
-from ..analysis.words import Words, advice, as_markdown, effect, span
+from ..analysis.words import UNKNOWN, Words, advice, as_markdown, effect, span
 from ..metrics import METRICS, format_value
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from netperf_lib.analysis.limits import of_run
-from netperf_lib.analysis.transfer_limits import UNKNOWN, Limit
+from netperf_lib.analysis.limits import UNKNOWN, Limit, of_run
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import load
 from netperf_lib.experiment.model import Experiment

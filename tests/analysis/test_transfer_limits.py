@@ -18,8 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netperf_lib.analysis.limits import of_run
-from netperf_lib.analysis.transfer_limits import KIND_OF_CAUSE, Evidence, Limit, held_back
+from netperf_lib.analysis.limits import KIND_OF_CAUSE, Evidence, Limit, held_back, of_run
 from netperf_lib.data.connections import evidence, read_samples
 from netperf_lib.metrics import EVIDENCE
 

@@ -11,8 +11,6 @@ import pytest
 
 from netperf_lib import analysis
 from netperf_lib.analysis import words
-from netperf_lib.analysis.limits import Held
-from netperf_lib.analysis.transfer_limits import Limit
 from netperf_lib.errors import NothingToReport, UsageError
 
 
@@ -113,31 +111,3 @@ def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist() -> None:
     assert words.heading("Placement", "latency_oneway_us") == "Placement: one-way latency"
     assert words.shortened("One. Two.") == "One"
     assert len(words.shortened("x" * 200)) == 130
-
-
-@pytest.mark.parametrize(
-    ("rtt", "cause", "text"),
-    [
-        (None, "link", ""),
-        ((2000.0, 2010.0, 0.0), "link", ""),
-        ((2000.0, 4000.0, 2000.0), "link", "when idle: the queue at the sender"),
-        ((2000.0, 4000.0, 100.0), "link", "waiting on the path, not at the sender"),
-        (
-            (2000.0, 4000.0, 0.0),
-            "receiver's CPU",
-            "waiting on the path or at the receiver, not at the sender",
-        ),
-        (
-            (2000.0, 4000.0, 1000.0),
-            "link",
-            "50 % of the rise waits at the sender, the rest on the path",
-        ),
-    ],
-)
-def test_where_a_packet_waits_under_load(rtt: Any, cause: str, text: str) -> None:
-    one = Held(
-        condition="c", levels={}, bps=1e9, limit=Limit(causes=(cause,)), streams=1, runs=6, agree=6, sampled=True,
-        link_known=True, times={}, roofs={}, rtt_us=rtt,
-    )  # fmt: skip
-    assert one.delay.endswith(text)
-    assert bool(one.delay) == bool(text)

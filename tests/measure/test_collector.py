@@ -281,10 +281,8 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(
         on_host(deployment, "other", shape.format("del", ""))
     held = {one.levels["placement"]: one for one in limits(store.location)}
     assert all(one.sampled and one.streams == 2 for one in held.values())
-    assert "waiting on the path, not at the sender" in held["narrow"].delay
-    assert "waiting on the path" not in held["shaped"].delay
-    idle, loaded, sender = held["shaped"].rtt_us or (0, 0, 0)
-    assert 0.6 * (loaded - idle) < sender <= (loaded - idle) * (1 + 1e-9)  # of sums of floats
+    queue = load(store.location).groupby("placement")["limit_queue_bytes"].median()
+    assert queue["shaped"] > 4 * queue["narrow"]
 
 
 def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
