@@ -321,7 +321,8 @@ def _sample(p: Pair) -> Sample:
     refusal = f"no run of {empty[0]} has a value of {obs.metric}" if empty else ""
     places = ("deployment", "experiment", *HOSTS)
     placed = not two and any(bool(obs.table[c].notna().any()) for c in places)
-    hosts = [] if two else [str(h) for end in HOSTS for h in obs.column(end, both).dropna()]
+    ends = () if two else HOSTS
+    hosts = sorted({str(host) for end in ends for host in obs.column(end, both).dropna()})
     sample = Sample(
         a=value[both[0]].to_numpy(),
         b=None if limit else value[both[1]].to_numpy(),
@@ -332,7 +333,7 @@ def _sample(p: Pair) -> Sample:
         metric=obs.metric,
         names=names,
         context=context,
-        hosts=tuple(dict.fromkeys(hosts)),
+        hosts=tuple(hosts),
         scope=THESE if placed else "",
         **about,
     )

@@ -803,11 +803,13 @@ def _about_the_family(
     if any(LOG_NAME in obs.by for obs in observed):
         return ["What only the names of the logs tell apart is not judged: label them."]
     counts = [int(obs.value(c, "n")) for obs in observed for c in obs.names]
-    needed = rounds_required(ALPHA, max(1, len(family)))
+    paired = all(c.paired for c in family)
+    needed = rounds_required(ALPHA, max(1, len(family)), paired=paired)
     if max(counts, default=needed) < needed and not _is_decided(family):
         ends = dict.fromkeys((min(counts), max(counts)))
         n = f"{' to '.join(map(str, ends))} {'run' if max(counts) == 1 else 'runs'}"
-        return [f"{n} per condition: figures but no verdicts ({needed} rounds would be enough)."]
+        enough = f"{needed} {'rounds' if paired else 'runs each'} would be enough"
+        return [f"{n} per condition: figures but no verdicts ({enough})."]
     if declared or not family:
         return []
     return [f"{plural(len(family), 'comparison')} by rule: every level against its baseline."]

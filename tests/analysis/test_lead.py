@@ -74,6 +74,8 @@ def test_too_few_rounds_have_figures_and_no_verdict() -> None:
     text = said(table({"ppg": 40.0, "same-zone": 57.0}, rounds=1))
     assert text.startswith("Placement: Latency is ")
     assert "1 run per condition: figures but no verdicts (6 rounds would be enough)." in text
+    unpaired = table({"ppg": 40.0, "same-zone": 57.0}, rounds=2).drop(columns="round")
+    assert "(4 runs each would be enough)" in said(unpaired)
     text = said(table({"zone1": 58.0, "zone2": 95.0}, rounds=3))
     assert "zone2 against zone1: 61 % more latency (+36 µs) in these 3 and 3 runs." in text
 

@@ -92,3 +92,18 @@ def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_s
     assert (c.verdict, c.ratio, c.high, c.more_rounds) == ("inconclusive", np.inf, np.inf, 0)
     assert "between the same and without bound" in c.words
     assert "how many more rounds would settle it is not known" in c.words
+
+
+@pytest.mark.parametrize(
+    ("lost", "verdict"),
+    [
+        (LOSS, "inconclusive"),  # five rounds of zero are not missing
+        ([0] * 8, "better"),
+        ([0.00744, *[0] * 11], "better"),
+        ([0.006, 0.007, 0.008, 0.009] * 3, "worse"),
+    ],
+)
+def test_rounds_without_loss_count_against_a_threshold(lost: list[float], verdict: str) -> None:
+    limit = {"metric": "lost_ratio", "a": {"placement": "a"}, "below": "0.1 %"}
+    [c] = npl.analysis.judge(table("lost_ratio", a=lost), [limit])
+    assert (c.verdict, c.n, c.dropped) == (verdict, len(lost), 0)
