@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from .contents import Page as Page
     from .contents import pages as pages
     from .details import Counts as Counts
-    from .details import Windows as Windows
-    from .details import advertised_bps as advertised_bps
-    from .details import ask_windows as ask_windows
     from .details import counts as counts
     from .details import network_cards as network_cards
     from .details import overview as overview
     from .details import places as places
-    from .details import saturation as saturation
     from .details import tail_metric as tail_metric
     from .history import ChangePoint as ChangePoint
     from .history import History as History
@@ -54,18 +50,17 @@ if TYPE_CHECKING:
     from .samples import Sample as Sample
     from .samples import compare_samples as compare_samples
     from .samples import judge_samples as judge_samples
-    from .scaling import Streams as Streams
-    from .scaling import streams as streams
     from .series import Changes as Changes
     from .series import LevelChange as LevelChange
     from .series import Trend as Trend
     from .series import changes as changes
     from .series import trend as trend
+    from .streams import Windows as Windows
+    from .streams import advertised_bps as advertised_bps
+    from .streams import ask_windows as ask_windows
+    from .streams import buffer_needed as buffer_needed
+    from .streams import saturation as saturation
     from .tables import Table as Table
-    from .tcp_window import BufferAdvice as BufferAdvice
-    from .tcp_window import Buffers as Buffers
-    from .tcp_window import buffer_needed as buffer_needed
-    from .tcp_window import buffers as buffers
     from .words import Headline as Headline
     from .words import Words as Words
     from .words import contrasts as contrasts
@@ -91,25 +86,20 @@ _HOMES = {
     "Sample": ".samples",
     "compare_samples": ".samples",
     "judge_samples": ".samples",
-    "Streams": ".scaling",
-    "streams": ".scaling",
-    "BufferAdvice": ".tcp_window",
-    "Buffers": ".tcp_window",
-    "buffer_needed": ".tcp_window",
-    "buffers": ".tcp_window",
+    "buffer_needed": ".streams",
     "proofs": ".claims",
     "compared_table": ".compare",
     "Page": ".contents",
     "pages": ".contents",
     "Counts": ".details",
-    "Windows": ".details",
-    "advertised_bps": ".details",
-    "ask_windows": ".details",
+    "Windows": ".streams",
+    "advertised_bps": ".streams",
+    "ask_windows": ".streams",
     "counts": ".details",
     "network_cards": ".details",
     "overview": ".details",
     "places": ".details",
-    "saturation": ".details",
+    "saturation": ".streams",
     "tail_metric": ".details",
     "ChangePoint": ".history",
     "History": ".history",

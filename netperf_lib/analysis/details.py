@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -10,17 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import StatsError
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
-from ..metrics import format_value, in_words, plural
+from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from .observe import Data, Observations, ladders, level_names, levels, observe
-from .result import check_share, percent, quantity
+from .observe import Data, Observations, level_names, levels, observe
+from .result import quantity
 from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
-from .scaling import Streams, streams
 from .tables import Table
-from .tcp_window import Buffers, buffer_needed, buffers
 from .words import Headline, Words
 
 
@@ -41,27 +37,6 @@ def network_cards(data: Data, metric: str | None = None) -> Table | Words:
     return Table.of(cards, "Network cards as the guests see them.")
 
 
-def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
-    """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it.
-
-    Examples
-    --------
-    >>> npl.analysis.advertised_bps(exp, 12.5)
-    12500000000.0
-    """
-    if gbps:
-        return gbps * 1e9
-    runs = table_of(data)
-    advertised = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
-    return float(min(advertised)) if len(advertised) else None
-
-
-def _observed(data: Data, metric: str, by: str = "") -> Observations:
-    """What was observed already, whatever its metric; else the observations of a metric."""
-    inside = getattr(data, "observations", data)
-    return inside if isinstance(inside, Observations) else observe(data, metric, by or ())
-
-
 def places(data: Any) -> list[str] | None:
     """Placements that are locations, not paths, if there are several: ``ppg`` to ``cross-region``; else None (all).
 
@@ -72,79 +47,6 @@ def places(data: Any) -> list[str] | None:
     """
     names = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
     return names if len(names) > 1 else None
-
-
-def saturation(
-    data: Data,
-    metric: str | None = None,
-    *,
-    share: float = 0.95,
-    advertised_bps: float | None = None,
-) -> dict[str, Streams]:
-    """How many streams are enough, for each condition: the result of `netperf_lib.analysis.streams`.
-
-    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out. The metric is by
-    default the throughput at the receiver.
-
-    Examples
-    --------
-    >>> {fit.enough for fit in npl.analysis.saturation(exp).values()}
-    {4}
-    """
-    check_share(share, "share")
-    curves = {}
-    obs = _observed(data, metric or "throughput_bps", by="streams")
-    for name, rows in ladders(obs, "streams").items():
-        wide = rows.pivot_table(
-            index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median"
-        )
-        with contextlib.suppress(StatsError):
-            rates = {int(k): wide[k].to_numpy(float) for k in wide.columns}
-            curves[name] = streams(rates, share=share, advertised_bps=advertised_bps)
-    return curves
-
-
-COSTS = {
-    "retransmits_count": ("{} instead of {} retransmitted segments", 10.0),
-    "rtt_loaded_us": ("{} instead of {} round trip under load", 1.2),
-}
-"""What too many streams raise, in words, and from which ratio on that is said."""
-
-
-def filling(obs: Observations, path: str, fit: Streams) -> list[str]:
-    """How many streams fill a path, and what the most that were measured cost: one sentence or two."""
-    enough, most = fit.enough or 0, max(fit.levels)
-    fill = "fills" if enough == 1 else "fill"
-    first = (
-        f"{plural(enough, 'stream')} {fill} the path (at least {percent(fit.share)} of the best)"
-    )
-    if enough == most:
-        return [first, "more than were measured may carry more"]
-    rows, runs = ladders(obs, "streams")[path], obs.runs.set_index("run_id")
-    costs = []
-    for name, (sentence, ratio) in COSTS.items():
-        if name not in runs:
-            continue
-        few, many = (
-            runs.loc[rows.loc[rows["streams"] == n, "run_id"], name].median()
-            for n in (enough, most)
-        )
-        if many > ratio * max(few, 1):
-            unit = metric_of(name).unit
-            costs.append(sentence.format(format_value(many, unit), format_value(few, unit)))
-    cost = f" and cost {in_words(costs)}" if costs else ""
-    return [first, f"{plural(most, 'stream')} give no more{cost}"]
-
-
-def filled_paths(obs: Observations) -> list[str]:
-    """For each ladder of three steps and more a line: how many streams fill its path, and what more cost."""
-    if obs.asked != ("streams",) or metric_of(obs.metric).unit != "bps":
-        return []
-    fits = saturation(obs, obs.metric)
-    enough = {
-        path: fit for path, fit in fits.items() if len(fit.levels) > 2 and fit.enough is not None
-    }
-    return [f"{path}: {'. '.join(filling(obs, path, fit))}." for path, fit in enough.items()]
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:
@@ -187,125 +89,6 @@ def tail_metric(data: Any) -> str:
         if runs[name].notna().any():
             return name
     return "latency_oneway_p99_us"
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Whether the window limits a stream, and which buffer a path needs.
-
-    Attributes
-    ----------
-    runs : DataFrame
-        Runs of one stream, with the size of the default buffer filled in where the hosts reported it.
-    fit : Buffers or None
-        The model; None where fewer than two sizes are known.
-    needs : DataFrame
-        ``path``, ``rtt_loaded_us``, ``buffer``: the buffer that a stream needs for the target.
-    words : str
-        The model, in sentences.
-    settings : str
-        The sysctl lines for the path that needs the largest buffer; empty if no round trip is known.
-    """
-
-    runs: pd.DataFrame
-    fit: Buffers | None
-    needs: Table
-    words: Words
-    settings: Words
-
-
-def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
-    """Return which TCP buffer a stream needs.
-
-    Parameters
-    ----------
-    data : what `observe` takes
-        The experiment. Transfers of one stream are used, except those that only fill the path for another test.
-    target_gbps : float
-        Throughput wanted for one stream, in Gbit/s.
-    eta : float, optional
-        Share of a buffer that is in flight; default: estimated from the data, else one half.
-
-    Raises
-    ------
-    NothingToReport
-        There is no run of one stream with a throughput.
-
-    Examples
-    --------
-    >>> npl.analysis.ask_windows(exp, 1.0).needs["path"].nunique()
-    5
-    """
-    obs = observe(data, "throughput_bps", where={"streams": 1})
-    if "during" in obs.by and None in set(obs.conditions["during"]):
-        obs = observe(data, "throughput_bps", where={"streams": 1, "during": None})
-    runs, words = obs.runs, _default_buffer(obs.runs)
-    if DEFAULT in runs:
-        runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
-    paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
-    runs = runs.assign(path=runs["condition"].astype(str).map(paths))
-    fit, model = _window_model(
-        runs[runs["rtt_loaded_us"].notna() & runs["tcp_buffer_bytes"].notna()]
-    )
-    used = eta or (fit.eta.median if fit and fit.eta else 0.5)
-    # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
-    timed = runs[runs["rtt_loaded_us"].notna()]
-    by_buffer = (
-        timed["rtt_loaded_us"]
-        .groupby([timed["path"], timed["tcp_buffer_bytes"].fillna(0)])
-        .median()
-    )
-    shortest = by_buffer.groupby("path").min().astype(float)
-    needs = {
-        str(path): buffer_needed(target_gbps * 1e9, rtt, used) for path, rtt in shortest.items()
-    }
-    rows = [
-        [path, shortest[path], format_value(need.buffer_bytes, "bytes")]
-        for path, need in needs.items()
-    ]
-    settings = ""
-    if needs:
-        path, need = max(needs.items(), key=lambda item: item[1].buffer_bytes)
-        rate = format_value(target_gbps * 1e9, "bps")
-        settings = "\n".join(
-            [f"For {rate} over {path}, set on both ends:", *(f"- {line}" for line in need.sysctl)]
-        )
-    heads = {"path": "Path", "rtt_loaded_us": "Round trip under load", "buffer": "Buffer needed"}
-    caption = f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the shortest round trip under load."
-    table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
-    return Windows(runs, fit, table, Words(model + words), Words(settings))
-
-
-DEFAULT = "tcp_buffer_default_bytes"
-
-
-def _default_buffer(runs: pd.DataFrame) -> str:
-    """The size of the default buffer of the hosts, in a sentence."""
-    if DEFAULT not in runs:
-        return ""
-    sizes = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
-    words = " or ".join(format_value(float(s), "bytes") for s in sizes)
-    return f" The default buffer of these hosts is {words}." if words else ""
-
-
-def _window_model(runs: pd.DataFrame) -> tuple[Buffers | None, str]:
-    """The model of the window, on the path with most buffer sizes, in words."""
-    sizes = runs.groupby("path")["tcp_buffer_bytes"].nunique()
-    if not len(sizes) or sizes.max() < 2:
-        return (
-            None,
-            "The model of the window is not fitted: it needs two buffer sizes with a round-trip time.",
-        )
-    path = sizes.idxmax()
-    try:
-        some = runs[runs["path"] == path]
-        rounds = some.groupby(["deployment", "round"], dropna=False).ngroup()
-        fit = buffers(
-            some["tcp_buffer_bytes"], some["throughput_bps"], some["rtt_loaded_us"], rounds
-        )
-    except StatsError as error:
-        return None, f"The model of the window is not fitted: {error}."
-    return fit, f"On {path}: {fit.words}."
 
 
 BESIDE = (

@@ -24,7 +24,6 @@ from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural, rounds_required
 from .compare import compare, within
 from .comparison import Comparison, Family
-from .details import filling, saturation
 from .families import judged_by_rule, of_main_tools, usual
 from .history import ask_history
 from .judging import NOTICEABLE, lost_share
@@ -32,6 +31,7 @@ from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
 from .runs import read_data, runs_of, states, table_of
+from .streams import filling, saturation
 from .words import Words, capital, contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")

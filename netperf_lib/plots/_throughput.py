@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from ..analysis.colours import colours
-from ..analysis.details import advertised_bps as declared_bps
 from ..analysis.limits import Held, limits, streams_of
 from ..analysis.observe import Observations, ladders, level_of
+from ..analysis.streams import advertised_bps as declared_bps
 from ..analysis.words import interval_words
 from ..errors import NothingToReport
 from ..experiment.attached import attached
@@ -37,7 +37,7 @@ from .places import is_levels, levels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..analysis.scaling import Streams
+    from ..analysis.streams import Streams
 
 
 @Draws("throughput_bps", by="streams")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis.compare import asked_about, compare, pairs, read_margin, usual_level
 from ..analysis.comparison import Family
-from ..analysis.details import beside, filled_paths, levels_words
+from ..analysis.details import beside, levels_words
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import with_causes
 from ..analysis.observe import Data, Observations, Observed, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
 from ..analysis.runs import read_data
+from ..analysis.streams import filled_paths
 from ..analysis.tables import Table
 from ..analysis.words import Headline, Words, contrasts, headline
 from ..errors import NothingToReport, UsageError

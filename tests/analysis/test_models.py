@@ -15,6 +15,7 @@ from numpy.random import default_rng
 
 from netperf_lib import analysis
 from netperf_lib.analysis.judging import judge
+from netperf_lib.analysis.streams import buffers, streams
 from netperf_lib.errors import StatsError
 
 from . import planted
@@ -99,7 +100,7 @@ def scaling(rounds: int = 12, seed: int = 0, **law: float) -> dict[int, np.ndarr
 
 
 def test_how_many_streams_are_enough():
-    found = analysis.streams(scaling(40, sigma=0.2, kappa=1e-3), advertised_bps=10e9)
+    found = streams(scaling(40, sigma=0.2, kappa=1e-3), advertised_bps=10e9)
     assert found.enough == 16  # 16 streams carry 3.77 Gbit/s, 32 the most, 3.90
     assert 0.3 < found.advertised.low < found.advertised.high < 0.5
     assert "16 streams reach 95 % of the best throughput" in found.words
@@ -108,24 +109,24 @@ def test_how_many_streams_are_enough():
 
 def test_the_largest_number_may_not_be_the_best():
     rates = 1e9 * COUNTS * np.exp(0.001 * default_rng(1).standard_normal((10, 7)))
-    found = analysis.streams(dict(zip(COUNTS.tolist(), rates.T, strict=True)))
+    found = streams(dict(zip(COUNTS.tolist(), rates.T, strict=True)))
     assert found.enough == 64
-    assert any("may still be faster" in w for w in found.warnings)
+    assert "may still be faster" in found.words
 
 
 def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
     data = scaling(8)
     data[8][2] = np.nan
-    found = analysis.streams(data)
+    found = streams(data)
     assert (found.n, found.enough is not None) == (7, True)
     data[8][4] = np.nan
-    found = analysis.streams(data)
+    found = streams(data)
     assert found.enough is None
     assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
     with pytest.raises(StatsError, match="above zero"):
-        analysis.streams({1: [0.0] * 8, 2: [1.0] * 8})
+        streams({1: [0.0] * 8, 2: [1.0] * 8})
     with pytest.raises(StatsError, match="for each round at every number of streams"):
-        analysis.streams({1: [1e9, 1e9], 2: [1e9]})
+        streams({1: [1e9, 1e9], 2: [1e9]})
 
 
 # --- buffers --------------------------------------------------------------------------------------------------------
@@ -138,44 +139,38 @@ def paths(
     cap: float = 3e9,
     odd: float = 1.0,
     sizes: int = 6,
-) -> tuple[np.ndarray, ...]:
-    """Window, throughput, round-trip time and round of each run."""
+) -> pd.DataFrame:
+    """Runs of one stream with several buffer sizes in each round."""
     rng = default_rng(seed)
     rows = []
     for r in range(rounds):
         for size in 2 ** np.arange(16, 16 + 2 * sizes, 2):
             rtt = 30_000 * np.exp(0.02 * rng.standard_normal())
             rate = min(cap, eta * 8e6 * size / rtt) * np.exp(0.02 * rng.standard_normal())
-            rows.append((size, rate * (odd if size == 2**20 else 1), rtt, r))
-    return tuple(np.array(rows).T)
+            rows.append((1, r, size, rate * (odd if size == 2**20 else 1), rtt))
+    names = ["deployment", "round", "tcp_buffer_bytes", "throughput_bps", "rtt_loaded_us"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def test_the_buffer_model_finds_what_was_planted():
-    found = analysis.buffers(*paths(seed=2))
+    found = buffers(paths(seed=2))
     assert found.eta.low < 0.48 < found.eta.high
     assert found.cap.low < 3e9 < found.cap.high
-    assert found.equivalent
+    assert found.words.endswith("the model is within 10 % of the data at every buffer size")
     advice = analysis.buffer_needed(2e9, 30_000, found.eta.low)
     assert advice.buffer_bytes == pytest.approx(2e9 * 0.03 / 8 / 0.48, rel=0.05)
     assert f"net.core.rmem_max = {advice.buffer_bytes}" in advice.sysctl
+    assert buffers(paths(cap=1e15)).cap is None
+    assert buffers(paths(cap=1e6)).eta is None
 
 
-def test_a_model_that_does_not_fit_is_not_called_equivalent():
-    found = analysis.buffers(*paths(odd=0.6))
-    assert not found.equivalent
-    assert "the data do not confirm this model at 1 MiB" in found.words
-
-
-def test_a_limit_that_was_not_reached_is_not_claimed():
-    assert analysis.buffers(*paths(cap=1e15)).cap is None
-    assert analysis.buffers(*paths(cap=1e6)).eta is None
+def test_a_model_that_does_not_fit_says_where():
+    assert "do not confirm this model at 1 MiB" in buffers(paths(odd=0.6)).words
 
 
 def test_buffers_that_cannot_be_judged_are_refused():
-    with pytest.raises(StatsError, match="one value per run"):
-        analysis.buffers([1e6, 2e6], [1e9], [1e4], [1])
     with pytest.raises(StatsError, match="two buffer sizes"):
-        analysis.buffers(*paths(sizes=1))
+        buffers(paths(sizes=1))
     with pytest.raises(StatsError, match="several streams"):
         analysis.buffer_needed(400e9, 200_000)
     with pytest.raises(StatsError, match="rtt_us must be above zero"):
@@ -250,8 +245,7 @@ def test_every_result_shows_itself_as_json_and_in_a_notebook():
     runs = measured(12)
     results = [
         analysis.level([1.0, 2.0, 3.0]),
-        analysis.streams(scaling(12)),
-        analysis.buffers(*paths()),
+        streams(scaling(12)),
         analysis.buffer_needed(1e9, 1000),
         analysis.until_decided(looked(runs), rounds_left=3),
         judge(runs, ASKED),
