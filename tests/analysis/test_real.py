@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis import Sample, judge_samples
+from netperf_lib.analysis.samples import Sample, judge_samples
 
 from .power import SERIES, power
 from .validate import chained
