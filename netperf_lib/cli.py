@@ -493,7 +493,7 @@ def _print_verdicts(
     if lead and markdown:
         _echo("\n\n".join(map(lines.comment, lead)) + "\n")
     elif lead:
-        _echo(lines.paragraph(lead) + "\n")
+        _echo("\n".join(map(lines.wrapped, lead)) + "\n")
     if isinstance(result, Answer):
         _echo(f"{result.levels}\n")
     write = lines.markdown if markdown else lines.text
