@@ -96,7 +96,7 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
         parameters = _Attempt(findings, store).parameters()
     counts = {kind: len(rows) for kind, rows in declared.values().items() if rows}
-    hosts = [f"{v.name} ({v.size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
+    hosts = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
     return {
         "template.json": template.template_text(),
         "parameters.json": json.dumps(parameters, indent=2),
@@ -146,8 +146,8 @@ def up(
                     f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
                 )
             attempt = _Attempt(findings, store, az, number, choice)
-            for subject in ("price", "validation"):
-                say_aloud(f"{attempt.record.name}: {lines[subject]}")
+            for words in list(lines.values())[-3:]:
+                say_aloud(f"{attempt.record.name}: {words}")
             try:
                 outputs = attempt.create()
             except AzError as failure:

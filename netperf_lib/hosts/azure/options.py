@@ -11,12 +11,6 @@ SCHEDULE_H = 24
 """A schedule that stops VMs reaches so far ahead."""
 
 
-def _private(network: IPv4Network) -> IPv4Network:
-    if not network.is_private or network.prefixlen > 20:
-        raise ValueError(f"{network} must be private, and of at least /20")
-    return network
-
-
 def _prefix(text: str) -> str:
     try:
         network = IPv4Network(text)
@@ -95,8 +89,8 @@ class Options(_Declared):
     allow_from: tuple[Annotated[str, AfterValidator(_prefix)], ...] | None = None
     """IPv4 addresses or prefixes that may reach port 22; null: this machine's own public address,
     discovered."""
-    address_space: Annotated[IPv4Network, AfterValidator(_private)] = IPv4Network("10.77.0.0/16")
-    """Private address range for the virtual networks."""
+    address_space: IPv4Network = IPv4Network("10.77.0.0/16")
+    """Private address range for the virtual networks, a /23 for each."""
     subnet: ResourceId | None = None
     """Existing subnet for the VMs, which then have no public addresses; needs `ssh_config`. It must
     have its own way out, through which the measuring tools are installed."""

@@ -36,7 +36,7 @@ _TABLE: dict[str, Any] = tomllib.loads(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Item:
     """An item that costs money."""
 
@@ -48,11 +48,14 @@ class Item:
     """The number that is likely."""
     price: float | None
     """Price of one unit for an hour, or of a GB; None: unknown."""
-    hourly: bool = True
-    stops: bool = False
-    """It is a VM, which costs nothing while it is stopped."""
+    kind: str
+    """As in `prices.toml`, or `transfer`."""
     why: str = ""
     """Why the price is unknown, where that is known."""
+
+    def cost(self, hours: float, share: float, number: float) -> float:
+        """Cost of so many of it, for so many hours, or for this share of the traffic."""
+        return number * (self.price or 0) * (share if self.kind == "transfer" else hours)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,32 +75,29 @@ class Cost:
     @property
     def amount(self) -> float | None:
         """The most that all items cost; None if a price is unknown."""
-        each = (i.quantity * (i.price or 0) * (self.hours if i.hourly else 1) for i in self.items)
+        each = (i.cost(self.hours, 1, i.quantity) for i in self.items)
         return None if self.unknown else sum(each)
 
     def spent(self, hours: float, share: float) -> float:
         """Cost after this many hours, with this share of the likely traffic, as far as known."""
-        return sum(i.likely * (i.price or 0) * (hours if i.hourly else share) for i in self.items)
+        return sum(i.cost(hours, share, i.likely) for i in self.items)
 
     @property
     def idle_h(self) -> float:
         """Cost of an hour of what goes on costing when the VMs are stopped, as far as known."""
-        return sum(i.quantity * (i.price or 0) for i in self.items if i.hourly and not i.stops)
+        return sum(i.cost(1, 0, i.quantity) for i in self.items if i.kind != "vm")
 
     def parts(self) -> tuple[str, ...]:
         """What each part costs, by hours or by traffic; none if a price is unknown."""
         out = []
         for i in () if self.unknown else self.items:
-            price = i.price or 0
-            if i.hourly:
-                money = f"{i.quantity * price * self.hours:.2f} {self.currency}"
-                text = f"{i.quantity:g} × {i.name} × {self.hours:.1f} h: {money}"
-            else:
+            most = f"{i.cost(self.hours, 1, i.quantity):.2f} {self.currency}"
+            text = f"{i.quantity:g} × {i.name} × {self.hours:.1f} h: {most}"
+            if i.kind == "transfer":
+                likely = i.cost(0, 1, i.likely)
                 gb = f"likely {i.likely:,.0f} GB, at most {i.quantity:,.0f} GB"
-                money = f"{i.likely * price:.2f} to at most {i.quantity * price:.2f}"
-                text = f"{i.name}: {gb}: {money} {self.currency}"
-            if price:
-                out.append(text)
+                text = f"{i.name}: {gb}: {likely:.2f} to at most {most}"
+            out += [text] if i.price else []
         return tuple(out)
 
     def __str__(self) -> str:
@@ -126,38 +126,31 @@ def cost(
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     vms, addresses = topology.vms, topology.public_addresses(not options.subnet)
-    count: Counter[tuple[str, str, str]] = Counter()
-    count.update((v.size, v.region, "vm") for v in vms)
-    count.update((g["sku"], g["region"], g["kind"]) for g in topology.gateways)
-    count.update((DISK, v.region, "disk") for v in vms)
-    count.update(("public address", r, "address") for r in addresses)
-    nat = [n["region"] for n in topology.networks if n["nat"]]
-    count.update(("nat gateway", region, "nat") for region in nat)
-    count.update(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER)
-    items = []
-    for (what, region, kind), n in sorted(count.items()):
-        name, price = f"{what} in {region}", _price(what, region, kind, options)
-        items.append(Item(name=name, quantity=n, likely=n, price=price, stops=kind == "vm"))
+    paid = [
+        *((v.vm_size, v.region, "vm") for v in vms),
+        *((g["sku"], g["region"], g["kind"]) for g in topology.gateways),
+        *((DISK, v.region, "disk") for v in vms),
+        *(("public address", region, "address") for region in addresses),
+        *(("nat gateway", n["region"], "nat") for n in topology.networks if n["nat"]),
+        *(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER),
+    ]
+    items = [
+        Item(f"{what} in {region}", n, n, _price(what, region, kind, options), kind)
+        for (what, region, kind), n in sorted(Counter(paid).items())
+    ]
     most, likely = Counter[Way](), Counter[Way]()
     for (client, server), sent in (traffic or {}).items():
         source, target = topology.vm(client), topology.vm(server)
         way = (topology.paths[client, server], source.region, target.region)
-        mbps = options.bandwidth_mbps.get(source.size, float("inf"))
+        mbps = options.bandwidth_mbps.get(source.vm_size, float("inf"))
         sendable = min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
         most[way] += round(sendable)
         likely[way] += round(min(sendable, sent.likely_bytes))
     for way, sendable in sorted((+most).items()):
+        price, gb = _transfer(*way, options), sendable / 1e9
         lost = [region for region in way[1:] if zone_of(region) is None]
-        items.append(
-            Item(
-                name=f"transfer {way[0]}",
-                quantity=sendable / 1e9,
-                likely=likely[way] / 1e9,
-                hourly=False,
-                price=_transfer(*way, options),
-                why=f" (billing zone of {lost[0]} not known)" if lost else "",
-            )
-        )
+        why = f" (billing zone of {lost[0]} not known)" if lost else ""
+        items.append(Item(f"transfer {way[0]}", gb, likely[way] / 1e9, price, "transfer", why))
     hours = (measuring_s + deployments * place_s) / 3600
     return Cost(hours=hours, currency=options.currency, items=tuple(items))
 

@@ -19,6 +19,14 @@ from .topology import Topology, Vm
 
 CONNECTED_S = 300
 """Connections of gateways may take so long to come up."""
+CLAIMS = {
+    "region": "region",
+    "vm_size": "VM size",
+    "zone": "zone",
+    "ppg": "proximity placement group",
+    "accelerated": "accelerated networking of the interface",
+}
+"""Field of a VM to what is claimed of it."""
 Guests = Mapping[str, Mapping[str, Any] | str]
 """Host to its facts, or to the reason why there are none."""
 
@@ -30,11 +38,11 @@ class Placed:
     name: str
     region: str
     zone: str | None
-    zone_physical: str | None = None
+    zone_physical: str | None
     vm_size: str
     image: str | None
     ppg: str | None
-    colocation: str = "unknown"
+    colocation: str
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
     balancers: tuple[str, ...]
@@ -55,34 +63,25 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
 
     nics = {n["id"].lower(): n for n in listed("network", "nic")}
     addresses = {a["id"].lower(): a["ipAddress"] for a in listed("network", "public-ip")}
-    colocation: dict[str, str] = {}
     vms: dict[str, Placed] = {}
     for vm in listed("vm"):
-        reference = _primary(vm["networkProfile"]["networkInterfaces"])
-        nic = nics.get(reference["id"].lower(), {})
+        nic = nics.get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = (address.get("publicIPAddress") or {}).get("id") or ""
         pools = address.get("loadBalancerBackendAddressPools") or ()
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
-        if ppg and ppg not in colocation:  # it may be in another resource group
-            shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg) or {}
-            # an empty group says that it is aligned, of nothing
-            status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
-            colocation[ppg] = str(status.get("code") or status.get("displayStatus") or "unknown")
         zone = (vm.get("zones") or [None])[0]
         image = (vm.get("storageProfile") or {}).get("imageReference") or {}
-        version = image.get("exactVersion") or image.get("version")
-        named = [image.get(part) for part in ("publisher", "offer", "sku", "id")]
-        edge_site = (vm.get("extendedLocation") or {}).get("name")  # which is elsewhere
+        parts = map(image.get, ("publisher", "offer", "sku", "id", "exactVersion"))
         vms[vm["name"]] = Placed(
             name=vm["name"],
-            region=edge_site or vm["location"],
+            region=(vm.get("extendedLocation") or {}).get("name") or vm["location"],
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             vm_size=vm["hardwareProfile"]["vmSize"],
-            image=":".join(str(part) for part in (*named, version) if part) or None,
+            image=":".join(filter(None, parts)) or None,
             ppg=ppg.rsplit("/", 1)[-1] or None,
-            colocation=colocation.get(ppg, "unknown"),
+            colocation=_colocation(az, ppg) if ppg else "",
             accelerated=nic.get("enableAcceleratedNetworking"),
             balancers=tuple(p["id"].split("/")[8] for p in pools),
             private=address.get("privateIPAddress"),
@@ -90,6 +89,13 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
             tags=vm.get("tags") or {},
         )
     return vms
+
+
+def _colocation(az: Runs, ppg: str) -> str:
+    """Colocation status of a group; an empty one says that it is aligned, of nothing."""
+    shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg) or {}
+    status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
+    return str(status.get("displayStatus") or "unknown")
 
 
 def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -108,7 +114,7 @@ def cloud(
     end = clock_s() + (CONNECTED_S if topology.connections else az_module.CLOCK.lag_s)
     while True:
         placed = observe(az, group, zones)
-        links = [*_peered(az, group, topology), *_connected(az, group, topology)]
+        links = list(_links(az, group, topology))
         vms = [p for vm in topology.vms for p in _vm_proofs(vm, options, placed)]
         if clock_s() >= end or all(p.holds for p in (*vms, *links) if p.factor):
             return placed, links
@@ -119,7 +125,7 @@ def _vm_proofs(vm: Vm, options: Options, placed: Mapping[str, Placed]) -> list[P
     seen = placed.get(vm.name)
     if seen is None:
         return [Proof("the VM exists", False, f"the cloud does not list {vm.name}", factor=True)]
-    return cloud_proofs(vm, seen, options.bandwidth_mbps.get(seen.vm_size))
+    return cloud_proofs(vm, seen, options.bandwidth_mbps.get(vm.vm_size))
 
 
 def proven(
@@ -155,24 +161,19 @@ def facts_of(vm: Placed) -> dict[str, Any]:
 def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
     """Return proofs from the cloud's description; without `requested`, facts only."""
     wanted: Any = requested or vm
-    size = requested.size if requested else vm.vm_size
-    group = f"member of {wanted.ppg}" if wanted.ppg else "in no proximity placement group"
-    switch = f"accelerated networking {'on' if wanted.accelerated else 'off'} on the interface"
-    rows: list[tuple[str, Any, bool]] = [
-        (f"region {wanted.region}", vm.region, vm.region == wanted.region),
-        (f"VM size {size}", vm.vm_size, vm.vm_size == size),
-        (group, vm.ppg or "", (vm.ppg or "") == (wanted.ppg or "")),
-    ]
-    if wanted.zone:
-        rows.append((f"zone {wanted.zone}", vm.zone, vm.zone == wanted.zone))
-    if vm.accelerated is not None:
-        rows.append((switch, vm.accelerated, vm.accelerated == wanted.accelerated))
+    out = []
+    for field, label in CLAIMS.items():
+        actual, level = getattr(vm, field), getattr(wanted, field)
+        words = {True: "on", False: "off", None: "none", "": "none"}.get(level, level)
+        holds = (actual or None) == (level or None)
+        out.append(Proof(f"{label} {words}", holds, f"Azure: {actual}", factor=True))
     if requested and requested.address == AT_BALANCER:
-        rows.append(("behind its load balancer", vm.balancers, f"lb-{vm.name}" in vm.balancers))
-    out = [Proof(text, holds, f"Azure: {actual}", factor=True) for text, actual, holds in rows]
+        behind = ", ".join(vm.balancers) or "none"
+        out.append(
+            Proof("behind its load balancer", behind == f"lb-{vm.name}", behind, factor=True)
+        )
     if wanted.ppg:
-        status = vm.colocation.rsplit("/", 1)[-1].lower()
-        together = {"aligned": True, "unknown": None}.get(status, False)
+        together = {"aligned": True, "unknown": None}.get(vm.colocation.lower(), False)
         text = f"{wanted.ppg} keeps its members together"
         out.append(Proof(text, together, f"colocation {vm.colocation}", factor=True))
     facts = {
@@ -183,29 +184,24 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
     return out + [Proof(k, True if v else None, v or "not known") for k, v in facts.items()]
 
 
-def _peered(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
-    if not topology.peerings:
-        return
+def _links(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
+    """Proofs of peerings and of connections of gateways."""
+    within = ("--resource-group", group)
+    networks = find(az, "network", "vnet", "list", *within) if topology.peerings else ()
     states = {
         (n["name"], p["name"]): p.get("peeringState")
-        for n in find(az, "network", "vnet", "list", "--resource-group", group) or ()
+        for n in networks or ()
         for p in n.get("virtualNetworkPeerings") or ()
     }
     for a, b in topology.peerings:
         state = states.get((f"vnet-{a}", f"to-{b}"))
         holds = None if state is None else state == "Connected"
-        evidence = f"peering {state or 'not listed'}"
-        yield Proof(f"network {a} is peered with {b}", holds, evidence, factor=True)
-
-
-def _connected(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
+        yield Proof(f"network {a} is peered with {b}", holds, f"peering {state}", factor=True)
     sku = {g["name"]: g["sku"] for g in topology.gateways}
     for c in topology.connections:
-        named = ("--resource-group", group, "--name", c["name"])
-        status = (find(az, "network", "vpn-connection", "show", *named) or {}).get(
-            "connectionStatus"
-        )
-        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status or "")
+        shown = find(az, "network", "vpn-connection", "show", *within, "--name", c["name"]) or {}
+        status = str(shown.get("connectionStatus"))
+        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
         text = f"gateway {c['one']} is connected with {c['other'] or 'the circuit'}"
         yield Proof(text, holds, f"connection {status}, SKU {sku[c['one']]}", factor=True)
 

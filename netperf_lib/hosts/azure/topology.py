@@ -29,7 +29,7 @@ class Vm:
     region: str
     zone: str
     """Logical zone, or ""."""
-    size: str
+    vm_size: str
     network: str = HOME
     subnet: str = "hosts"
     accelerated: bool = True
@@ -83,24 +83,22 @@ class Topology:
 
 
 class _Needs(TemplateRow):
-    """What pairs and options say about one host; a conflict is an error that names both."""
-
-    def __init__(self, where: str) -> None:
-        self.where, self.who = where, dict[str, str]()
+    """What pairs and options say about one host."""
 
     def add(self, who: str, **needs: Any) -> None:
+        """Note what a host needs; a conflict is an error that names both."""
         for what, value in needs.items():
-            before = self.setdefault(what, value)
+            before, by = self.setdefault(what, (value, who))
             if before != value:
+                words = [{True: "on", False: "off", "": "none"}.get(v, v) for v in (before, value)]
                 raise ExperimentError(
-                    f"{self.where} should have {what} {_word(before)} ({self.who[what]}) and "
-                    f"{_word(value)} ({who}); name another host in one of them"
+                    f"a host should have {what} {words[0]} ({by}) and {words[1]} ({who}); "
+                    "name another host in one of them"
                 )
-            self.who.setdefault(what, who)
 
-
-def _word(value: Any) -> str:
-    return {True: "on", False: "off", "": "none"}.get(value, str(value))
+    def level(self, what: str, default: Any) -> Any:
+        """Return what it needs."""
+        return self.get(what, (default, ""))[0]
 
 
 def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> Topology:
@@ -114,11 +112,7 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     for pair in experiment.pairs:
         if problem := next(_problems(options, pair), None):
             raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
-    needs = {
-        name: _Needs(f"{experiment.name}: host {name!r}")
-        for p in experiment.pairs
-        for name in (p.client, p.server)
-    }
+    needs = {name: _Needs() for p in experiment.pairs for name in (p.client, p.server)}
     for name, own in options.vms.items():
         if name not in needs:
             raise ExperimentError(
@@ -130,10 +124,10 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
         _apply(pair, needs[pair.client], needs[pair.server], options)
     vms = {name: _vm(name, need, options) for name, need in needs.items()}
     for vm in vms.values():
-        if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.size):
+        if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.vm_size):
             raise ExperimentError(
                 f"{experiment.name}: host {vm.name!r} should have accelerated networking off, "
-                f"but size {vm.size} is always accelerated; choose a size of version 4 or 3, "
+                f"but size {vm.vm_size} is always accelerated; choose a size of version 4 or 3, "
                 "for example Standard_D8s_v4, for all hosts that are compared"
             )
     return _joined(experiment, options, vms)
@@ -182,21 +176,23 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
     server.add(who, address=rule.address)
     usual = options.remote_region or options.region
     if rule.far:
-        if client.get("network", HOME) == _far(rule.network, client.get("region", usual), usual):
+        if client.level("network", HOME) == _far(
+            rule.network, client.level("region", usual), usual
+        ):
             # the way back: the client is the far one, by an earlier pair
             server.add(who, network=HOME)
             return
-        region = server.get("region", usual)
+        region = server.level("region", usual)
         client.add(who, network=rule.client_network or HOME)
         server.add(who, network=_far(rule.network, region, usual), region=region)
         return
-    client.add(who, network=client.get("network", HOME))
+    client.add(who, network=client.level("network", HOME))
     server.add(who, network=rule.network or HOME)
     if rule.subnet != "hosts":
         server.add(who, subnet=rule.subnet)
-    home = zone = client.get("zone", "".join(options.zones[:1]))
+    home = zone = client.level("zone", "".join(options.zones[:1]))
     if rule.other_zone:
-        zone = server.get("zone", next((z for z in options.zones if z != home), home))
+        zone = server.level("zone", next((z for z in options.zones if z != home), home))
         if zone == home:
             raise ExperimentError(
                 f"{who}: both hosts would be in zone {home}; give hosts.options.zones two, "
@@ -217,10 +213,11 @@ def _far(network: str, region: str, usual: str) -> str:
 
 
 def _vm(name: str, need: _Needs, options: Options) -> Vm:
-    usual = {"region": options.region, "zone": "".join(options.zones[:1])}
-    fields = {**usual, "size": need.pop("vm_size", options.vm_size), **need}
+    zone = "".join(options.zones[:1])
+    fields: TemplateRow = {"region": options.region, "zone": zone, "vm_size": options.vm_size}
+    fields |= {what: value for what, (value, _) in need.items()}
     place = filter(None, ("ppg", fields["region"], fields["zone"]))
-    return Vm(name=name, **fields | {"ppg": "-".join(place) if need.get("ppg") else ""})
+    return Vm(name=name, **fields | {"ppg": "-".join(place) if fields.get("ppg") else ""})
 
 
 def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Topology:
@@ -228,7 +225,7 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
     peerings: list[tuple[str, str]] = []
     admitted: list[tuple[str, str]] = []
     gateways: dict[str, TemplateRow] = {}
-    connections: dict[str, TemplateRow] = {}
+    connections: dict[tuple[str, str], TemplateRow] = {}
     for pair in experiment.pairs:
         rule = PLACED[pair.placement]
         ends = [networks[vms[name].network] for name in (pair.client, pair.server)]
@@ -239,22 +236,29 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
             # a NAT gateway precedes the client's own address
             admitted.append((b, f"ip-nat-{a}" if ends[0]["nat"] else f"ip-{pair.client}"))
         for mine, far in (ends, ends[::-1]) if rule.gateway else ():
-            vpn, place = rule.gateway == "Vpn", {"region": mine["region"]}
-            one, other = (f"{pair.placement}-{end['name']}" for end in (mine, far))
+            vpn, one = rule.gateway == "Vpn", f"{pair.placement}-{mine['name']}"
+            other = f"{pair.placement}-{far['name']}" if vpn else ""
+            place = {"name": one, "network": mine["name"], "region": mine["region"]}
             sku = options.vpn_sku if vpn else options.expressroute_sku
-            made = {"name": one, "network": mine["name"], "kind": rule.gateway, "sku": sku}
-            gateways[one] = made | place
-            name, ways = f"cn-{one}" + f"-{other}" * vpn, {"one": one, "other": other * vpn}
-            connections[name] = {"name": name} | ways | place
-    grouped: dict[str, TemplateRow] = {}
-    for vm in [v for v in vms.values() if v.ppg]:
-        group = {"name": vm.ppg, "region": vm.region, "zone": vm.zone, "sizes": []}
-        sizes = grouped.setdefault(vm.ppg, group)["sizes"]
-        sizes += [] if vm.size in sizes else [vm.size]
+            gateways[one] = place | {"kind": rule.gateway, "sku": sku}
+            connections[one, other] = place | {
+                "name": f"cn-{one}-{other}",
+                "one": one,
+                "other": other,
+            }
+    groups = {v.ppg: v for v in vms.values() if v.ppg}
     return Topology(
         vms=list(vms.values()),
         networks=list(networks.values()),
-        ppgs=list(grouped.values()),
+        ppgs=[
+            {
+                "name": name,
+                "region": v.region,
+                "zone": v.zone,
+                "sizes": sorted({m.vm_size for m in vms.values() if m.ppg == name}),
+            }
+            for name, v in groups.items()
+        ],
         peerings=list(dict.fromkeys(peerings)),
         gateways=list(gateways.values()),
         connections=list(connections.values()),
@@ -268,14 +272,19 @@ def _networks(
 ) -> dict[str, TemplateRow]:
     blocks = options.address_space.subnets(new_prefix=23)
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
-    out: dict[str, TemplateRow] = {}
-    for name, region in dict.fromkeys((v.network, v.region) for v in vms.values()):
-        if name in out:
+    regions = {v.network: v.region for v in vms.values()}
+    for vm in vms.values():
+        if vm.region != regions[vm.network]:
             raise ExperimentError(
-                f"{experiment.name}: hosts of virtual network {name} are in {out[name]['region']} "
-                f"and in {region}"
+                f"{experiment.name}: hosts of virtual network {vm.network} are in {vm.region} "
+                f"and in {regions[vm.network]}"
             )
-        prefix = "" if options.subnet else str(next(blocks))
-        nat = name in behind_nat and not options.subnet
-        out[name] = {"name": name, "region": region, "prefix": prefix, "nat": nat}
-    return out
+    return {
+        name: {
+            "name": name,
+            "region": region,
+            "prefix": "" if options.subnet else str(next(blocks)),
+            "nat": name in behind_nat,
+        }
+        for name, region in regions.items()
+    }

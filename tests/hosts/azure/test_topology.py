@@ -125,9 +125,8 @@ def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
         (["a b same-zone"], {"allow_from": ["Internet"]}, "not an IPv4 address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
         (["a b same-zone"], {"colour": "red"}, "unknown key; known here are region"),
-        (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
-        (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
-        (["a b same-zone", "a c same-zone off"], {}, "'a' should have accelerated on .* and off"),
+        (["a b same-zone", "a b ppg"], {}, "should have ppg off .*same-zone. and on .*ppg"),
+        (["a b same-zone", "a c same-zone off"], {}, "should have accelerated on .* and off"),
         (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|have zone"),
         (
             ["a b standard-lb", "c b same-zone"],
@@ -152,7 +151,7 @@ def test_alternatives_are_only_those_allowed() -> None:
     many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=sizes)
     zones = [tuple(v.zone for v in place(many, i).vms) for i in range(3)]
     assert zones == [("1", "2"), ("2", "1"), ("1", "2")]
-    assert {v.size for v in place(many, 2).vms} == set(sizes)
+    assert {v.vm_size for v in place(many, 2).vms} == set(sizes)
 
 
 FREE = sorted(set(PLACED) - {"expressroute", "nat-gateway"})
