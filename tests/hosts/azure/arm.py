@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from itertools import islice
 from typing import Any
 
-TOKEN = re.compile(r"\s*('(?:[^']|'')*'|-?\d+|\w+|[()\[\].,])")
+TOKEN = re.compile(r"('[^']*')|\.(\w+)|(\w+)\(")
 
 
 class TemplateError(Exception):
@@ -19,6 +19,13 @@ class TemplateError(Exception):
 
 class NotYet(Exception):  # noqa: N818 - no error: the resource comes later
     """A reference to a resource that is not there yet."""
+
+
+class Nothing(dict[str, Any]):
+    """What is read of a resource that is not there yet."""
+
+    def __missing__(self, key: object) -> Nothing:
+        return self
 
 
 @dataclass
@@ -34,12 +41,14 @@ class Scope:
     zones: dict[str, int] = field(default_factory=dict)
     """Region to its number of zones."""
 
-    # expressions
+    def __post_init__(self) -> None:
+        own = {name: getattr(self, name) for name in dir(self) if name.startswith("f_")}
+        self.functions = {**PURE, **own}
 
     def value(self, node: Any) -> Any:
         """Evaluate every expression in a JSON value."""
-        if isinstance(node, str):
-            return read(node[1:-1])(self) if node[:1] + node[-1:] == "[]" else node
+        if isinstance(node, str) and node[:1] + node[-1:] == "[]":
+            return self._read(node[1:-1])
         if isinstance(node, list):
             return [self.value(x) for x in node]
         if isinstance(node, dict):
@@ -56,99 +65,49 @@ class Scope:
             finally:
                 self.loops.pop(name, None)
 
-    def call(self, name: str, arguments: list[Node]) -> Any:
-        """Call a function; `if` evaluates one branch only."""
-        function = name.lower()
-        if function == "if":
-            return arguments[1](self) if arguments[0](self) else arguments[2](self)
-        given = [x(self) for x in arguments]
-        own = getattr(self, f"_f_{function}", None)
-        if own is None and function not in PURE:
-            raise TemplateError(f"The template function '{name}' is not valid.")
-        return own(*given) if own else PURE[function](*given)
+    def _read(self, text: str) -> Any:
+        """Evaluate an expression, which becomes one of Python; both branches of an `if` are."""
+        try:
+            found = eval(_python(text), self.functions)
+        except (LookupError, NameError, SyntaxError, TypeError, ValueError) as error:
+            raise TemplateError(f"Unable to evaluate '{text}': {error!r}") from None
+        if isinstance(found, Nothing):
+            raise NotYet(text)
+        return found
 
-    # functions that need the deployment
-
-    def _f_parameters(self, name: str) -> Any:
-        if name not in self.parameters:
-            raise TemplateError(f"The template parameter '{name}' is not found.")
+    def f_parameters(self, name: str) -> Any:
         return self.parameters[name]
 
-    def _f_copyindex(self) -> int:
+    def f_copyindex(self) -> int:
         return list(self.loops.values())[-1]
 
-    def _f_resourceid(self, kind: str, *names: str) -> str:
+    def f_resourceid(self, kind: str, *names: str) -> str:
         namespace, *types = kind.split("/")
-        if len(types) != len(names):
-            raise TemplateError(f"'resourceId': the type '{kind}' requires {len(types)} names.")
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
         group = f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
         return f"{group}/providers/{namespace}{tail}"
 
-    def _f_subscriptionresourceid(self, kind: str, name: str) -> str:
+    def f_subscriptionresourceid(self, kind: str, name: str) -> str:
         return f"/subscriptions/{self.subscription}/providers/{kind}/{name}"
 
-    def _f_pickzones(self, namespace: str, kind: str, location: str, count: int) -> list[str]:
-        every = [str(i + 1) for i in range(self.zones.get(location, 0))]
-        if every and count > len(every):
-            raise TemplateError(f"'pickZones': {location} has {len(every)} zones, not {count}.")
-        return every[:count]
+    def f_pickzones(self, namespace: str, kind: str, location: str, count: int) -> list[str]:
+        return [str(i + 1) for i in range(self.zones.get(location, 0))][:count]
 
-    def _f_reference(self, target: str, version: str = "") -> Any:
+    def f_reference(self, target: str, version: str = "") -> Any:
         found = self.reference(target)
-        if found is None:
-            raise NotYet(target)
-        return found.get("properties", {})
-
-
-Node = Callable[[Scope], Any]
+        return Nothing() if found is None else found["properties"]
 
 
 @cache
-def read(text: str) -> Node:
-    """An expression, ready to be evaluated."""
-    words = TOKEN.findall(text)
-    value, rest = _parse(words, text)
-    if rest or "".join(words).replace(" ", "") != text.replace(" ", ""):
-        raise TemplateError(f"Unable to parse language expression '{text}'")
-    return value
+def _python(text: str) -> Any:
+    """An expression in Python: names of functions begin with `f_`, properties are subscripts."""
 
+    def word(m: re.Match[str]) -> str:
+        if m[1]:
+            return m[1]
+        return f"[{m[2]!r}]" if m[2] else f"f_{m[3].lower()}("
 
-def _parse(words: list[str], text: str) -> tuple[Node, list[str]]:
-    """Recursive descent to closures."""
-    word, rest = words[0], words[1:]
-    node: Node
-    if word.startswith("'"):
-        literal: Any = word[1:-1].replace("''", "'")
-        node = lambda _: literal  # noqa: E731
-    elif word.lstrip("-").isdecimal():
-        node = lambda _: int(word)  # noqa: E731
-    elif rest[:1] == ["("]:
-        rest, arguments = rest[1:], []
-        while rest[:1] != [")"]:
-            argument, rest = _parse(rest, text)
-            arguments.append(argument)
-            rest = rest[1:] if rest[:1] == [","] else rest
-        rest = rest[1:]
-        node = lambda scope: scope.call(word, arguments)  # noqa: E731
-    else:
-        raise TemplateError(f"Unable to parse language expression '{text}': unexpected '{word}'")
-    while rest[:1] in (["."], ["["]):
-        key: Node
-        if rest[0] == ".":
-            key, rest = (lambda _, key=rest[1]: key), rest[2:]
-        else:
-            key, rest = _parse(rest[1:], text)
-            rest = rest[1:]
-        node = lambda scope, node=node, key=key: _item(node(scope), key(scope))  # noqa: E731
-    return node, rest
-
-
-def _item(holder: Any, key: Any) -> Any:
-    try:
-        return holder[key]
-    except (KeyError, IndexError, TypeError):
-        raise TemplateError(f"The language expression property '{key}' doesn't exist.") from None
+    return compile(TOKEN.sub(word, text), "template", "eval")
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -159,19 +118,20 @@ def _subnet(prefix: str, size: int, index: int) -> str:
     return str(next(islice(ip_network(prefix).subnets(new_prefix=size), index, None)))
 
 
-PURE: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "cidrsubnet": _subnet,
-    "createarray": lambda *a: list(a),
-    "createobject": lambda *a: dict(zip(a[::2], a[1::2], strict=True)),
-    "empty": lambda a: not a,
-    "equals": _same,
-    "first": lambda a: a[0],
-    "format": lambda form, *a: re.sub(r"\{(\d+)\}", lambda m: str(a[int(m[1])]), form),
-    "length": len,
-    "not": lambda a: not a,
-    "null": lambda: None,
-    "true": lambda: True,
+PURE: dict[str, Any] = {
+    "f_add": lambda a, b: a + b,
+    "f_cidrsubnet": _subnet,
+    "f_createarray": lambda *a: list(a),
+    "f_createobject": lambda *a: dict(zip(a[::2], a[1::2], strict=True)),
+    "f_empty": lambda a: not a,
+    "f_equals": _same,
+    "f_first": lambda a: a[0],
+    "f_format": lambda form, *a: form.format(*a),
+    "f_if": lambda a, b, c: b if a else c,
+    "f_length": len,
+    "f_not": lambda a: not a,
+    "f_null": lambda: None,
+    "f_true": lambda: True,
 }
 
 
@@ -197,7 +157,7 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
 
     def one(source: dict[str, Any], loops: dict[str, int]) -> None:
         kind, name = source["type"], scope.value(source["name"])
-        where = scope._f_resourceid(kind, *name.split("/"))
+        where = scope.f_resourceid(kind, *name.split("/"))
         if not scope.value(source.get("condition", True)):
             absent.add(where.lower())
             return

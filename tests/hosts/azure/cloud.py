@@ -52,7 +52,7 @@ class Answer:
 class Fault:
     """Something that goes wrong.
 
-    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (against "size region zones name"),
+    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (against the name of a VM),
     ``resource`` (against "type name", while a deployment makes it), ``token`` (the login).
     """
 
@@ -452,11 +452,6 @@ class Cloud:
         """One group."""
         return Answer(200, self._group(name))
 
-    @route("HEAD", "/resourceGroups/{name}")
-    def head_group(self, name: str, **_: Any) -> Answer:
-        """Whether a group exists."""
-        return Answer(204 if name.lower() in self.groups else 404)
-
     @route("PUT", "/resourceGroups/{name}")
     def put_group(self, name: str, body: Resource, **_: Any) -> Answer:
         """Make a group."""
@@ -573,31 +568,9 @@ class Cloud:
         return self.show(found) if found else None
 
     def _problems(self, items: list[arm.Item]) -> list[Resource]:
-        """What Azure finds before it starts a deployment."""
-        out: list[Resource] = []
-        need: dict[tuple[str, str], int] = {}
-        for item in items:
-            if item.type.lower() != "microsoft.compute/virtualmachines":
-                continue
-            vm = item.evaluate()
-            size, region = vm["properties"]["hardwareProfile"]["vmSize"], vm["location"]
-            family, cpus, _, _, barred = SIZES.get(size, ("", 0, True, None, None))
-            if fault := self._fault("validate", f"{size} {region} {item.name}"):
-                out.append({"code": fault.code, "message": fault.message})
-            elif not family:
-                out.append(
-                    {"code": "InvalidParameter", "message": f"The value {size} is not valid."}
-                )
-            elif barred:
-                out.append({"code": "SkuNotAvailable", "message": f"{size} is not available."})
-            elif item.id.lower() not in self.resources:
-                need[region, family] = need.get((region, family), 0) + cpus
-        for (region, family), n in need.items():
-            total = self._cores(region)[family] + n
-            if total > self.limits.get((region, family), 350):
-                text = f"exceeding approved {family} Cores quota, new limit required: {total}"
-                out.append({"code": "QuotaExceeded", "message": text})
-        return out
+        """What goes wrong before a deployment starts."""
+        found = [self._fault("validate", i.name) for i in items if i.type.endswith("Machines")]
+        return [f.error().error for f in found if f]
 
     def _step(self, running: Running) -> None:
         """Make one more resource."""
@@ -780,13 +753,6 @@ class Cloud:
             status = {"code": code, "level": "Info", "displayStatus": code.rsplit("/", 1)[1]}
             out["properties"] |= {"virtualMachines": members, "colocationStatus": status}
         return Answer(200, out)
-
-    @route("PUT", "/resourceGroups/{group}/providers/{tail+}")
-    def write(self, group: str, tail: str, body: Resource, **_: Any) -> Answer:
-        """Write one resource."""
-        home = self._group(group, writing=True)
-        made = self.put(f"{home['id']}/providers/{tail}", body)
-        return Answer(200, self.show(made), self._polled(self._start(), "Azure-AsyncOperation"))
 
 
 def _size(region: str, name: str) -> Resource:

@@ -108,14 +108,6 @@ class DirectAz:
             version = self._ask("GET", versions)[0]["name"]
         return _flat(self._ask("GET", f"{versions}/{version}"))
 
-    def _network_nsg_rule_update(self, one: dict[str, str], given: dict[str, list[str]]) -> None:
-        group = f"resourceGroups/{one['resource_group']}/{NETWORK}/networkSecurityGroups"
-        path = f"{group}/{one['nsg_name']}/securityRules/{one['name']}"
-        rule = self._ask("GET", path)
-        prefixes = {"sourceAddressPrefixes": given["source_address_prefixes"]}
-        rule["properties"] |= {"sourceAddressPrefix": None, **prefixes}
-        self._ask("PUT", path, body=rule)
-
     def _vm_list_skus(self, one: dict[str, str], _: Any) -> Any:
         query = {"$filter": f"location eq '{one['location']}'"}
         found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]

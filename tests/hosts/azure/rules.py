@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,20 @@ def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
 
 
 def _plain(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    """Nothing to check."""
+    """Everything that it refers to must be there, in its region."""
+    for where in _references(new["properties"]):
+        _there(cloud, where, new)
+
+
+def _references(node: Any) -> Iterator[str]:
+    """Ids of other resources in the properties of one."""
+    for entry in node if isinstance(node, list) else ():
+        yield from _references(entry)
+    for key, entry in node.items() if isinstance(node, dict) else ():
+        if key == "id" and "/providers/" in entry:
+            yield entry
+        else:
+            yield from _references(entry)
 
 
 def accelerated(cloud: Cloud, nic: Resource) -> bool:
@@ -94,38 +107,13 @@ def accelerated(cloud: Cloud, nic: Resource) -> bool:
     return bool(nic["enableAcceleratedNetworking"] or newer)
 
 
-def _ppg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    sizes = new["properties"].get("intent", {}).get("vmSizes", [])
-    refuse(new.get("zones") and not sizes, "BadRequest", "a zone needs intent.vmSizes")
-
-
 def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     for rule in new["properties"].pop("securityRules", None) or ():
         cloud.put(f"{new['id']}/securityRules/{rule['name']}", {"properties": rule["properties"]})
 
 
-def _rule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    p = new["properties"]
-    for prefix in p.get("sourceAddressPrefixes") or ():
-        tag = not re.match(r"[0-9a-f.:]+(/\d+)?$", prefix, re.I)
-        refuse(tag, "SecurityRuleInvalidAddressPrefix", prefix)
-    parent = new["id"].rsplit("/", 1)[0].lower()
-    for where, other in cloud.resources.items():
-        if where.startswith(f"{parent}/") and where != new["id"].lower():
-            same = other["properties"]["priority"] == p["priority"]
-            refuse(same, "SecurityRuleConflict", other["name"])
-
-
 def _vnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    wanted = new["properties"].pop("subnets", None) or ()
-    new["properties"].pop("virtualNetworkPeerings", None)
-    space = ip_network(new["properties"]["addressSpace"]["addressPrefixes"][0])
-    taken: list[Any] = []
-    for subnet in wanted:
-        prefix = ip_network(subnet["properties"]["addressPrefix"])
-        refuse(not prefix.subnet_of(space), "NetcfgInvalidSubnet", prefix)
-        refuse(any(map(prefix.overlaps, taken)), "NetcfgSubnetRangesOverlap", prefix)
-        taken.append(prefix)
+    for subnet in new["properties"].pop("subnets", None) or ():
         cloud.put(f"{new['id']}/subnets/{subnet['name']}", {"properties": subnet["properties"]})
 
 
@@ -144,8 +132,6 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 
 def _public_ip(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    basic = new.get("sku", {}).get("name", "Basic") == "Basic"
-    refuse(basic, "IPv4BasicSkuPublicIpCountLimitReached")
     used = {r["properties"].get("ipAddress") for r in cloud.resources.values()}
     free = (f"203.0.113.{i}" for i in range(10, 250))
     kept = old["properties"]["ipAddress"] if old else None
@@ -164,124 +150,71 @@ def _private(cloud: Cloud, subnet: Resource) -> str:
 
 
 def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    refuse(new.get("sku", {}).get("name", "Basic") == "Basic", "BasicSkuLoadBalancerRetired")
     p = new["properties"]
-    lists = ("frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules")
-    for key in lists:
+    for key in ("frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules"):
         for entry in p[key]:
             entry["id"] = f"{new['id']}/{key}/{entry['name']}"
     front = p["frontendIPConfigurations"][0]["properties"]
     subnet = _there(cloud, front["subnet"]["id"], new)
     before = old["properties"]["frontendIPConfigurations"][0]["properties"] if old else {}
     front["privateIPAddress"] = before.get("privateIPAddress") or _private(cloud, subnet)
-    for rule in p["loadBalancingRules"]:
-        for key in ("frontendIPConfiguration", "backendAddressPool", "probe"):
-            _there(cloud, rule["properties"][key]["id"], new)
 
 
 def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    p = new["properties"]
-    before = old["properties"] if old else {}
-    if "virtualMachine" in before:
-        p["virtualMachine"] = before["virtualMachine"]
-    _there(cloud, p["networkSecurityGroup"]["id"], new)
+    _plain(cloud, new, old)
+    p, before = new["properties"], old["properties"] if old else {}
+    p |= {k: v for k, v in before.items() if k == "virtualMachine"}
     (entry,) = p["ipConfigurations"]
     entry["id"] = f"{new['id']}/ipConfigurations/{entry['name']}"
     c = entry["properties"]
     subnet = _there(cloud, c["subnet"]["id"], new)
-    _there(cloud, subnet["id"].rsplit("/subnets/", 1)[0], new)
-    if at := (c.get("publicIPAddress") or {}).get("id"):
-        _there(cloud, at, new)["properties"]["ipConfiguration"] = {"id": entry["id"]}
-    for pool in c.get("loadBalancerBackendAddressPools") or ():
-        _there(cloud, pool["id"], new)
     kept = before["ipConfigurations"][0]["properties"]["privateIPAddress"] if old else None
-    c["privateIPAddress"] = kept or _private(cloud, subnet)
-    c["primary"] = True
+    c |= {"privateIPAddress": kept or _private(cloud, subnet), "primary": True}
 
 
 def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    p = new["properties"]
-    size = p["hardwareProfile"]["vmSize"]
-    family, _, able, _, _ = SIZES[size]
-    zones = new.get("zones") or []
-    image = p["storageProfile"]["imageReference"]
-    security = p.get("securityProfile", {}).get("securityType")
-    refuse(security not in (None, "TrustedLaunch"), "InvalidParameter", security)
+    _plain(cloud, new, old)
+    p, zones = new["properties"], new.get("zones")
+    family = SIZES[p["hardwareProfile"]["vmSize"]][0]
     if old:
         before = old["properties"]["osProfile"]["customData"]
-        changed = p["osProfile"]["customData"] != before or (old.get("zones") or []) != zones
+        changed = p["osProfile"]["customData"] != before or old.get("zones") != zones
         refuse(changed, "PropertyChangeNotAllowed", new["id"], status=409)
     full = "ZonalAllocationFailed" if zones else "AllocationFailed"
     refuse(not old and family in cloud.full, full, "no sufficient capacity", status=409)
-    known = tuple(str(image.get(k)).lower() for k in ("publisher", "offer", "sku"))
-    refuse(known not in IMAGES, "PlatformImageNotFound", known, status=404)
-    image["exactVersion"] = IMAGES[known]  # type: ignore[index]
-    for key in p["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"]:
-        refuse(not key["keyData"].startswith("ssh-ed25519 "), "InvalidParameter", "keyData")
-    if group := (p.get("proximityPlacementGroup") or {}).get("id"):
-        _there(cloud, group, new)
+    image = p["storageProfile"]["imageReference"]
+    image["exactVersion"] = IMAGES[tuple(image[k].lower() for k in ("publisher", "offer", "sku"))]
     for entry in p["networkProfile"]["networkInterfaces"]:
         nic = _there(cloud, entry["id"], new)["properties"]
-        owner = nic.get("virtualMachine", {}).get("id", new["id"])
-        refuse(owner.lower() != new["id"].lower(), "NicInUse", owner, status=409)
-        wrong = nic["enableAcceleratedNetworking"] and not able
-        refuse(wrong, "VMSizeIsNotPermittedToEnableAcceleratedNetworking", size, status=409)
         nic["virtualMachine"] = {"id": new["id"]}
     base = new["id"].rsplit("/providers/", 1)[0]
     disk = f"{base}/providers/Microsoft.Compute/disks/{p['storageProfile']['osDisk']['name']}"
     cloud.put(disk, {"location": new["location"], "properties": {"diskSizeGB": 30}})
 
 
-def _subnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    for key in ("natGateway", "networkSecurityGroup"):
-        if used := new["properties"].get(key):
-            _there(cloud, used["id"], new)
-
-
-def _schedule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    p = new["properties"]
-    at = p["dailyRecurrence"]["time"]
-    refuse(not re.fullmatch(r"([01]\d|2[0-3])[0-5]\d", at), "InvalidDailyRecurrence", at)
-    vm = _there(cloud, p["targetResourceId"], new)
-    refuse(new["name"] != f"shutdown-computevm-{vm['name']}", "InvalidScheduleName")
-
-
-def _nat_gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    for address in new["properties"].get("publicIpAddresses") or ():
-        _there(cloud, address["id"], new)
-
-
 def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    _plain(cloud, new, old)
     p = new["properties"]
-    sku, vpn = p["sku"]["name"], p["gatewayType"] == "Vpn"
-    sold = re.fullmatch(r"VpnGw[1-5]AZ" if vpn else r"ErGw[1-3]AZ", sku)
-    refuse(not sold, "NonAzSkusNotAllowedForVPNGateway", sku)
-    (entry,) = p["ipConfigurations"]
-    c = entry["properties"]
-    subnet = _there(cloud, c["subnet"]["id"], new)
-    refuse(subnet["name"] != "GatewaySubnet", "InvalidParameter", subnet["name"])
+    c = p["ipConfigurations"][0]["properties"]
     given = (c.get("publicIPAddress") or {}).get("id")
-    refuse(bool(given) != vpn, "PublicIpForGatewayIsRequired", new["name"])
-    if given:
-        bare = not _there(cloud, given, new).get("zones") and REGIONS[new["location"]]
-        refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
+    refuse(bool(given) != (p["gatewayType"] == "Vpn"), "PublicIpForGatewayIsRequired", new["name"])
+    bare = given and REGIONS[new["location"]] and not _there(cloud, given, new).get("zones")
+    refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
 
 
 def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     p = new["properties"]
-    first = _there(cloud, p["virtualNetworkGateway1"]["id"], new)
+    for where in _references(p):
+        _there(cloud, where, {"id": new["id"]})  # the other end may be elsewhere
+    p["connectionStatus"] = "Connected"
     if p["connectionType"] == "ExpressRoute":
-        refuse(first["properties"]["gatewayType"] != "ExpressRoute", "InvalidConnection")
-        _there(cloud, p["peer"]["id"], {"id": new["id"]})
-        p["connectionStatus"] = "Connected"
         return
-    second = _there(cloud, p["virtualNetworkGateway2"]["id"], {"id": new["id"]})
-    refuse(not p.get("sharedKey"), "InvalidConnection", "no shared key")
     new["_key"] = p.pop("sharedKey")
+    ends = [p[f"virtualNetworkGateway{n}"]["id"] for n in (2, 1)]
     p["connectionStatus"] = "Unknown"
     for other in cloud.resources.values():
-        ends = [other["properties"].get(f"virtualNetworkGateway{n}", {}).get("id") for n in (1, 2)]
-        if ends == [second["id"], first["id"]]:
+        back = [other["properties"].get(f"virtualNetworkGateway{n}", {}).get("id") for n in (1, 2)]
+        if back == ends:
             status = "Connected" if other.get("_key") == new["_key"] else "NotConnected"
             later = (cloud.clock() + cloud.step_s, {"connectionStatus": status})
             new["_later"] = other["_later"] = later
@@ -289,19 +222,19 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
     "microsoft.compute/disks": _plain,
-    "microsoft.compute/proximityplacementgroups": _ppg,
+    "microsoft.compute/proximityplacementgroups": _plain,
     "microsoft.compute/virtualmachines": _vm,
-    "microsoft.devtestlab/schedules": _schedule,
+    "microsoft.devtestlab/schedules": _plain,
     "microsoft.network/connections": _connection,
     "microsoft.network/expressroutecircuits": _plain,
     "microsoft.network/loadbalancers": _balancer,
-    "microsoft.network/natgateways": _nat_gateway,
+    "microsoft.network/natgateways": _plain,
     "microsoft.network/networkinterfaces": _nic,
     "microsoft.network/networksecuritygroups": _nsg,
-    "microsoft.network/networksecuritygroups/securityrules": _rule,
+    "microsoft.network/networksecuritygroups/securityrules": _plain,
     "microsoft.network/publicipaddresses": _public_ip,
     "microsoft.network/virtualnetworkgateways": _gateway,
     "microsoft.network/virtualnetworks": _vnet,
-    "microsoft.network/virtualnetworks/subnets": _subnet,
+    "microsoft.network/virtualnetworks/subnets": _plain,
     "microsoft.network/virtualnetworks/virtualnetworkpeerings": _peering,
 }
