@@ -74,11 +74,9 @@ def _capability(sku: Mapping[str, Any], name: str) -> str:
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     """Return the zones of a region in which a size is available to this subscription."""
     infos = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
-    offered = {z for i in infos for z in i.get("zones") or ()}
-    for r in sku.get("restrictions") or ():
-        info = r.get("restrictionInfo") or {}
-        offered -= set(info.get("zones") or ()) if r["type"] == "Zone" else offered
-    return offered
+    barred = [r.get("restrictionInfo") or {} for r in sku.get("restrictions") or ()]
+    closed = {z for info in barred for z in info.get("zones") or ()}
+    return {z for i in infos for z in i.get("zones") or ()} - closed
 
 
 def examine(findings: Preflight, az: Runs, rehearse: Inspection) -> Iterator[tuple[str, str, bool]]:
@@ -129,55 +127,43 @@ def _zones(az: Runs, findings: Preflight) -> str:
 
 
 def _sizes(az: Runs, findings: Preflight) -> str:
-    asked = dict.fromkeys(
-        (v.region, v.vm_size, v.zone, v.accelerated) for v in findings.topology.vms
-    )
-    for region, size, zone, accelerated in asked:
+    asked = [(v.region, v.vm_size, v.zone, v.accelerated) for v in findings.topology.vms]
+    for region, size, zone, accelerated in dict.fromkeys(asked):
         if region not in findings.physical_zones:
             continue
-        sku = findings.skus.get((region, size)) or _sku(az, region, size)
-        findings.skus[region, size] = sku
-        if why := _refused(az, findings, sku, region, zone, accelerated):
+        if (region, size) not in findings.skus:
+            # without --all, az leaves out what is closed to the subscription
+            only = ("--location", region, "--size", size, "--resource-type", "virtualMachines")
+            listed = [s for s in az("vm", "list-skus", *only) or () if s["name"] == size]
+            # az lists a size once more for the edge sites of a region, which have no zones
+            best: Mapping[str, Any] = max(
+                listed, key=lambda s: len(zones_of(s, region)), default={}
+            )
+            findings.skus[region, size] = best
+        if why := _refused(az, findings, region, size, zone, accelerated):
             findings.elsewhere.append(f"size {size} {why}")
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
-def _sku(az: Runs, region: str, size: str) -> Mapping[str, Any]:
-    only = ("--resource-type", "virtualMachines", "--all")
-    listed = az("vm", "list-skus", "--location", region, "--size", size, *only) or ()
-    exact = [s for s in listed if s["name"].lower() == size.lower()]
-    # az lists a size once more for the edge sites of a region, which have no zones
-    return max(exact, key=lambda s: len(zones_of(s, region)), default={})
-
-
 def _refused(
-    az: Runs,
-    findings: Preflight,
-    sku: Mapping[str, Any],
-    region: str,
-    zone: str,
-    accelerated: bool,
+    az: Runs, findings: Preflight, region: str, size: str, zone: str, accelerated: bool
 ) -> str:
     """Why VMs of a size cannot be placed, or ""."""
+    sku, image = findings.skus[region, size], findings.options.image
     if not sku:
-        return f"is not offered in {region}: choose of `az vm list-skus -l {region} -o table`"
-    for r in sku.get("restrictions") or ():
-        if r["type"] == "Location":
-            reason = r.get("reasonCode")
-            return f"is closed to this subscription in {region} ({reason}): choose another"
-    offered, exists = zones_of(sku, region), zone in findings.physical_zones[region]
-    if zone and exists and zone not in offered:
+        return f"is not offered to this subscription in {region}: choose another"
+    offered = zones_of(sku, region)
+    if zone and zone in findings.physical_zones[region] and zone not in offered:
         others = ", ".join(sorted(offered)) or "none: choose another size"
         return f"is not available in zone {zone} of {region}, only in {others}"
     if accelerated and _capability(sku, "AcceleratedNetworkingEnabled") != "true":
         return "cannot have accelerated networking: choose another, or accelerated: false"
     if _capability(sku, "DiskControllerTypes") == "nvme":
-        urn = ("--location", region, "--urn", findings.options.image)
-        image = az("vm", "image", "show", *urn) or {}
-        features = {f["name"]: str(f["value"]).lower() for f in image.get("features") or ()}
+        shown = az("vm", "image", "show", "--location", region, "--urn", image) or {}
+        features = {f["name"]: str(f["value"]).lower() for f in shown.get("features") or ()}
         if "nvme" not in features.get("DiskControllerTypes", ""):
             return (
-                f"has NVMe disks only, which image {findings.options.image} does not start from: "
+                f"has NVMe disks only, which image {image} does not start from: "
                 "choose a newer image, or a size of version 5"
             )
     return ""

@@ -216,15 +216,14 @@ def path_proofs(
         if isinstance(facts, str):
             out.append(Proof(f"path from {way}", None, facts))
             continue
-        hops, mtu, vf, sent = map(facts.get, ("hops", "mtu", "vf_tx_packets", "sent"))
-        words = f"{hops or 'unknown number of'} hops, MTU {mtu or 'unknown'}"
+        hops, vf, sent = map(facts.get, ("hops", "vf_tx_packets", "sent"))
+        words = f"{hops} hops, MTU {facts.get('mtu')}"
         out.append(Proof(f"path from {way}", True if hops else None, words))
-        if not topology.vm(client).accelerated:
-            continue
-        holds = None if vf is None or not sent else vf / sent >= 0.5
-        words = f"vf_tx_packets +{vf} for {sent} packets sent"
-        text = f"traffic from {way} takes the virtual function"
-        out.append(Proof(text, holds, words, factor=True))
+        if topology.vm(client).accelerated:
+            holds = None if vf is None or not sent else vf / sent >= 0.5
+            words = f"vf_tx_packets +{vf} for {sent} packets sent"
+            text = f"traffic from {way} takes the virtual function"
+            out.append(Proof(text, holds, words, factor=True))
     return out
 
 

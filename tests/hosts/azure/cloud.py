@@ -29,14 +29,6 @@ OLD_S, NEW_S = 60, 30
 """How old what is shown may be, and for how long what was made may be denied, in seconds."""
 TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
-KINDS = {
-    "array": list,
-    "bool": bool,
-    "object": dict,
-    "secureobject": dict,
-    "securestring": str,
-    "string": str,
-}
 
 
 @dataclass
@@ -297,10 +289,6 @@ class Cloud:
         return answer
 
     def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Answer:
-        if path.lower() == "/subscriptions":
-            return Answer(200, {"value": [self._subscription()]})
-        if path.lower() == "/tenants":
-            return Answer(200, {"value": [{"id": f"/tenants/{TENANT}", "tenantId": TENANT}]})
         head, _, tail = path[1:].partition("/")
         identity, _, tail = tail.partition("/")
         if head.lower() != "subscriptions":
@@ -317,20 +305,6 @@ class Cloud:
                 answer: Answer = getattr(self, name)(query=query, body=body, **match.groupdict())
                 return answer
         raise ArmError(404, "NotFound", f"{method} {path}")
-
-    def _subscription(self) -> Resource:
-        return {
-            "id": BASE,
-            "subscriptionId": SUBSCRIPTION,
-            "tenantId": TENANT,
-            "displayName": "emulated",
-            "state": "Enabled",
-        }
-
-    @route("GET", "")
-    def subscription(self, **_: Any) -> Answer:
-        """The subscription."""
-        return Answer(200, self._subscription())
 
     @route("GET", "/locations")
     def locations(self, shifted: int = 0, **_: Any) -> Answer:
@@ -508,12 +482,7 @@ class Cloud:
         before = self.deployments.get(where.lower())
         refuse(before and before.left, "DeploymentActive", name, status=409)
         scope, template, items = self._read(group, name, body)
-        shown = {
-            k: {"type": "Object", "value": scope.parameters[k]}
-            for k, v in template["parameters"].items()
-            if not v["type"].lower().startswith("secure")
-        }
-        properties = {"provisioningState": "Accepted", "mode": "Incremental", "parameters": shown}
+        properties = {"provisioningState": "Accepted", "mode": "Incremental"}
         document = {
             "id": where,
             "name": name,
@@ -555,9 +524,6 @@ class Cloud:
         refuse(unknown, "InvalidTemplate", f"unknown parameters {unknown}")
         missing = [k for k, d in declared.items() if k not in given and "defaultValue" not in d]
         refuse(missing, "InvalidTemplate", f"no value for {missing}")
-        for k, v in given.items():
-            kind = declared[k]["type"].lower()
-            refuse(not isinstance(v, KINDS[kind]), "InvalidTemplate", f"{k} is no {kind}")
         scope = arm.Scope(SUBSCRIPTION, group, location, {}, self._reference, zones=REGIONS)
         defaults = {k: scope.value(d.get("defaultValue")) for k, d in declared.items()}
         scope.parameters = defaults | given
@@ -662,18 +628,10 @@ class Cloud:
         sources = [{k: v for k, v in r.items() if k != "properties"} for r in template["resources"]]
         group, nested = map(scope.value, sources)
         inner = template["resources"][1]["properties"]
-        alone = inner["expressionEvaluationOptions"] == {"scope": "inner"}
-        wrong = not alone or nested["resourceGroup"] != group["name"]
-        refuse(wrong, "InvalidTemplate", "the deployment must stand by itself, in the group")
         region = self._region(group["name"], group["location"])
         given = {"template": inner["template"], "parameters": scope.value(inner["parameters"])}
         items = self._read(group["name"], nested["name"], {"properties": given}, region)[2]
-        ids = [f"{BASE}/resourceGroups/{group['name']}", *(i.id for i in items)]
-        there = {*self.resources, *(g["id"].lower() for g in self.groups.values())}
-        changes = [
-            {"resourceId": i, "changeType": "Modify" if i.lower() in there else "Create"}
-            for i in ids
-        ]
+        changes = [{"resourceId": i.id, "changeType": "Create"} for i in items]
         properties = {"provisioningState": "Succeeded", "mode": "Incremental", "changes": changes}
         return Answer(200, {"name": name, "status": "Succeeded", "properties": properties})
 
@@ -765,7 +723,7 @@ def _size(region: str, name: str) -> Resource:
         "AcceleratedNetworkingEnabled": accelerated,
         "DiskControllerTypes": "NVMe" if name in NVME else "SCSI",
     }
-    within = {"Zone": {"locations": [region], "zones": offered}}.get(barred or "", {})
+    within = {"locations": [region]} | ({"zones": offered} if barred == "Zone" else {})
     reason = "NotAvailableForSubscription"
     restriction = {"type": barred, "restrictionInfo": within, "reasonCode": reason}
     return {

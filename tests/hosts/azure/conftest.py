@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +20,7 @@ from netperf_lib.hosts.azure.checks import Preflight
 from ...warm import warm
 from .cloud import Cloud
 from .direct import Clock, DirectAz
-from .emulator import Emulator, login
-from .guard.sitecustomize import watch
+from .emulator import Emulator
 from .machines import Machines, possible, private_network
 from .rules import accelerated
 
@@ -140,6 +137,12 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
     return direct
 
 
+def az_version() -> str:
+    """The version of az in .venv-azure."""
+    (found,) = AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")
+    return found.name.removesuffix(".dist-info").split("-")[1]
+
+
 @dataclass
 class World:
     """The real az, an emulated cloud behind HTTPS, and a stand-in with a real sshd for every VM."""
@@ -148,9 +151,6 @@ class World:
     emulator: Emulator
     machines: Machines
     folder: Path
-    journal: Path
-    warm: subprocess.Popen[bytes]
-    """The server behind the program `az` on PATH, see `tests.warm`."""
 
     def fresh(self) -> None:
         """Forget what was made, and who is logged in otherwise."""
@@ -158,7 +158,7 @@ class World:
         self.machines.follow()
         self.machines.silent.clear()
         self.machines.without_vf.clear()
-        login(self.folder / "emulator" / "az")
+        self.emulator.environment(az_version())
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Options that ask the emulator for prices and for the caller's address."""
@@ -172,26 +172,18 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     if not AZ.exists():
         pytest.skip("az is not in .venv-azure (make .venv-azure/ready)")
     folder = tmp_path_factory.mktemp("azure")
-    version = next(
-        AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")
-    ).name.split("-")[1]
     cloud = Cloud(step_s=0.005)
     with private_network(), pytest.MonkeyPatch.context() as patch:
         emulator = Emulator(cloud, folder / "emulator")
         machines = Machines(cloud, folder / "machines")
         emulator.after = machines.follow
-        journal = folder / "guard.log"
-        journal.touch()
         environment = {
-            **emulator.environment(version.removesuffix(".dist")),
+            **emulator.environment(az_version()),
             "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(Path(__file__).parent / "guard"),
-            "NETPERF_GUARD": str(journal),
             "AZ_INSTALLER": "PIP",  # as the program says
         }
         for name, value in environment.items():
             patch.setenv(name, value)
-        sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
         patch.setattr(az_module, "CLOCK", az_module.Clock(poll_s=0.2, lag_s=0))
         patch.setattr(groups, "LOOKS_S", 0)
         patch.setattr(prices, "PRICES_URL", f"{emulator.base}/prices")
@@ -200,28 +192,18 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
         try:
-            with warm(
-                folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True
-            ) as server:
-                yield World(cloud, emulator, machines, folder, journal, server)
+            with warm(folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True):
+                yield World(cloud, emulator, machines, folder)
         finally:
             machines.close()
             emulator.close()
 
 
 @pytest.fixture
-def world(_world: World) -> Iterator[World]:
-    """A world in which nothing is placed; whoever looks outside fails the test."""
+def world(_world: World) -> World:
+    """A world in which nothing is placed; its network leads nowhere."""
     _world.fresh()
-    _world.journal.write_text("", "utf-8")
-    yield _world
-    assert not _world.journal.read_text("utf-8")
-
-
-@pytest.fixture
-def real_az(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program `az` as it is installed, with its own start."""
-    monkeypatch.setenv("PATH", f"{AZ.parent}{os.pathsep}{os.environ['PATH']}")
+    return _world
 
 
 @pytest.fixture

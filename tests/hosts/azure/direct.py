@@ -111,7 +111,9 @@ class DirectAz:
     def _vm_list_skus(self, one: dict[str, str], _: Any) -> Any:
         query = {"$filter": f"location eq '{one['location']}'"}
         found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
-        return [s for s in found if one["size"].lower() in s["name"].lower()]
+        closed = [s["name"] for s in found for r in s["restrictions"] if r["type"] == "Location"]
+        fits = [s for s in found if one["size"].lower() in s["name"].lower()]
+        return [s for s in fits if s["name"] not in closed]
 
     def _group_create(self, one: dict[str, str], given: dict[str, list[str]]) -> Any:
         tags = dict(t.split("=", 1) for t in given["tags"])

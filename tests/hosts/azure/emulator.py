@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -25,8 +26,6 @@ from cryptography.x509.oid import NameOID
 from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer, Cloud
 
 CLIENT = "00000000-0000-4000-8000-00000000000c"
-PAGE = 6
-"""Entries of a page of a list."""
 CALLER = "192.0.2.7"
 """What the emulated service for one's own address answers."""
 
@@ -79,8 +78,7 @@ class Emulator:
     def environment(self, version: str) -> dict[str, str]:
         """Environment in which az of this version talks to the emulator, and nobody is looked up anywhere else."""
         config = self.folder / "az"
-        if not config.exists():
-            configure(config, self.base, version)
+        configure(config, self.base, version)
         authority = str(self.folder / "ca.pem")
         return {
             "AZURE_CONFIG_DIR": str(config),
@@ -127,28 +125,8 @@ class Emulator:
         with self.lock:
             answer = self.cloud.request(method, path, query, body)
             self.after()
-            whole = "/locations" in path  # such lists have one page
-            if (
-                method == "GET"
-                and not whole
-                and isinstance(answer.body, dict)
-                and isinstance(answer.body.get("value"), list)
-            ):
-                page = self._page(answer.body["value"], path, query)
-                answer = Answer(answer.status, answer.body | page, answer.headers)
         headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
         return Answer(answer.status, answer.body, headers)
-
-    def _page(self, entries: list[Any], path: str, query: dict[str, str]) -> dict[str, Any]:
-        """One page of a long list; the first is empty, as it is where Azure has not looked everywhere yet."""
-        if len(entries) <= PAGE:
-            return {}
-        first = int(query.get("$skiptoken", -PAGE))
-        page = {"value": entries[max(first, 0) : first + PAGE] if first >= 0 else []}
-        more = urlencode({**query, "$skiptoken": first + PAGE})
-        return page | (
-            {"nextLink": f"{self.base}{path}?{more}"} if first + PAGE < len(entries) else {}
-        )
 
     def _openid(self) -> dict[str, Any]:
         here = f"{self.base}/{TENANT}"
@@ -327,67 +305,16 @@ def key_usage() -> x509.KeyUsage:
 
 
 def configure(config: Path, base: str, version: str) -> None:
-    """Write the configuration folder of an az that is logged in to the emulator as a service principal."""
-    config.mkdir(parents=True)
-    sections = {
-        "config": {
-            "cloud": {"name": "Emulated"},
-            # output is deliberately not JSON: callers must ask for what they need
-            "core": {
-                "collect_telemetry": "no",
-                "instance_discovery": "false",
-                "survey_message": "no",
-                "output": "table",
-                "display_region_identified": "no",
-            },
-            "auto-upgrade": {"enable": "no"},
-            "extension": {"use_dynamic_install": "no"},
-            "logging": {"enable_log_file": "no"},
-        },
-        "clouds.config": {
-            "Emulated": {
-                "endpoint_resource_manager": base,
-                "endpoint_active_directory": base,
-                "endpoint_active_directory_resource_id": "https://management.core.windows.net/",
-                "endpoint_management": "https://management.core.windows.net/",
-                "endpoint_vm_image_alias_doc": f"{base}/aliases.json",
-                "subscription": SUBSCRIPTION,
-            }
-        },
-    }
-    for file, content in sections.items():
-        lines = [
-            line
-            for section, entries in content.items()
-            for line in [f"[{section}]", *(f"{k} = {v}" for k, v in entries.items())]
-        ]
-        (config / file).write_text("\n".join(lines) + "\n", "utf-8")
-    login(config)
-    versions = {"core": {"local": version}, "telemetry": {"local": "1.1.0"}}
-    checked = {"versions": versions, "update_time": "2099-01-01 00:00:00.000000"}
-    (config / "versionCheck.json").write_text(json.dumps(checked), "utf-8-sig")
-
-
-def login(config: Path, selected: str = SUBSCRIPTION) -> None:
-    """Log in to two subscriptions, without asking anybody."""
-    profile = {
-        "installationId": "00000000-0000-4000-8000-0000000000ff",
-        "subscriptions": [{
-            "id": identity, "name": name, "state": "Enabled", "isDefault": identity == selected, "tenantId": TENANT, "homeTenantId": TENANT,
-            "environmentName": "Emulated", "managedByTenants": [], "user": {"name": CLIENT, "type": "servicePrincipal"},
-        } for identity, name in ((SUBSCRIPTION, "emulated"), (OTHER, "other"))],
-    }  # fmt: skip
-    (config / "azureProfile.json").write_text(json.dumps(profile), "utf-8-sig")
-    entries = [{"client_id": CLIENT, "tenant": TENANT, "client_secret": "emulated"}]
-    (config / "service_principal_entries.json").write_text(json.dumps(entries), "utf-8")
+    """Write the configuration of an az that is logged in to two subscriptions of the emulator."""
+    config.mkdir(parents=True, exist_ok=True)
+    names = {"subscription": SUBSCRIPTION, "other": OTHER, "tenant": TENANT, "client": CLIENT}
+    for file in Path(__file__).with_name("az-config").iterdir():
+        text = Template(file.read_text("utf-8")).substitute(names, base=base, version=version)
+        (config / file.name).write_text(text, "utf-8")
 
 
 def logout(config: Path) -> None:
     """Log out."""
-    for file in (
-        "azureProfile.json",
-        "service_principal_entries.json",
-        "msal_token_cache.json",
-        "msal_token_cache.bin",
-    ):
-        (config / file).unlink(missing_ok=True)
+    names = ("azureProfile.json", "service_principal_entries.json")
+    for file in (*(config / name for name in names), *config.glob("msal_token_cache.*")):
+        file.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import ctypes
 import os
-import shlex
 import shutil
 import subprocess
 import time
@@ -23,6 +22,7 @@ import yaml
 from .cloud import Cloud
 from .rules import accelerated
 
+SCRIPT = Path(__file__).with_name("machine.sh")
 CLONE_NEWNET = 0x40000000
 NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
 
@@ -98,106 +98,30 @@ class Machines:
         process.wait()
 
     def _start(self, where: str, vm: dict[str, Any]) -> None:
-        nic = self.cloud.resources[
-            vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()
-        ]["properties"]
+        resources, p = self.cloud.resources, vm["properties"]
+        nic = resources[p["networkProfile"]["networkInterfaces"][0]["id"].lower()]["properties"]
         entry = nic["ipConfigurations"][0]["properties"]
-        public = self.cloud.resources.get(
-            (entry.get("publicIPAddress") or {}).get("id", "").lower()
-        )
+        public = resources.get((entry.get("publicIPAddress") or {}).get("id", "").lower())
         address = public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
-        profile = vm["properties"]["osProfile"]
+        profile = p["osProfile"]
         self.started += 1
         home = self.folder / f"{self.started}-{vm['name']}"
         home.mkdir(parents=True)
         first_start = yaml.safe_load(base64.b64decode(profile["customData"]))
-        key = home / "host_key"
-        key.write_text(first_start["ssh_keys"]["ed25519_private"], "utf-8")
-        key.chmod(0o600)
-        # in Azure the user becomes root without a password; here it is root by another name
-        user = profile["adminUsername"]
-        passwd = Path("/etc/passwd").read_text("utf-8") + f"{user}:x:0:0::/tmp:/bin/sh\n"
-        (home / "passwd").write_text(passwd, "utf-8")
-        (home / "shadow").write_text(
-            Path("/etc/shadow").read_text("utf-8") + f"{user}:*:19000:0:99999:7:::\n", "utf-8"
-        )
-        config = [
-            "UsePAM no",
-            "StrictModes no",
-            "PasswordAuthentication no",
-            "PermitRootLogin prohibit-password",
-            "PidFile none",
-        ]
-        config += ["UseDNS no", "MaxStartups 100", "AuthorizedKeysFile /var/lib/hyperv/authorized"]
-        config += [f"ListenAddress {address}:22", f"HostKey {key}"]
-        (home / "sshd_config").write_text("\n".join(config) + "\n", "utf-8")
-        drivers = {"eth0": "hv_netvsc"}
-        if accelerated(self.cloud, nic) and profile["computerName"] not in self.without_vf:
-            drivers["enP30832s1"] = "mlx5_core"
-        for name, driver in drivers.items():
-            device = home / "net" / name / "device"
-            device.mkdir(parents=True)
-            (home / "net" / ".drivers" / driver).mkdir(parents=True)
-            (device / "driver").symlink_to(f"../../.drivers/{driver}")
-            (home / "net" / name / "operstate").write_text("up\n", "utf-8")
-        # packets that are sent are counted as those of the virtual function, where there is one
-        count = "awk '/lo:/ {n += $11} END {print \"     vf_tx_packets: \" n}' /proc/net/dev"
-        counter = count if len(drivers) > 1 else "true"
-        (home / "ethtool").write_text(f'#!/bin/sh\n[ "$1" != -S ] || {counter}\n', "utf-8")
-        (home / "ethtool").chmod(0o755)
-        pool = {
-            "HostName": "AMS",
-            "PhysicalHostName": f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}",
-        }
-        (home / "upper" / "hyperv").mkdir(parents=True)
-        (home / "work").mkdir()
-        # where the user may read it: the folders above `home` may be closed to others
         trusted = profile["linuxConfiguration"]["ssh"]["publicKeys"][0]["keyData"]
-        (home / "upper" / "hyperv" / "authorized").write_text(trusted + "\n", "utf-8")
-        records = b"".join(
-            k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pool.items()
-        )
-        (home / "upper" / "hyperv" / ".kvp_pool_3").write_bytes(records)
-        here = {
-            k: shlex.quote(str(home / k))
-            for k in ("passwd", "shadow", "net", "ethtool", "upper", "work", "sshd_config")
-        }
-        script = f"""set -e
-            mount --make-rprivate /
-            mount --bind {here["passwd"]} /etc/passwd
-            mount --bind {here["shadow"]} /etc/shadow
-            mount -t tmpfs none {here["work"]}  # an overlay does not go on top of another one, such as a container's
-            cd {here["work"]}
-            mkdir upper work
-            cp -rp {here["upper"]}/hyperv upper
-            mount -t overlay none -o lowerdir=/var/lib,upperdir=upper,workdir=work /var/lib
-            cd /
-            mount --bind {here["net"]} /sys/class/net
-            mount -t tmpfs none /usr/local/sbin
-            cp {here["ethtool"]} /usr/local/sbin/ethtool
-            mkdir -p /run/sshd
-            hostname {shlex.quote(profile["computerName"])}
-            exec /usr/sbin/sshd -D -e -f {here["sshd_config"]}"""
+        (home / "host_key").write_text(first_start["ssh_keys"]["ed25519_private"], "utf-8")
+        (home / "host_key").chmod(0o600)
+        (home / "authorized").write_text(trusted + "\n", "utf-8")
+        physical = f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}"
+        vf = accelerated(self.cloud, nic) and vm["name"] not in self.without_vf
+        of_vm = (str(home), profile["adminUsername"], address, vm["name"], physical, "vf" * vf)
+        apart = "unshare --mount --uts --pid --fork --kill-child --mount-proc sh".split()
         with (home / "log").open("wb") as log:
-            command = [
-                "unshare",
-                "--mount",
-                "--uts",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-                "sh",
-                "-c",
-                script,
-            ]
             self.running[where] = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True
+                [*apart, str(SCRIPT), *of_vm], stdout=log, stderr=log, start_new_session=True
             )
         for _ in range(100):
-            if (
-                b"Server listening" in (home / "log").read_bytes()
-                or self.running[where].poll() is not None
-            ):
+            listens = b"Server listening" in (home / "log").read_bytes()
+            if listens or self.running[where].poll() is not None:
                 break
             time.sleep(0.02)

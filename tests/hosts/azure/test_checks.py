@@ -28,7 +28,7 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
     assert tuple(lines) == SUBJECTS
     assert all(fine for _, fine in lines.values()), lines
     assert lines["quota"][0].startswith("4 vCPUs and 1 addresses in westeurope")
-    assert lines["validation"][0].startswith("Azure finds it valid, and would create 15 resources")
+    assert lines["validation"][0].startswith("Azure finds it valid, and would create 14 resources")
     assert "within the budget of 5" in lines["price"][0]
     assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
 
@@ -37,9 +37,9 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
     ("options", "said"),
     [
         ({"vm_size": "Standard_HB120rs_v3"}, "zone 1 of westeurope, only in none"),
-        ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
+        ({"vm_size": "Standard_E4s_v5"}, "is not offered to this subscription in westeurope"),
         ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "zone 2 of westeurope, only in 1"),
-        ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
+        ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered to this"),
         ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking"),
         ({"vm_size": "Standard_D4s_v6"}, "has NVMe disks only, which image Canonical:.* does not"),
         ({"region": "westus"}, "region westus has no zone 1 .it has none.: correct"),

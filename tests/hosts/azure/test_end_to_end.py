@@ -7,10 +7,9 @@ Nothing here was ever run against Azure itself; `make test-azure` does that, wit
 from __future__ import annotations
 
 import json
-import os
+import random
 import re
-import signal
-import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 
-from ...sshd import wait_until
+from ...conftest import REPO
 from . import test_real
 from .cloud import BASE, SUBSCRIPTION
 from .conftest import PRICES, World, experiment
@@ -34,7 +33,7 @@ from .emulator import logout
 from .recordings import fault
 from .test_checks import SUBJECTS
 from .test_place import CIRCUIT, EVERY, nothing_is_left, outside
-from .transcript import whole_way
+from .transcript import program, typed, whole_way
 
 pytestmark = pytest.mark.slow
 
@@ -90,6 +89,37 @@ def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Pa
     nothing_is_left(world.cloud, tmp_path)
 
 
+def test_the_tutorial_as_it_is_typed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one round of short tests, against a cloud that answers late."""
+    monkeypatch.setattr(world.cloud, "clock", lambda: 20 * time.monotonic())
+    world.cloud.lag = random.Random(1)
+    file = tmp_path / "data" / "experiments" / "azure-placement.yaml"
+    file.parent.mkdir(parents=True)
+    declared = yaml.safe_load((REPO / file.relative_to(tmp_path)).read_text("utf-8"))
+    declared |= {"rounds": 1, "deployments": 1}
+    for test in declared["tests"]:
+        test |= {"duration_s": 1, "omit_s": 0}
+    file.write_text(yaml.safe_dump(declared), "utf-8")
+    base = world.emulator.base
+    pace = (
+        "import time; from netperf_lib.hosts.azure import az, prices; "
+        "az.CLOCK = az.Clock(8, lambda: 20 * time.monotonic(), lambda s: time.sleep(s / 20)); "
+        f"prices.PRICES_URL, prices.ADDRESS_URL = '{base}/prices', '{base}/address'"
+    )
+    text = (REPO / "docs" / "tutorials" / "azure.md").read_text("utf-8")
+    shown = {}
+    for line in re.findall(r"^\$ (npl .*)", text, re.MULTILINE):
+        code, shown[line] = typed(line, tmp_path, program(tmp_path, pace))
+        assert code == 0, shown[line]
+    [words] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    assert words.strip() in [text.strip() for text in shown.values()]
+    runs = load(tmp_path / "results" / "azure-placement")
+    assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
+    nothing_is_left(world.cloud, tmp_path)
+
+
 def test_what_is_up_is_an_inventory_too(world: World, tmp_path: Path) -> None:
     """What `up` left is read as an inventory, and compared with the az of the fast tests."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
@@ -120,7 +150,7 @@ def same_as_the_real_az(world: World, group: str) -> None:
         f"rest --method get --url {BASE}/locations?api-version=2022-12-01",
         f"vm image show --location westeurope --urn {image}",
         "network list-usages --location westeurope",
-        f"vm list-skus --location westeurope --size {size} --resource-type virtualMachines --all",
+        f"vm list-skus --location westeurope --size {size} --resource-type virtualMachines",
         "vm list-usage --location westeurope",
         "group list --tag netperf-experiment",
         f"deployment group list {within}",
@@ -151,35 +181,6 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
         return [m for i, v in enumerate(wanted) for m in missing(v, got[i], f"{where}[{i}]")]
     same = wanted in (None, "", got) or str(wanted).lower() == str(got).lower()
     return [] if same else [f"{where}: {wanted!r}, {got!r}"]
-
-
-@pytest.mark.parametrize("step", ["group create", "deployment group"])
-def test_killed_while_az_runs(world: World, tmp_path: Path, step: str) -> None:
-    declared = experiment(**world.options())
-
-    def work() -> None:
-        run = az_module.Az.__call__
-
-        def watched(self: az_module.Az, *words: str) -> Any:
-            if " ".join(words).startswith(step):
-                threading.Timer(0.35, os.kill, (os.getpid(), signal.SIGKILL)).start()
-            return run(self, *words)
-
-        az_module.Az.__call__ = watched  # type: ignore[method-assign]
-        azure.up(declared, number=1, state=tmp_path)
-
-    if not (child := os.fork()):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            work()
-        finally:
-            os._exit(99)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-    parent = Path(f"/proc/{world.warm.pid}/task/{world.warm.pid}/children")
-    assert wait_until(lambda: not parent.read_text()), "az goes on after its caller is gone"
-    azure.down(declared, state=tmp_path)
-    nothing_is_left(world.cloud, tmp_path)
 
 
 def test_passing_trouble_is_got_over(world: World, tmp_path: Path) -> None:

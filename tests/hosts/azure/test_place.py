@@ -7,14 +7,13 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from netperf_lib import hosts
 from netperf_lib.errors import AzureError
-from netperf_lib.experiment.factors import factors_of
 from netperf_lib.experiment.model import Deployment
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
@@ -253,13 +252,6 @@ def test_an_existing_subnet_is_used_and_left_alone(
     assert json.dumps(cloud.resources, sort_keys=True) == before
 
 
-def test_a_gateway_has_the_zones_of_its_region(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    azure.up(experiment("c w vpn", region="westus", zones=[]), number=1, state=tmp_path)
-    address = "Microsoft.Network/publicIPAddresses"
-    assert cloud.get(address, "ip-gw-vpn-home").get("zones", []) == []
-    assert cloud.get(address, "ip-gw-vpn-vpn")["zones"] == ["1", "2", "3"]
-
-
 def test_a_schedule_stops_the_vms(
     az: DirectAz, cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,13 +285,6 @@ def test_what_does_not_hold_is_flagged(
         assert claim in flagged
 
 
-def test_what_the_guest_contradicts_is_no_factor(az: DirectAz, tmp_path: Path) -> None:
-    made = azure.up(experiment("a b same-zone"), number=1, state=tmp_path)
-    ends = {"client": asdict(made.hosts[0]), "server": asdict(made.hosts[1])}
-    record = {"trial": {"accelerated": False}, "hosts": ends}
-    assert factors_of(record)["accelerated"] is True
-
-
 def test_the_subscription_of_a_deployment_is_kept(
     az: DirectAz, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,16 +316,6 @@ def test_capacity_leads_to_the_next_alternative(
     declared = experiment("a b cross-zone", alternative_zones=True)
     made = azure.up(declared, number=1, state=tmp_path)
     assert [h.zone for h in made.hosts] == ["2", "1"]
-    azure.down(declared, state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
-
-
-def test_a_full_size_leads_to_another(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    cloud.full.add("standardFSv2Family")
-    declared = experiment(vm_size="Standard_F72s_v2", alternative_sizes=["Standard_D2s_v5"])
-    made = azure.up(declared, number=1, state=tmp_path)
-    assert {h.vm_size for h in made.hosts} == {"Standard_D2s_v5"}
-    assert azure.up(declared, number=1, state=tmp_path) == made
     azure.down(declared, state=tmp_path)
     nothing_is_left(cloud, tmp_path)
 

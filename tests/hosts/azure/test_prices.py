@@ -15,7 +15,6 @@ from netperf_lib.hosts.azure import prices
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 
-from .cloud import Answer
 from .conftest import PRICES, experiment, preflight
 from .direct import DirectAz
 from .emulator import Emulator
@@ -87,19 +86,6 @@ def test_a_gigabyte_has_its_price(
 def test_an_unknown_billing_zone_is_said(price_list: Emulator) -> None:
     text = str(estimate(FAR, remote_region="austriaeast"))
     assert "transfer cross-region (billing zone of austriaeast not known)" in text
-
-
-@pytest.mark.parametrize(("broken", "price"), [("", 0.025), ("3", None)])
-def test_half_a_list_is_none(
-    price_list: Emulator, monkeypatch: pytest.MonkeyPatch, broken: str, price: float | None
-) -> None:
-    answer, price_list.page = price_list.answer, 3
-
-    def partly(*given: Any) -> Answer:
-        return Answer(503) if broken and given[2].get("$skip") == broken else answer(*given)
-
-    monkeypatch.setattr(price_list, "answer", partly)
-    assert listed("a b standard-lb")["load balancer in westeurope"] == price
 
 
 @pytest.mark.parametrize(

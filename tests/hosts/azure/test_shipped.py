@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import pipeline
-from netperf_lib.experiment import estimate
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.hosts import azure
 
@@ -72,14 +71,3 @@ def test_it_is_planned_within_its_budget(name: str, price_list: Emulator) -> Non
     assert found, preview.cost
     likely, most = float(found[1]), float(found[2] or found[1])
     assert likely <= most <= (preview.plan.experiment.budget or 0)
-    sums = [re.search(r": ([\d.]+)(?: to at most ([\d.]+))? USD$", part) for part in preview.parts]
-    assert sum(float(m[1]) for m in sums if m) == pytest.approx(likely, abs=0.06)
-    assert sum(float(m[2] or m[1]) for m in sums if m) == pytest.approx(most, abs=0.06)
-    for trial in preview.plan.trials:
-        if estimate.is_far(trial.pair.placement) and estimate.sending_bps(trial):
-            assert trial.test.duration_s + trial.test.omit_s <= 7
-
-
-def test_what_is_sent_between_regions_is_cut_first(price_list: Emulator) -> None:
-    first = pipeline.plan(SHIPPED["study-placement"], cheapest=True).savings[0]
-    assert first.startswith("2 s instead of 5 s of iperf2 tcp on cross-region (saves up to ")

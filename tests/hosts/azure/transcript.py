@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,6 +28,18 @@ LADDER = (
 )
 
 
+def program(folder: Path, before: str = "") -> dict[str, str]:
+    """Write a program `npl` that first runs some Python; return an environment that has it."""
+    place = folder / "bin" / "npl"
+    place.parent.mkdir(exist_ok=True)
+    code = f"{before}\nfrom netperf_lib.cli import main; main()"
+    place.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n', "utf-8")
+    place.chmod(0o755)
+    paths = {"PATH": place.parent, "PYTHONPATH": REPOSITORY}
+    joined = {k: os.pathsep.join([str(v), os.environ.get(k, "")]) for k, v in paths.items()}
+    return {**os.environ, **joined, "COLUMNS": "160"}
+
+
 def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str, list[int]]:
     """Run every step in `folder`; return what was printed, fit to be sent to others, and the exit codes.
 
@@ -39,17 +52,17 @@ def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str
         words = step.format(declared.name)
         if any(codes) and " down " not in words:
             continue
-        path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
-        done = subprocess.run(
-            [sys.executable, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
-            cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        codes.append(done.returncode)
-        said = re.sub(re.escape(str(folder)) + "/?", "", done.stdout)
-        part = f"$ {words}\n{clean(said)}" + (
-            f"[exit code {done.returncode}]\n" if done.returncode else ""
-        )
+        code, text = typed(words, folder, program(folder, before))
+        codes.append(code)
+        said = re.sub(re.escape(str(folder)) + "/?", "", text)
+        part = f"$ {words}\n{clean(said)}" + (f"[exit code {code}]\n" if code else "")
         print(part, end="", flush=True)
         shown += part
     return shown, codes[1:]
+
+
+def typed(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Type a line in a folder; return its exit code, and what it printed."""
+    out: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(line, shell=True, cwd=folder, env=environment, **out)
+    return done.returncode, done.stdout
