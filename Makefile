@@ -42,8 +42,8 @@ JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((
 test: setup .venv-azure/ready ## run the tests, JOBS at a time (default: number of processors plus two, at most 8)
 	@$(BIN)/python -m pytest -n $(JOBS) --durations=10 $(ARGS)
 
-soak: setup ## kill the collector, then every command, 50 times at random moments and compare the results (KILLS=… SEED=…)
-	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py tests/measure/test_soak.py -k "killed_at_any_moment" $(ARGS)
+soak: setup ## kill the collector, then every command, 50 times at random moments, and let each operation on a file fail (KILLS=… SEED=…)
+	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) FAULTS=all $(BIN)/python -m pytest tests/measure/test_collector.py tests/measure/test_soak.py tests/data/test_faults.py -k "killed_at_any_moment or may_fail" $(ARGS)
 
 bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)

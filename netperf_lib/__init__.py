@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .data.layout import experiments as experiments
     from .data.load import load as load
     from .data.load import read as read
-    from .data.load import scan as scan
     from .data.logs import parse as parse
     from .data.logs import parse_text as parse_text
     from .data.shipped import recorded as recorded
@@ -59,7 +58,6 @@ _HOMES = {
     "experiments": ".data.layout",
     "load": ".data.load",
     "read": ".data.load",
-    "scan": ".data.load",
     "parse": ".data.logs",
     "parse_text": ".data.logs",
     "recorded": ".data.shipped",

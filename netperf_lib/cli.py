@@ -307,7 +307,7 @@ def ingest(folder: str, workers: int) -> None:
     from .data.workers import processes
 
     with _progress("reading") as progress, processes(workers) as executor:
-        n = do(folder, progress, executor=executor, say=_say)
+        n = do(folder, progress, executor=executor)
     _echo(f"{n} runs read")
 
 
@@ -607,9 +607,8 @@ def report(
 
 @npl.command(epilog=_example("npl parse iperf3.json", "iperf3 -c HOST -J | npl parse -"))
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
-def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
+def parse(files: tuple[Path, ...], as_json: bool) -> None:
     """Read logs of network benchmarks and print their figures.
 
     Reads logs of qperf, iperf3, iperf 2, sockperf and ntttcp. FILES are logs (plain or gzipped), folders
@@ -618,7 +617,7 @@ def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
     from .data.logs import parse_files
 
     with _progress("logs") as progress:
-        runs, errors = parse_files(files, workers=workers, progress=progress)
+        runs, errors = parse_files(files, progress=progress)
     if as_json:
         _print_json(runs)
     else:
@@ -676,13 +675,17 @@ def import_(
         return
     if dry_run:
         _refuse("with --dry-run", *written)
-        _print_overview(imports.overview(imports.understand(files, **options)))
+        with _progress("logs") as progress:
+            runs, _ = imports.understand(files, **options, progress=progress)
+        _print_overview(imports.overview(runs))
         return
     if into is None:
         others = "--dry-run, or --labels-template"
         raise click.UsageError(f"no folder given: use --into results/NAME (or {others})")
     declared = imports.read_contrasts(contrasts) if contrasts else None
-    done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
+    options |= {"into": into, "contrasts": declared, "title": title}
+    with _progress("logs") as progress:
+        done = imports.import_logs(files, **options, progress=progress)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))

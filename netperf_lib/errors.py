@@ -155,6 +155,7 @@ class ParseError(NetperfError):
     """
 
     def __init__(self, message: str, *, file: str | None) -> None:
+        self.message = message
         super().__init__(f"{file}: {message}" if file else message)
 
 

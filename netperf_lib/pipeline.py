@@ -141,7 +141,7 @@ def run(
             raise
         failed = error
         say(str(error))
-    say(f"{ingest(store.location, say=say)} runs read into tables under {store.url}")
+    say(f"{ingest(store.location)} runs read into tables under {store.url}")
     files = report_to(store.url, pdf)
     if failed:
         raise failed

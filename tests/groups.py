@@ -9,6 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = """
     measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
+    data/test_faults.py
     hosts/azure/test_end_to_end.py hosts/azure/test_place.py notebooks/test_notebooks.py test_end_to_end.py
     notebooks/test_browser.py hosts/test_lab.py
     notebooks/test_every_experiment.py data/test_store_fleet.py test_docs.py
@@ -18,7 +19,7 @@ LONGEST = """
     analysis/test_fleet.py analysis/test_before_after.py reporting/test_typeset.py test_project.py data/test_logs.py
 """
 """Files of five seconds and more, longest first: one that came last would keep one worker when the others are done."""
-ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
+ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:5]]
 """These share a lab, or measure on this machine itself, where one collector refuses another."""
 
 

@@ -29,14 +29,9 @@ DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
 """The start that is left out, of a run of three seconds or more."""
-_TIMES = re.compile(r"\b(busy|rwnd_limited|sndbuf_limited):(\d+)ms")
-_FIELDS = re.compile(
-    r"\b(cwnd|bytes_acked|bytes_received|data_segs_out|notsent|snd_wnd|mss|minrtt|rtt):([\d.]+)|"
-    r"\b(delivery_rate) (\d+)bps"
-)
+_FIGURE = re.compile(r"\b([a-z_]+)(?:[: ]|:\(bw:)(\d+(?:\.\d+)?)")
 _MEMORY = re.compile(r"skmem:\(r\d+,rb(\d+),")
 _SENT_AGAIN = re.compile(r"retrans:\d+/(\d+)")
-_BBR = re.compile(r"bbr:\(bw:(\d+)bps")
 
 
 @dataclass(slots=True)
@@ -55,18 +50,12 @@ class SocketSample:
 
 
 def _socket(line: str, words: list[str]) -> dict[str, float]:
-    figures = {
-        name: float(value)
-        for m in _FIELDS.finditer(line)
-        for name, value in [(m[1] or m[3], m[2] or m[4])]
-    }
-    figures |= {name: int(value) / 1e3 for name, value in _TIMES.findall(line)}
+    figures = {name: float(value) for name, value in _FIGURE.findall(line)}
     figures |= {
         "unread": float(words[0]),
         "app": float(" app_limited" in line),
-        "bbr": float(" bbr " in line),
     }
-    for name, pattern in (("buffer", _MEMORY), ("again", _SENT_AGAIN), ("bbr_bps", _BBR)):
+    for name, pattern in (("buffer", _MEMORY), ("again", _SENT_AGAIN)):
         if m := pattern.search(line):
             figures[name] = float(m[1])
     return figures
@@ -186,15 +175,15 @@ def evidence(
     columns: dict[str, Any] = {
         "limit_connections": n,
         "limit_bps": grown("bytes_acked") * 8 / (span / n),
-        "limit_busy_ratio": grown("busy") / span,
-        "limit_receive_window_ratio": grown("rwnd_limited") / span,
-        "limit_send_buffer_ratio": grown("sndbuf_limited") / span,
+        "limit_busy_ratio": grown("busy") / 1e3 / span,
+        "limit_receive_window_ratio": grown("rwnd_limited") / 1e3 / span,
+        "limit_send_buffer_ratio": grown("sndbuf_limited") / 1e3 / span,
         "limit_application_ratio": mean(f["app"] for f in rows),
         "limit_unsent_none_ratio": mean(not f.get("notsent") for f in rows),
         "limit_sent_again_ratio": grown("again") / max(1.0, grown("data_segs_out")),
         "limit_sent_again_count": grown("again"),
         "limit_delivery_bps": median(column("delivery_rate") or [0]) * n,
-        "limit_bbr_bps": median(column("bbr_bps")) * n if column("bbr_bps") else None,
+        "limit_bbr_bps": median(column("bbr")) * n if column("bbr") else None,
     }
     if column("rtt") and column("minrtt"):
         columns |= {

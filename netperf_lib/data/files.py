@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,7 +46,7 @@ def split(location: Location) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def folder(location: Location) -> Folder | RemoteFolder:
+def folder(location: Location) -> Folder:
     """Open a folder, which need not exist yet; StoreError if its URL cannot be used."""
     return RemoteFolder(str(location)) if is_url(location) else Folder(os.fspath(location))
 
@@ -79,13 +79,12 @@ def plain_file(folder_path: Path, name: str) -> Path:
     key, and a device may never end.
     """
     path = folder_path / name
-    if Path(name).name != name:
-        raise ValueError(f"{name!r} is not a plain file name")
-    for one in (folder_path, path):
-        if one.is_symlink():
-            raise ValueError(f"{one.name} is a link to elsewhere")
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{name} is not a file")
+    if (
+        Path(name).name != name
+        or folder_path.is_symlink()
+        or not stat.S_ISREG(path.lstat().st_mode)
+    ):
+        raise ValueError(f"{name!r} is no plain file of this folder, but leads to elsewhere")
     return path
 
 
@@ -117,145 +116,124 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def appearing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A path to write a file or folder to; it becomes `path` in one step when the block succeeds.
+
+    `durable` waits until the data are on disk. OSError if there is a folder with files.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name[:150]}.{uuid4().hex}")
+    try:
+        with naming(path):
+            yield draft
+            if durable:
+                for written in (*(draft.iterdir() if draft.is_dir() else ()), draft):
+                    _fsync(written)
+            draft.replace(path)
+            if durable:
+                _fsync(path.parent)
+    finally:
+        _discard(draft)
+
+
+def _discard(draft: Path) -> None:
+    with suppress(OSError):
+        if draft.is_dir() and not draft.is_symlink():
+            shutil.rmtree(draft)
+        else:
+            draft.unlink(missing_ok=True)
+
+
 class Folder:
     """A folder on this machine, whose files are named by their path relative to it."""
 
-    system = pyarrow.fs.LocalFileSystem()
+    system: pyarrow.fs.FileSystem = pyarrow.fs.LocalFileSystem()
     """Its pyarrow file system."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
+        self.path: Path | None = Path(path)
         self.url = str(self.path)
 
     def at(self, name: str) -> str:
         """Return the path of a file in the file system."""
-        return str(self.path / name)
+        return f"{self.url}/{name}".rstrip("/")
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder has this name."""
         # Path.exists raises for a name that is too long
-        return os.path.exists(self.path / name)  # noqa: PTH110
+        return os.path.exists(self.at(name))  # noqa: PTH110
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        return (self.path / name).read_bytes()
+        return Path(self.at(name)).read_bytes()
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
         """Write a file whole."""
         with self.new_file(name, durable=durable) as draft:
             draft.write_bytes(data)
 
-    @contextmanager
-    def new_file(self, name: str, *, durable: bool = True) -> Iterator[Path]:
-        """A path to write to; it becomes the file `name` in one step when the block succeeds.
-
-        `durable` waits until the data are on disk.
-        """
-        path = own_path(self.path, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name[:150]}.{uuid4().hex}")
-        try:
-            with naming(path):
-                yield draft
-                if durable:
-                    _fsync(draft)
-                draft.replace(path)
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-
-    @contextmanager
-    def new_folder(self, name: str, *, durable: bool = True) -> Iterator[Path]:
-        """A path to write into; it becomes the folder `name` in one step when the block succeeds.
-
-        OSError if there is one with files.
-        """
-        path = own_path(self.path, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".staging-{uuid4().hex}")
-        draft.mkdir()
-        try:
-            with naming(path):
-                yield draft
-                if durable:
-                    for file in (*draft.iterdir(), draft):
-                        _fsync(file)
-                draft.rename(path)
-                if durable:
-                    _fsync(path.parent)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+    def new_file(self, name: str, *, durable: bool = True) -> AbstractContextManager[Path]:
+        """A path to write to; it becomes the file `name` in one step when the block succeeds."""
+        return appearing(own_path(Path(self.url), name), durable=durable)
 
     def tidy(self, name: str, *, older_s: float = _DAY_S) -> None:
         """Remove what killed writers left in a folder this long ago."""
-        path = own_path(self.path, name)
+        path = own_path(Path(self.url), name)
         until = time.time() - older_s
         for left in path.iterdir() if path.is_dir() else ():
-            if _DRAFT.fullmatch(left.name):
-                with suppress(OSError):
-                    if left.lstat().st_mtime > until:
-                        continue
-                    if left.is_dir() and not left.is_symlink():
-                        shutil.rmtree(left)
-                    else:
-                        left.unlink()
+            with suppress(FileNotFoundError):  # another writer's, which is complete now
+                if _DRAFT.fullmatch(left.name) and left.lstat().st_mtime <= until:
+                    _discard(left)
 
-    def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
+    def names(self, name: str = "", *, complete_with: str = "") -> list[str]:
         """Names in a folder, sorted, without hidden ones; or only folders that hold a file."""
-        top = f"{self.path}/{name}" if name else str(self.path)
         try:
-            with os.scandir(top) as entries:
-                names = [e.name for e in entries if not e.name.startswith(".")]
+            names = [n for n in os.listdir(self.at(name)) if not n.startswith(".")]  # noqa: PTH208 - text, as there may be hundreds of thousands
         except (FileNotFoundError, NotADirectoryError):
             return []
-        if complete_with:  # hundreds of thousands of folders: text, not Path objects
-            names = [n for n in names if os.path.exists(f"{top}/{n}/{complete_with}")]  # noqa: PTH110
+        if complete_with:
+            names = [n for n in names if self.exists(f"{name}/{n}/{complete_with}")]
         return sorted(names)
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
         """A local path for reading a folder, for the duration of the block."""
-        yield self.path / name
+        yield Path(self.at(name))
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is no error."""
-        own_path(self.path, name).unlink(missing_ok=True)
+        own_path(Path(self.url), name).unlink(missing_ok=True)
 
 
-class RemoteFolder:
-    """A folder at a URL, for reading and for tables; the methods are those of `Folder`.
+class RemoteFolder(Folder):
+    """A folder at a URL, for reading and for tables.
 
     Credentials come from where the store's own tools keep them, and are never stored or sent.
     """
 
-    path = None
-
     def __init__(self, url: str) -> None:
         if re.search(r"[?&](sig|sv|se)=", url) or re.match(r"\w+://[^/@]*:[^/@]*@", url):
-            raise StoreError(
-                "the URL contains a credential; remove it and log in with the store's own tools"
-            )
+            how = "remove it and log in with the store's own tools"
+            raise StoreError(f"the URL contains a credential; {how}")
         import fsspec  # only here: a folder on this machine does not need it
 
+        self.path = None
         self.url = url.rstrip("/")
         with _store_errors(self.url):
-            found = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
-        self.fs: Any = found[0]
-        self._base: str = found[1].rstrip("/")
+            self.fs, self._base = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
+        self.system = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs))
 
     def __reduce__(self) -> tuple[type[RemoteFolder], tuple[str]]:
         return RemoteFolder, (self.url,)  # no credentials travel
 
-    @property
-    def system(self) -> pyarrow.fs.FileSystem:
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs))
-
-    def at(self, name: str) -> str:
-        return f"{self._base}/{name}".rstrip("/")
-
     def _call(self, operation: str, *arguments: Any, **options: Any) -> Any:
+        """Call the store: everything that is read or written there goes through here."""
         with _store_errors(self.url):
             return getattr(self.fs, operation)(*arguments, **options)
+
+    def at(self, name: str) -> str:
+        return f"{self._base.rstrip('/')}/{name}".rstrip("/")
 
     def exists(self, name: str) -> bool:
         return bool(self._call("exists", self.at(name)))
@@ -263,26 +241,22 @@ class RemoteFolder:
     def read(self, name: str) -> bytes:
         return bytes(self._call("cat_file", self.at(name)))
 
-    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        self._call("pipe_file", self.at(name), data)
-
     @contextmanager
     def new_file(self, name: str, *, durable: bool = True) -> Iterator[Path]:
         with scratch() as temporary:
             yield temporary / "new"
             self._call("put_file", str(temporary / "new"), self.at(name))
 
-    def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
+    def names(self, name: str = "", *, complete_with: str = "") -> list[str]:
         top = self.at(name)
-        if complete_with is not None:
-            found = self._call("glob", f"{top}/*/{complete_with}")
-            return sorted(path.split("/")[-2] for path in found)
-        try:
-            found = self._call("ls", top, detail=False)
-        except FileNotFoundError:
-            return []
-        names = [path.rstrip("/").rpartition("/")[2] for path in found]
-        return sorted(n for n in names if n and not n.startswith("."))
+        with suppress(FileNotFoundError):
+            if complete_with:
+                found = self._call("glob", f"{top}/*/{complete_with}")
+                return sorted(path.split("/")[-2] for path in found)
+            paths = self._call("ls", top, detail=False)
+            names = (path.rstrip("/").rpartition("/")[2] for path in paths)
+            return sorted(n for n in names if n and not n.startswith("."))
+        return []
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
@@ -296,7 +270,7 @@ class RemoteFolder:
         with suppress(FileNotFoundError):
             self._call("rm_file", self.at(name))
 
-    def tidy(self, name: str) -> None:
+    def tidy(self, name: str, *, older_s: float = _DAY_S) -> None:
         pass
 
 

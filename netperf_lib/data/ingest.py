@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ..errors import ParseError, StoreError, explain
-from ..metrics import plural
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
@@ -46,6 +45,8 @@ DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
 _OWN = re.compile(r"(d\d+-r\d+-\d+|part-\w+)\.parquet")
 """Name of a part; the second form is that of older versions."""
+_SOURCES = "errors.py metrics.py data/**/*.py experiment/**/*.py tools/**/*.py".split()
+_REBUILT = "remove the folder `tables`; it is rebuilt from the raw logs"
 
 
 @cache
@@ -54,19 +55,14 @@ def reader_version() -> str:
 
     Tables with another one are made anew, as the same logs may give other figures.
     """
-    sources = [PACKAGE_FOLDER / "errors.py", PACKAGE_FOLDER / "metrics.py"]
-    sources += [
-        path
-        for part in ("data", "experiment", "tools")
-        for path in sorted((PACKAGE_FOLDER / part).rglob("*.py"))
-    ]
+    sources = [path for part in _SOURCES for path in sorted(PACKAGE_FOLDER.glob(part))]
     for reader in READERS.values():  # those of other packages
         module = sys.modules[getattr(reader, "__name__", type(reader).__module__)]
         sources += [Path(module.__file__)] if module.__file__ else []
-    digests = "".join(
-        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in sources
-    )
-    return hashlib.sha256(digests.encode()).hexdigest()[:12]
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -86,19 +82,18 @@ class Part:
         version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
         if version > SCHEMA_VERSION:
             raise StoreError(
-                f"{self.path}: written by a newer netperf_lib (tables of version {version}, known up to "
-                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
+                f"{self.path}: written by a newer netperf_lib (version {version} of the tables, "
+                f"known up to {SCHEMA_VERSION}); upgrade, or {_REBUILT}"
             )
         return schema
 
     @property
     def footer(self) -> dict[str, Any]:
         """What `make_part` wrote beside the rows; empty for a part that is damaged, or of an older version."""
-        try:
+        with suppress(KeyError, ValueError):
             content: dict[str, Any] = orjson.loads((self.schema.metadata or {})[b"netperf_part"])
-        except (KeyError, ValueError):
-            return {}
-        return content
+            return content
+        return {}
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """Return these columns, or all; StoreError if the part is damaged."""
@@ -106,78 +101,68 @@ class Part:
             return pq.read_table(
                 self.path, columns=columns, filesystem=self.system, page_checksum_verification=True
             )
+        except (PermissionError, FileNotFoundError):
+            raise
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, PermissionError | FileNotFoundError):
-                raise
             why = " ".join(str(error).split())[:200]
-            raise StoreError(
-                f"{self.path}: this part of a table is damaged ({why}); remove the folder `tables`; it is rebuilt "
-                "from the raw logs"
-            ) from None
+            what = "this part of a table is damaged"
+            raise StoreError(f"{self.path}: {what} ({why}); {_REBUILT}") from None
 
 
-@dataclass
 class Tables:
-    """The parts of an experiment's tables, and what is missing in them."""
+    """The parts of an experiment's tables, and what is missing in them.
 
-    store: Store
-    at: Store
-    """Where the tables are: in the experiment's own folder, or elsewhere."""
-    behind: dict[str, str] = field(default_factory=dict)
-    """Blocks whose parts must be built, with the generation that they will have."""
-    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Every block with its runs, according to ``raw/``, each with its folder there."""
-    outdated: int = 0
-    """Number of parts that another version of the readers made."""
+    Parameters
+    ----------
+    store : Store
+        The raw runs.
+    at : Store
+        Where the tables are: in the experiment's own folder, or elsewhere.
+    details : sequence of str
+        Tables that are checked besides ``runs``.
+
+    Attributes
+    ----------
+    blocks : dict
+        Every block with its runs, according to ``raw/``, each with its folder there.
+    behind : dict
+        Blocks whose parts must be built, with the generation that they will have.
+    """
+
+    def __init__(self, store: Store, at: Store, details: Sequence[TableName] = DETAIL) -> None:
+        self.store, self.at = store, at
+        self.blocks: dict[str, dict[str, str]] = {}
+        for run_id, folder in store.run_folders(warn=True).items():
+            self.blocks.setdefault(block_of(run_id), {})[run_id] = folder
+        self.behind: dict[str, str] = {}
+        parts = {table: self.parts(table) for table in ("runs", *details)}
+        digests = store.digests() if self.blocks else {}
+        for block, folders in self.blocks.items():
+            # all that the parts of the block are made from
+            source = [(i, name, sorted(digests.get(name, ()))) for i, name in folders.items()]
+            made = orjson.dumps([reader_version(), SCHEMA_VERSION, store.experiment, source])
+            generation = hashlib.sha256(made).hexdigest()[:16]
+            footers = {
+                table: parts[table][block].footer for table in parts if block in parts[table]
+            }
+            runs = footers.get("runs", {})
+            needed = {"runs", *runs.get("tables", ())} & parts.keys()
+            fresh = all(footers.get(t, {}).get("generation") == generation for t in needed)
+            for run_id, state in runs.get("refused", {}).items() if fresh else ():
+                with store.raw(folders[run_id]) as raw:  # it may have been repaired
+                    fresh &= raw.state == state
+            if not fresh:
+                self.behind[block] = generation
 
     def parts(self, table: TableName) -> dict[str, Part]:
-        """Parts of a table by the name of their block."""
-        files = self.at.files
-        names = [n for n in files.names(f"tables/{table}") if n.endswith(_SUFFIX)]
-        parts = {
-            n.removesuffix(_SUFFIX): Part(files.at(f"tables/{table}/{n}"), files.system)
-            for n in names
+        """Parts of a table by the name of their block; without raw runs all that there are."""
+        files, folder = self.at.files, f"tables/{table}"
+        blocks = [n.removesuffix(_SUFFIX) for n in files.names(folder) if n.endswith(_SUFFIX)]
+        return {
+            block: Part(files.at(f"{folder}/{block}{_SUFFIX}"), files.system)
+            for block in blocks
+            if block in self.blocks or not self.blocks
         }
-        if self.blocks:
-            parts = {n: part for n, part in parts.items() if n in self.blocks}
-        return parts
-
-    def look(self, details: Sequence[TableName]) -> Tables:
-        """Find out which blocks are out of date; the parts of `details` are checked too."""
-        self.blocks, self.behind = {}, {}
-        for run_id, folder in self.store.run_folders(warn=True).items():
-            self.blocks.setdefault(block_of(run_id), {})[run_id] = folder
-        if not self.blocks:
-            return self  # tables without raw runs are read as they are
-        runs = self.parts("runs")
-        self.outdated = sum(
-            part.footer.get("reader", reader_version()) != reader_version()
-            for part in runs.values()
-        )
-        digests = self.store.digests()
-        others = {table: self.parts(table) for table in details}
-        for block, folders in self.blocks.items():
-            footer = runs[block].footer if block in runs else {}
-            # digest of all that the parts of the block are made from
-            source = [
-                (run_id, folder, sorted(digests.get(folder, ())))
-                for run_id, folder in sorted(folders.items())
-            ]
-            content = orjson.dumps(
-                [reader_version(), SCHEMA_VERSION, self.store.experiment, source]
-            )
-            generation = hashlib.sha256(content).hexdigest()[:16]
-            fresh = footer.get("generation") == generation
-            for run_id, digest in footer.get("refused", {}).items() if fresh else ():
-                with self.store.raw(folders[run_id]) as raw:  # it may have been repaired
-                    fresh &= raw.state == digest
-            if not fresh or any(
-                block not in parts or parts[block].footer.get("generation") != generation
-                for table, parts in others.items()
-                if table in footer.get("tables", ())
-            ):
-                self.behind[block] = generation
-        return self
 
 
 def current(store: Store, table: TableName) -> Tables:
@@ -187,10 +172,9 @@ def current(store: Store, table: TableName) -> Tables:
     folder that lasts as long as this process.
     """
     details = (table,) if table != "runs" else ()
-    tables = Tables(store, _elsewhere.get(store.location, store)).look(details)
+    tables = Tables(store, _elsewhere.get(store.location, store), details)
     try:
-        if tables.behind:
-            _ingest([tables])
+        _ingest([tables] if tables.behind else [])
     except OSError as error:
         if tables.at is not store or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
@@ -216,7 +200,6 @@ def ingest(
     progress: OnProgress | None = None,
     *,
     executor: Executor | None = None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
 
@@ -232,8 +215,6 @@ def ingest(
     executor : concurrent.futures.Executor, optional
         Where parts of tables are made, for example in a ``ProcessPoolExecutor`` or on a Dask cluster with
         ``client.get_executor()``; its workers must be able to open the data root. By default in this process.
-    say : callable, optional
-        Called with a message about tables that another version of the readers made.
 
     Raises
     ------
@@ -247,38 +228,30 @@ def ingest(
     0
     """
     chosen = stores(path)
-    where = chosen[0].url if len(chosen) == 1 else "the data root"
-    with explained(where):
-        several = [Tables(store, store).look(DETAIL) for store in chosen]
-        if outdated := sum(tables.outdated for tables in several):
-            say(
-                f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs"
-            )
-        return _ingest(several, progress, executor)
+    with explained(chosen[0].url if len(chosen) == 1 else "the data root"):
+        return _ingest([Tables(store, store) for store in chosen], progress, executor)
 
 
 def _ingest(
     several: Sequence[Tables], progress: OnProgress | None = None, executor: Executor | None = None
 ) -> int:
+    for tables in several:
+        files = tables.at.files
+        for folder in [f"tables/{table}" for table in SCHEMAS] if tables.blocks else ():
+            files.tidy(folder)
+            for name in filter(_OWN.fullmatch, files.names(folder)):
+                if name.removesuffix(_SUFFIX) not in tables.blocks:  # it has no raw runs
+                    files.remove(f"{folder}/{name}")
     tasks = [
         (tables.store, tables.at, block, tables.blocks[block], generation)
         for tables in several
         for block, generation in tables.behind.items()
     ]
     total, done = sum(len(folders) for _, _, _, folders, _ in tasks), 0
-    for tables in several:
-        files = tables.at.files
-        for table in SCHEMAS if tables.blocks else ():
-            files.tidy(f"tables/{table}")
-            for name in filter(_OWN.fullmatch, files.names(f"tables/{table}")):
-                if name.removesuffix(_SUFFIX) not in tables.blocks:  # it has no raw runs
-                    files.remove(f"tables/{table}/{name}")
     for (_, _, _, folders, _), _ in run_all(make_part, tasks, executor):
         done += len(folders)
         if progress:
             progress(done, total)
-    for tables in several:
-        tables.behind = {}
     return done
 
 
@@ -290,27 +263,23 @@ def make_part(
     Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
     were damaged or changed gets a row that says so, without figures.
     """
-    files, name = into.files, f"{block}{_SUFFIX}"
+    files = into.files
     rows: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
     content: dict[str, Any] = {"generation": generation}
+    names = {table: f"tables/{table}/{block}{_SUFFIX}" for table in SCHEMAS}
     with ExitStack() as stack:
         writers = {
-            table: stack.enter_context(
-                PartWriter(table, partial(files.new_file, f"tables/{table}/{name}"))
-            )
+            table: stack.enter_context(PartWriter(table, partial(files.new_file, names[table])))
             for table in DETAIL
         }
         for raw, run_ids in store.raw_folders(folders):
-            data = b""
-            with suppress(FileNotFoundError, ValueError), explained(raw.path):
-                data = raw.data
             same = {
                 "experiment": store.experiment,
                 "reader_version": reader_version(),
                 "raw_path": f"raw/{raw.name}",
+                "raw_sha256": raw.sha256,
             }
-            same["raw_sha256"] = hashlib.sha256(data).hexdigest()
             for run_id in run_ids:
                 if is_leading(run_id):
                     continue
@@ -320,56 +289,59 @@ def make_part(
                     refused[run_id] = raw.state
                 for table, some in detail(store.experiment, run_id, parsed or ()):
                     writers[table].add(some)
-        tables = [table for table, writer in writers.items() if writer.finish(content)]
-    for table in DETAIL:
-        if table not in tables:
-            files.remove(f"tables/{table}/{name}")
-    with PartWriter("runs", partial(files.new_file, f"tables/runs/{name}")) as writer:
+        written = [table for table, writer in writers.items() if writer.finish(content)]
+    for table in set(DETAIL).difference(written):
+        files.remove(names[table])
+    with PartWriter("runs", partial(files.new_file, names["runs"])) as writer:
         writer.add(runs_table(rows))
-        writer.finish(content | {"reader": reader_version(), "tables": tables, "refused": refused})
+        writer.finish(content | {"tables": written, "refused": refused})
+
+
+_FACTS = re.compile(
+    r"(?:d(?P<deployment>\d+)-)?.*?(?:-?r(?P<round>\d+)-.*?)?(?:-a(?P<attempt>\d+))?"
+)
+"""The facts in the name of a run."""
 
 
 def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedRun] | None]:
     """The row of a run, and what its logs say; None for a run that is refused."""
-    parsed: list[ParsedRun] = []
     try:
         if raw.change:
             raise ValueError(raw.change)
         record = raw.records[run_id]
-        files = record["files"]
-        unread = None
-        number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
-        for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
-            server = name.replace("client", "server", 1)
-            paths = [raw.file(end, record) for end in (name, server) if end in files]
-            try:
-                if number is None:
-                    parsed += logs.parse_ends(*paths, tool=record["trial"]["tool"])
-                else:
-                    parsed += _imported(paths[0], files[name])[number : number + 1]
-            except FileNotFoundError:
-                gone = f"{paths[0].parent}: a log vanished while it was read"
-                raise StoreError(f"{gone}; run the command again") from None
-            except ParseError as e:
-                unread = str(e).replace(str(raw.path), f"raw/{raw.name}")
+        parsed, unread = _read_logs(raw, record)
         row = run_row(record, parsed, unread)
         if any(row.get(name) is not None for name in RATES):
             row |= connections.of_record(raw, record)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise StoreError(explain(error)) from None  # it may pass, so it is no fact of the run
+    except (ValueError, LookupError, TypeError, AttributeError, FileNotFoundError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        # the facts in its name
-        patterns = {
-            "deployment": r"^d(\d+)-",
-            "round": r"^[^-]*-r(\d+)(?:-|$)",
-            "attempt": r"-a(\d+)$",
-        }
-        matches = {name: re.search(pattern, run_id) for name, pattern in patterns.items()}
-        numbers = {name: int(match[1]) if match else None for name, match in matches.items()}
+        facts = _FACTS.fullmatch(run_id)
+        numbers = {name: n and int(n) for name, n in facts.groupdict().items()} if facts else {}
         text = f"raw/{raw.name}: the record or a log is damaged ({why})"
-        return {"status": "failed", "error": text, "warnings": [], **numbers}, None
+        return {"status": "failed", "error": text, **numbers}, None
+    except OSError as error:  # it may pass, so it is no fact of the run
+        raise StoreError(explain(error)) from None
     return row, parsed
+
+
+def _read_logs(raw: RawFolder, record: Mapping[str, Any]) -> tuple[list[ParsedRun], str | None]:
+    """What the logs of a run say, and why one could not be read."""
+    files, parsed, unread = record["files"], list[ParsedRun](), None
+    number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
+    for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
+        server = name.replace("client", "server", 1)
+        paths = [raw.file(end, record) for end in (name, server) if end in files]
+        try:
+            if number is None:
+                parsed += logs.parse_ends(*paths, tool=record["trial"]["tool"])
+            else:
+                parsed += _imported(paths[0], files[name])[number : number + 1]
+        except FileNotFoundError:
+            gone = f"{raw.path}: a log vanished while it was read"
+            raise StoreError(f"{gone}; run the command again") from None
+        except ParseError as error:
+            unread = f"raw/{raw.name}/{name}: {error.message}"
+    return parsed, unread
 
 
 @lru_cache(maxsize=16)

@@ -23,8 +23,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
-import socket
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,9 +40,8 @@ from pydantic import BaseModel, TypeAdapter
 from ..errors import StoreError, did_you_mean, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .files import (
-    Folder,
     Location,
-    RemoteFolder,
+    appearing,
     explained,
     folder,
     is_url,
@@ -87,12 +84,12 @@ class Declaration:
 
     experiment: Experiment
     """The experiment with the contrasts declared before the first run; only these get verdicts."""
-    frozen_utc: str | None
+    frozen_utc: str | None = None
     """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
-    digest: str | None
+    digest: str | None = None
     """SHA-256 of the frozen contrasts; every run.json carries it."""
-    added: tuple[tuple[str | None, Contrast], ...] = ()
-    """Contrasts declared after the first run, each with the time at which this was noticed."""
+    added: tuple[Contrast, ...] = ()
+    """Contrasts declared after the first run."""
 
 
 @dataclass
@@ -127,9 +124,17 @@ class RawFolder:
         return imported_records(self.file(RECORDS, self.record).read_bytes())
 
     @property
+    def sha256(self) -> str:
+        """Digest of its record; that of nothing if there is none."""
+        data = b""
+        with suppress(FileNotFoundError, ValueError):
+            data = self.data
+        return hashlib.sha256(data).hexdigest()
+
+    @property
     def change(self) -> str | None:
         """What is wrong with its record: it is not the one that was written when the folder appeared."""
-        if self.digests is None or hashlib.sha256(self.data).hexdigest() in self.digests:
+        if self.digests is None or self.sha256 in self.digests:
             return None
         return f"{RECORD} was changed after it was measured (its digest differs)"
 
@@ -147,10 +152,8 @@ class RawFolder:
         expected = record["files"][name]
         if name not in self._files:  # many runs share a log
             path = plain_file(self.path, name)
-            if (actual := sha256_of(path)) != expected:
-                raise ValueError(
-                    f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(expected)[:12]}…)"
-                )
+            if sha256_of(path) != expected:
+                raise ValueError(f"{name} was changed after it was measured (its digest differs)")
             self._files[name] = path
         return self._files[name]
 
@@ -205,17 +208,13 @@ class Store:
     """
 
     def __init__(self, root: Location, experiment: str) -> None:
-        url = (
-            f"{str(root).rstrip('/')}/{experiment}"
-            if is_url(root)
-            else str(Path(root) / experiment)
-        )
-        self.files = folder(url)
+        root = str(root).rstrip("/") if is_url(root) else Path(root)
+        self.files = folder(f"{root}/{experiment}")
         """The files of the experiment, by their names relative to its folder."""
         self.url = self.files.url
         """Where the data are."""
         if self.files.path is not None and self.files.path.is_symlink():
-            with explained(url):
+            with explained(self.url):
                 experiment = split(self.files.path)[1]
         self.experiment = experiment
         self._locked = False
@@ -226,21 +225,17 @@ class Store:
     def at(cls, path: Location) -> Store:
         """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
         if not is_experiment(path):
-            inside = [split(e)[1] for e in experiments(path)]
             parent, name = split(path)
-            meant = did_you_mean(name, (split(e)[1] for e in experiments(parent))).rstrip()
-            hint = (
-                f"; it holds the experiments {', '.join(inside)}"
-                if inside
-                else f"; {meant}"
-                if meant
-                else ""
-            )
-            if not hint and os.path.isfile(path):  # noqa: PTH113
-                hint = "; an experiment is a folder: unpack an archive with tar xf"
-            if not hint and os.path.exists(path):  # noqa: PTH110 - a URL, too
-                hint = "; raw logs become one by npl import LOGS --into results/NAME"
-            raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
+            inside, beside = ([split(e)[1] for e in experiments(one)] for one in (path, parent))
+            hint = did_you_mean(name, beside).rstrip()
+            if inside:
+                hint = f"it holds the experiments {', '.join(inside)}"
+            elif os.path.isfile(path):  # noqa: PTH113 - a URL, too
+                hint = "an experiment is a folder: unpack an archive with tar xf"
+            elif os.path.isdir(path):  # noqa: PTH112
+                hint = "raw logs become one by npl import LOGS --into results/NAME"
+            where = f"{str(path)[:300]}: no experiment here (no experiment.yaml)"
+            raise StoreError(f"{where}; {hint}" if hint else where)
         return cls(*split(path))
 
     def __repr__(self) -> str:
@@ -255,19 +250,12 @@ class Store:
         return str(self.path.resolve()) if self.files.path is not None else self.url
 
     @property
-    def _disk(self) -> Folder:
-        if isinstance(self.files, RemoteFolder):
-            raise StoreError(
-                f"{self.url}: only a folder of this machine is written; copy it there afterwards"
-            )
-        return self.files
-
-    # -- folders -------------------------------------------------------------------------------------------------
-
-    @property
     def path(self) -> Path:
         """The experiment's folder on this machine; StoreError if it is elsewhere."""
-        return self._disk.path
+        if self.files.path is None:
+            how = "only a folder of this machine is written; copy it there afterwards"
+            raise StoreError(f"{self.url}: {how}")
+        return self.files.path
 
     @property
     def hosts_dir(self) -> Path:
@@ -278,20 +266,6 @@ class Store:
         for inside in folder.rglob("*"):
             own_path(folder, str(inside.relative_to(folder)))
         return folder
-
-    @property
-    def token(self) -> str:
-        """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
-        location = f"{socket.gethostname()}:{self.path.resolve()}"
-        with suppress(OSError, ValueError):
-            token, _, written_at = self.files.read("token").decode().partition(" ")
-            if written_at in ("", location):
-                return token
-        token = secrets.token_hex(8)
-        with self.files.new_file("token") as draft:
-            draft.touch(mode=0o600)
-            draft.write_bytes(f"{token} {location}".encode())
-        return token
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
@@ -308,25 +282,23 @@ class Store:
             self.frozen = None
             return
         declaration = self.declaration()
-        if not self._continues(declaration.experiment, experiment):
+        fixed = declaration.experiment
+        if not self._continues(fixed, experiment):
             raise StoreError(
-                f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
-                "give the changed experiment another name, or another data root"
+                f"{self.url}: runs were measured here under another declaration of "
+                f"{experiment.name!r}; give the changed experiment another name, or another data root"
             )
         plan = self.read_plan() or {}
-        plan.setdefault("frozen", _freeze(declaration.experiment, declaration.frozen_utc))
-        seen = [_same(c) for c in declaration.experiment.contrasts] + [
-            _same(c) for _, c in declaration.added
-        ]
-        added = list(plan.get("added", []))
-        now = _now()
-        added += [
-            {"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen
-        ]
-        declared = experiment.model_copy(update={"contrasts": declaration.experiment.contrasts})
-        if declared.model_dump() != declaration.experiment.model_dump():
+        plan.setdefault("frozen", _freeze(fixed, declaration.frozen_utc))
+        seen = {_same(c) for c in (*fixed.contrasts, *declaration.added)}
+        new = [c for c in experiment.contrasts if _same(c) not in seen]
+        if new:
+            added = [{"utc": _now(), "contrast": _dump(c)} for c in new]
+            plan["added"] = [*plan.get("added", ()), *added]
+        declared = experiment.model_copy(update={"contrasts": fixed.contrasts})
+        if declared != fixed:
             self._write_declared(declared)
-        self._write_json("plan.json", plan | ({"added": added} if added else {}))
+        self._write_json("plan.json", plan)
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
@@ -346,26 +318,17 @@ class Store:
             written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         document = self.read_plan() or {}
         plan = _Plan.model_validate(document)
-        added = [(a.utc, a.contrast) for a in plan.added]
+        added = [one.contrast for one in plan.added]
         if (frozen := plan.frozen) is None:
-            return Declaration(
-                experiment=written,
-                frozen_utc=None,
-                digest=None,
-                added=tuple(added),
-            )
-        keys = [_same(c) for c in frozen.contrasts] + [_same(c) for _, c in added]
-        added += [
-            (None, c) for c in written.contrasts if _same(c) not in keys
-        ]  # written into experiment.yaml by hand
-        experiment = written.model_copy(
-            update={"contrasts": frozen.contrasts, "alpha": frozen.alpha}
-        )
-        digest = digest_of(document["frozen"])
+            return Declaration(experiment=written, added=tuple(added))
+        known = {_same(c) for c in (*frozen.contrasts, *added)}
+        # written into experiment.yaml by hand
+        added += [c for c in written.contrasts if _same(c) not in known]
+        fixed = {"contrasts": frozen.contrasts, "alpha": frozen.alpha}
         return Declaration(
-            experiment=experiment,
+            experiment=written.model_copy(update=fixed),
             frozen_utc=frozen.utc,
-            digest=digest,
+            digest=digest_of(document["frozen"]),
             added=tuple(added),
         )
 
@@ -390,16 +353,19 @@ class Store:
         """
         if not self.files.exists("experiment.yaml") or not self.run_ids():
             return None
-        plan = self.read_plan() or {"trials": []}
+        trials = (self.read_plan() or {}).get("trials", ())
         measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declaration().experiment
         same = self._continues(declared, experiment) and declared.rounds == experiment.rounds
-        if same and len(measured) < len(plan.get("trials", ())):
+        if same and len(measured) < len(trials):
             return None
-        aside, number = self.dated(), 1
-        while aside.exists():
-            number += 1
-            aside = aside.with_name(f"{self.dated().name}-{number}")
+        # it ends with the time of its start
+        started = [str(at) for _, record in self.runs() if (at := record.get("started_utc"))]
+        stamp = re.sub(r"\W", "", min(started, default=_now())[:19])
+        names = [
+            f"{self.experiment}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 99)))
+        ]
+        aside = next(path for path in map(self.path.with_name, names) if not path.exists())
         with self.lock():
             self.path.rename(aside)
             self.frozen = None
@@ -410,29 +376,17 @@ class Store:
         measured = any(record.get("started_utc") for _, record in self.runs())
         return _fixed(declared, measured) == _fixed(changed, measured)
 
-    def dated(self) -> Path:
-        """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""
-        started = [str(t) for _, record in self.runs() if (t := record.get("started_utc"))]
-        stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
-        return self.path.with_name(f"{self.experiment}-{stamp}")
-
     def last_set_aside(self) -> str | None:
         """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
-        parent = folder(split(self.url)[0])
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
-        names = [
-            n
-            for n in parent.names()
-            if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")
-        ]
-        return f"{parent.url}/{max(names)}" if names else None
+        beside = experiments(split(self.url)[0])
+        return max((one for one in beside if aside.fullmatch(split(one)[1])), default=None)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
         before = self.read_plan() or {}
-        self._write_json(
-            "plan.json", {**plan, **{k: before[k] for k in ("frozen", "added") if k in before}}
-        )
+        kept = {k: before[k] for k in ("frozen", "added") if k in before}
+        self._write_json("plan.json", {**plan, **kept})
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -457,21 +411,11 @@ class Store:
         return deployments
 
     def claims(self) -> list[dict[str, Any]]:
-        """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
+        """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (empty: of all)."""
         return [
-            {
-                "evidence": None,
-                "factor": False,
-                **proof,
-                "host": host,
-                "deployment": deployment.get("deployment_id"),
-            }
-            for deployment in self.deployments().values()
-            for host, proofs in [
-                (None, deployment.get("proofs")),
-                *((h["name"], h.get("proofs")) for h in deployment["hosts"]),
-            ]
-            for proof in proofs or ()
+            asdict(proof) | {"host": host, "deployment": deployment.deployment_id}
+            for deployment in map(_DEPLOYMENTS.validate_python, self.deployments().values())
+            for host, proof in sorted(deployment.claims(), key=lambda claim: claim[0] != "")
         ]
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
@@ -495,19 +439,16 @@ class Store:
         It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints for the next file. The
         files in ``digests`` fix every record, and a record every log.
         """
-        digests = self.digests()
         blocks = {f"digests/{n}": n for n in self.files.names("digests")}
         for name in self.files.names("hosts"):
             if match := _DEPLOYMENT.fullmatch(name):
                 blocks[f"hosts/{name}"] = f"d{match[1]}"
-        names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
-        names += sorted(blocks, key=lambda name: blocks[name])
-        # as version 0.1 kept them
-        names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]
-        names += [n for n in ("exclusions.json",) if self.files.exists(n)]
-        names += [f"excluded/{n}" for n in self.files.names("excluded")]
+        names = ["experiment.yaml", "plan.json", *sorted(blocks, key=lambda name: blocks[name])]
+        if not self.files.names("digests"):  # as version 0.1 kept them
+            names += [f"raw/{name}/{RECORD}" for name in self.folders()]
+        names += ["exclusions.json", *(f"excluded/{n}" for n in self.files.names("excluded"))]
         link = ""
-        for name in names:
+        for name in filter(self.files.exists, names):
             digest = hashlib.sha256(self.files.read(name)).hexdigest()
             link = hashlib.sha256(f"{link}{digest}  {name}\n".encode()).hexdigest()
         return link
@@ -523,7 +464,7 @@ class Store:
         if self._locked:
             yield
             return
-        path = own_path(self._disk.path, _LOCK)
+        path = own_path(self.path, _LOCK)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+", encoding="utf-8") as file:
             try:
@@ -532,17 +473,15 @@ class Store:
             except BlockingIOError:
                 file.seek(0)
                 holder = visible(file.read(200)) or "a process"
-                raise StoreError(
-                    f"{self.url}: another collector is at work here ({holder}); wait for it or "
-                    "stop it"
-                ) from None
+                who = f"another collector is at work here ({holder})"
+                raise StoreError(f"{self.url}: {who}; wait for it or stop it") from None
             file.truncate(0)
             file.write(f"process {os.getpid()} of {_user()}, since {_now()}")
             file.flush()
             self._locked = True
             try:
-                self._disk.tidy("raw", older_s=0)  # only who holds the lock writes there
-                self._disk.tidy(".")
+                self.files.tidy("raw", older_s=0)  # only who holds the lock writes there
+                self.files.tidy(".")
                 yield
             finally:
                 self._locked = False
@@ -557,23 +496,22 @@ class Store:
         `durable` waits until the data are on disk; reproducible data need not. StoreError if the run already exists
         or the block wrote no run.json.
         """
-        name = f"raw/{run_id}"
-        if self.files.exists(f"{name}/{RECORD}"):
+        path = own_path(self.path, f"raw/{run_id}")
+        if path.exists():
+            partial = "" if (path / RECORD).exists() else "a partial copy of "
             raise StoreError(
-                f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
+                f"{path}: {partial}a run is there already; raw runs are never overwritten"
             )
-        if self.files.names(name):
-            raise StoreError(f"{self.url}/{name}: a partial copy of a run is in the way; remove it")
         self.freeze()
-        with self._disk.new_folder(name, durable=durable) as staged:
+        with appearing(path, durable=durable) as staged:
+            staged.mkdir()
             yield staged
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
-            digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
-            digests = f"digests/{block_of(run_id)}.sha256"
-            before = self._disk.read(digests) if self._disk.exists(digests) else b""
-            line = f"{digest}  {name}/{RECORD}\n".encode()
-            self._disk.write(digests, before + line, durable=durable)
+            name = f"digests/{block_of(run_id)}.sha256"
+            before = self.files.read(name) if self.files.exists(name) else b""
+            line = f"{sha256_of(staged / RECORD)}  raw/{run_id}/{RECORD}\n".encode()
+            self.files.write(name, before + line, durable=durable)
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -615,21 +553,20 @@ class Store:
     def folders(self, *, warn: bool = False) -> list[str]:
         """Names of the complete folders in ``raw/``, one for a run or an import; `warn` about anything else there."""
         complete = self.files.names("raw", complete_with=RECORD)
-        if warn and (others := sorted(set(self.files.names("raw")) - set(complete))):
+        others = sorted(set(self.files.names("raw")).difference(complete)) if warn else []
+        if others:
             some = visible(", ".join(others[:3])) + (" …" if len(others) > 3 else "")
-            warnings.warn(
-                f"{self.url}/raw: {len(others)} without {RECORD} ignored ({some}): stray files or half-copied runs",
-                stacklevel=2,
-            )
+            what = f"{len(others)} without {RECORD} ignored ({some})"
+            warnings.warn(f"{self.url}/raw: {what}: stray files or half-copied runs", stacklevel=2)
         return complete
 
     def run_folders(self, *, warn: bool = False) -> dict[str, str]:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
-        folders: dict[str, str] = {}
-        for name in self.folders(warn=warn):
-            folders |= (
-                dict.fromkeys(self.records(name), name) if name.startswith(IMPORT) else {name: name}
-            )
+        folders = {
+            run_id: name
+            for name in self.folders(warn=warn)
+            for run_id in (self.records(name) if name.startswith(IMPORT) else [name])
+        }
         return dict(sorted(folders.items()))
 
     def run_ids(self) -> list[str]:
@@ -642,16 +579,14 @@ class Store:
         with explained(file):
             data = self.files.read(file)
         try:
-            records = (
-                imported_records(data) if file.endswith(RECORDS) else {name: read_record(data)}
-            )
+            packed = file.endswith(RECORDS)
+            records = imported_records(data) if packed else {name: read_record(data)}
             for record in records.values():
                 _ = int(record["attempt"]), record["status"]
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise StoreError(
-                f"{self.url}/{file}: cannot be read ({why}); restore the folder from a copy"
-            ) from None
+            how = f"cannot be read ({why}); restore the folder from a copy"
+            raise StoreError(f"{self.url}/{file}: {how}") from None
         return records
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -663,7 +598,7 @@ class Store:
         """Leave a run out of every comparison, for a reason that reports will print."""
         if run_id not in self.run_folders():
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
-        _ = self._disk
+        _ = self.path
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:

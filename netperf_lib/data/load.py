@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from ..errors import NotMeasured, UsageError, visible
 from ..experiment.attached import attach, attached, joined
@@ -72,10 +71,10 @@ class Results:
         """Latency percentiles reported by the tools."""
         return _frame(self.store, "percentiles")
 
-    @property
-    def samples(self) -> ds.Dataset:
-        """The latency of every packet, as a lazy table."""
-        return scan([self.path], "samples")
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """The latency of every packet."""
+        return _frame(self.store, "samples")
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -85,7 +84,7 @@ class Results:
     @property
     def added(self) -> tuple[Contrast, ...]:
         """Contrasts declared after the first run: they get an interval and no verdict."""
-        return tuple(c for _, c in self._declared.added)
+        return self._declared.added
 
     @property
     def frozen_utc(self) -> str | None:
@@ -314,70 +313,21 @@ def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
     """Return the declaration; contrasts other than those in force when the runs were measured count as added."""
     if declared.digest is None or set(runs["declaration_sha256"].dropna()) <= {declared.digest}:
         return declared
-    later = tuple((None, c) for c in declared.experiment.contrasts)
     experiment = declared.experiment.model_copy(update={"contrasts": ()})
-    return replace(declared, experiment=experiment, added=(*later, *declared.added))
+    added = (*declared.experiment.contrasts, *declared.added)
+    return replace(declared, experiment=experiment, added=added)
 
 
-def _parts(store: Store, table: TableName, *, may_be_empty: bool = False) -> list[Part]:
+def _parts(store: Store, table: TableName) -> list[Part]:
     """Return the parts of a table with all runs in them; StoreError if nothing was measured."""
     if table not in SCHEMAS:
         raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
     tables = current(store, table)
     runs = tables.parts("runs")
-    if not runs and not may_be_empty:
+    if not runs:
         raise NotMeasured(f"{store.url}: nothing was measured here yet; run `npl collect` first")
     return (
         list(runs.values())
         if table == "runs"
         else [p for block, p in tables.parts(table).items() if block in runs]
     )
-
-
-def scan(path: Locations, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
-    """Open a table lazily: a query reads only the parts, columns and row groups that it needs.
-
-    Parameters
-    ----------
-    path : path, URL or several
-        An experiment, several, or a data root: all its experiments.
-    table : {"runs", "intervals", "percentiles", "samples"}
-        `experiment` and `run_id` together join them.
-    excluded : bool
-        Also include the excluded runs (`Store.exclude`).
-
-    Returns
-    -------
-    pyarrow.dataset.Dataset
-        Filters on `experiment` skip whole files. DuckDB queries it by its variable's name,
-        ``polars.scan_pyarrow_dataset`` makes a LazyFrame of it.
-
-    Raises
-    ------
-    StoreError
-        There is no experiment, or nothing was measured.
-
-    Examples
-    --------
-    >>> npl.scan("data/recorded/lab-full").count_rows()
-    264
-    """
-    chosen = stores(path)
-    layout = ds.ParquetFileFormat(
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    )
-    fragments, schemas = [], []
-    left_out: ds.Expression | None = None
-    for store in chosen:
-        with explained(store.url):
-            rows = ds.field("experiment") == store.experiment
-            for part in _parts(store, table, may_be_empty=len(chosen) > 1):
-                fragments.append(
-                    layout.make_fragment(part.path, part.system, partition_expression=rows)
-                )
-                schemas.append(part.schema)
-            if not excluded and (causes := store.exclusions()):
-                these = rows & ds.field("run_id").isin(list(causes))
-                left_out = these if left_out is None else left_out | these
-    dataset = ds.FileSystemDataset(fragments, unified(schemas, table), layout)
-    return dataset if left_out is None else dataset.filter(~left_out)

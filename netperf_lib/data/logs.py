@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,10 +21,6 @@ from ..metrics import computed
 from ..tools.parsed import ParsedRun
 from ..tools.surroundings import decode
 
-BATCH = 64
-"""Number of files per task of a worker."""
-SHARED = 8 << 20
-"""Fewer bytes than this are read in this process alone: starting a worker takes as long."""
 MOST = 1 << 30
 """Largest log that is read, in unpacked bytes."""
 
@@ -62,43 +58,37 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
         return read_log(name, tool=tool)
-    except FileNotFoundError:
-        raise ParseError(
-            "no such file; pass the path of a log, or its text to parse_text", file=name
-        ) from None
     except IsADirectoryError:
-        one = "a folder: parse reads one log, npl.import_logs(folder) and npl.compare(folder) read all in it"
-        raise ParseError(
-            one if any(Path(name).iterdir()) else "a folder without files", file=name
-        ) from None
+        how = "parse reads one log, npl.import_logs(folder) and npl.compare(folder) read all in it"
+        why = f"a folder: {how}" if any(Path(name).iterdir()) else "a folder without files"
+    except FileNotFoundError:
+        why = "no such file; pass the path of a log, or its text to parse_text"
     except MemoryError:
-        raise ParseError(
-            "too large for the memory; split it, or read it on a larger machine", file=name
-        ) from None
-    except OSError as e:
-        raise ParseError(
-            f"cannot be read ({e.strerror}); pass a readable file", file=name
-        ) from None
+        why = "too large for the memory; split it, or read it on a larger machine"
+    except OSError as error:
+        why = f"cannot be read ({error.strerror}); pass a readable file"
+    raise ParseError(why, file=name)
 
 
 def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
     """Read a log as `parse` does; an error of the machine, which may pass, is an OSError or MemoryError."""
     name = os.fspath(path)
     # not `Path.open`: thousands of small files, and every microsecond counts
-    with open(
-        name, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | _AT_ONCE)
-    ) as f:
-        status = os.fstat(f.fileno())
+    with open(name, "rb", buffering=0, opener=_open_at_once) as file, naming(name):
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ParseError(
-                "not a regular file; to read a pipe, pass it as standard input", file=name
-            )
+            how = "to read a pipe, pass it as standard input"
+            raise ParseError(f"not a regular file; {how}", file=name)
         if status.st_size > MOST:
             raise ParseError(_TOO_LARGE, file=name)
-        with naming(name):
-            held = [_unpacked(f, name)]
+        data = [_unpacked(file, name)]
     # no other reference is left once it is decoded
-    return tools.parse(held.pop(), file=name, tool=tool)
+    return tools.parse(data.pop(), file=name, tool=tool)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
@@ -134,8 +124,6 @@ def text(path: Path) -> str:
         return re.sub(r"\r*\n|\r", "\n", decode(_unpacked(file, path.name)))
 
 
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
-"""Flag that opens a file without waiting for the other end of a pipe."""
 _TOO_LARGE = (
     f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
 )
@@ -153,31 +141,30 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
     """Read a file from its start, and unpack gzip; no other compression is read, and no more than `MOST`."""
     start = file.read(6)
     file.seek(0)
-    if not start.startswith(_GZIP):
-        for mark, packer in _PACKED.items():
-            if start.startswith(mark):
-                raise ParseError(f"packed by {packer}; unpack it first", file=name)
-        data = file.read()
-        if len(data) > MOST:
-            raise ParseError(_TOO_LARGE, file=name)
-    else:
-        try:
-            data = b""
-            with gzip.open(file) as unpacked:
-                size = 0  # it may unpack to a thousandfold: nothing is held before that is known
-                while piece := unpacked.read(1 << 20):
-                    size += len(piece)
-                    if size > MOST:
-                        raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
-                unpacked.seek(0)
-                data = unpacked.read()
-        except (gzip.BadGzipFile, EOFError, zlib.error) as e:
-            raise ParseError(
-                f"packed by gzip and damaged ({e}); copy it again", file=name
-            ) from None
+    data = _gunzipped(file, name) if start.startswith(_GZIP) else file.read()
+    packers = [packer for mark, packer in _PACKED.items() if start.startswith(mark)]
     if data[257:262] == b"ustar":
-        raise ParseError("packed by tar; unpack it first", file=name)
+        packers.append("tar")
+    if packers:
+        raise ParseError(f"packed by {packers[0]}; unpack it first", file=name)
+    if len(data) > MOST:
+        raise ParseError(_TOO_LARGE, file=name)
     return data
+
+
+def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
+    try:
+        with gzip.open(file) as unpacked:
+            size = 0  # it may unpack to a thousandfold: nothing is held before that is known
+            while piece := unpacked.read(1 << 20):
+                size += len(piece)
+                if size > MOST:
+                    raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+            unpacked.seek(0)
+            return unpacked.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        why = f"packed by gzip and damaged ({error}); copy it again"
+        raise ParseError(why, file=name) from None
 
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")
@@ -197,44 +184,51 @@ def parse_ends(
     read now.
     """
     runs = read_log(client, tool=tool)
-    lacking = [
-        i
-        for i, run in enumerate(runs)
-        if run.status == "ok"
-        and run.tool in _RECEIVERS
-        and run.parameters.get("direction") != "reverse"
-        if "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
-    ]
+    lacking = [run for run in runs if server is not None and _lacks_received(run)]
     if len(lacking) == 1 and server is not None:
-        runs[lacking[0]] = _with_received(runs[lacking[0]], server, tool=tool)
+        runs[runs.index(lacking[0])] = _with_received(lacking[0], server, tool)
     return runs
 
 
-def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedRun:
+def _lacks_received(run: ParsedRun) -> bool:
+    return (
+        run.status == "ok"
+        and run.tool in _RECEIVERS
+        and run.parameters.get("direction") != "reverse"
+        and "throughput_sent_bps" in run.metrics
+        and "throughput_bps" not in run.metrics
+    )
+
+
+def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     metrics: dict[str, float] = {}
-    problems: list[str] = []
-    unknown = f"{server.name} does not tell what arrived"
+    warnings = [*run.warnings]
     try:
-        heard = tools.parse(server.read_bytes(), file=server.name, tool=tool)
-    except ParseError as e:
-        problems.append(f"{unknown}: {e}")
-    else:
-        problems += (f"{server.name}: {w}" for r in heard for w in r.warnings)
-        one = heard[0]
-        a, b = (
-            {"protocol": None, "direction": None, **r.parameters, "tool": r.tool}
-            for r in (run, one)
-        )
-        same = all(None in (a[k], b[k]) or a[k] == b[k] for k in ("tool", "protocol", "direction"))
-        if len(heard) > 1 or (one.status == "ok" and not same):
-            problems.append(f"{unknown}: it holds another test than the client's, or several")
-        elif one.status != "ok":
-            problems.append(f"{unknown}: {one.error}")
+        received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
+        warnings += [f"{server.name}: {text}" for one in received for text in one.warnings]
+        if len(received) > 1 or (received[0].status == "ok" and not _is_same(run, received[0])):
+            why: str | None = "it holds another test than the client's, or several"
         else:
-            metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
-    warnings = dict.fromkeys((*run.warnings, *problems))
+            why = received[0].error
+            metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
+    except ParseError as error:
+        why = error.message
+    if why:
+        warnings.append(f"{server.name} does not tell what arrived: {why}")
     metrics |= run.metrics
-    return replace(run, metrics=metrics | computed(metrics), warnings=tuple(warnings))
+    unique = tuple(dict.fromkeys(warnings))
+    return replace(run, metrics=metrics | computed(metrics), warnings=unique)
+
+
+def _is_same(run: ParsedRun, other: ParsedRun) -> bool:
+    """Whether two logs can be those of one test: what both state is equal."""
+    if run.tool != other.tool:
+        return False
+    for name in ("protocol", "direction"):
+        ends = {one.parameters.get(name) for one in (run, other)} - {None}
+        if len(ends) > 1:
+            return False
+    return True
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")
@@ -253,20 +247,17 @@ def to_json(run: ParsedRun) -> dict[str, Any]:
 
 
 def parse_files(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Iterable[str | os.PathLike[str]],
     *,
-    workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read many logs, in parallel if they are large or many.
+    """Read many logs.
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : iterable of path-like
         The files; a folder means all files in it, a pattern that is not a file name (`*`, `?`, `[`) those that it
         matches, ``-`` standard input.
-    workers : int, optional
-        Number of processes; by default as many as there are processors, and none for little data.
     progress : callable, optional
         Called with (files read, files to read).
 
@@ -275,26 +266,16 @@ def parse_files(
     tuple of list
         The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
     """
-    from .workers import processes, run_all
-
-    names = [name for p in paths for name in expand(os.fspath(p))]
-    if "-" in names:
-        workers = 1  # other processes cannot read the standard input of this one
-    batch = BATCH
-    if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
-        workers = os.cpu_count()
-        batch = 1 if len(names) < BATCH else BATCH  # a large file is worth a separate task
-    tasks = [tuple(names[i : i + batch]) for i in range(0, len(names), batch)]
-    results: dict[tuple[str, ...], tuple[list[dict[str, Any]], list[str]]] = {}
-    with processes(workers or 1) as executor:
-        for task, result in run_all(_read_batch, tasks, executor):
-            results[task] = result
-            if progress is not None:
-                progress(sum(map(len, results)), len(names))
-    ordered = [results[task] for task in tasks]
-    return [run for runs, _ in ordered for run in runs], [
-        error for _, errors in ordered for error in errors
-    ]
+    names = [name for path in paths for name in expand(os.fspath(path))]
+    runs, errors = list[dict[str, Any]](), list[str]()
+    for done, name in enumerate(names, 1):
+        try:
+            runs += map(to_json, parse(name))
+        except ParseError as error:
+            errors.append(str(error))
+        if progress is not None:
+            progress(done, len(names))
+    return runs, errors
 
 
 def expand(name: str) -> list[str]:
@@ -327,21 +308,3 @@ def _is_file(path: Path) -> bool:
         return True
     except OSError:
         return False
-
-
-def _size(name: str) -> int:
-    try:
-        return Path(name).stat().st_size
-    except OSError:
-        return 0
-
-
-def _read_batch(*names: str) -> tuple[list[dict[str, Any]], list[str]]:
-    runs: list[dict[str, Any]] = []
-    errors: list[str] = []
-    for name in names:
-        try:
-            runs += map(to_json, parse(name))
-        except ParseError as e:
-            errors.append(str(e))
-    return runs, errors

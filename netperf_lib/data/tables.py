@@ -93,51 +93,47 @@ class PartWriter(ExitStack):
         self._table, self._new_file = table, new_file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._count = 0
 
     def add(self, rows: pa.Table) -> None:
         """Add rows; at most one row group more than these is held in memory."""
         self._waiting.append(rows)
-        self._count += len(rows)
-        while self._count >= GROUP_ROWS:
-            self._flush(GROUP_ROWS)
+        if sum(map(len, self._waiting)) >= GROUP_ROWS:
+            self._flush()
 
-    def _flush(self, rows: int) -> None:
-        waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
+    def _flush(self) -> None:
+        rows = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
+        rows = rows.replace_schema_metadata(None)
+        self._waiting = []
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
             unsought = (*_UNSOUGHT, *METRICS, *EVIDENCE) if self._table == "runs" else ()
             text = [
                 f.name
-                for f in waiting.schema
+                for f in rows.schema
                 if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)
             ]
             self._writer = self.enter_context(
                 pq.ParquetWriter(
                     self.enter_context(self._new_file()),
-                    waiting.schema.remove_metadata(),
+                    rows.schema,
                     compression="zstd",
                     compression_level=3,
                     # figures hardly repeat: a dictionary of them would be built and discarded
                     use_dictionary=[name for name in text if name not in unlike],
                     column_encoding=_ENCODINGS.get(self._table),
-                    write_statistics=[f.name for f in waiting.schema if f.name not in unsought],
+                    write_statistics=[f.name for f in rows.schema if f.name not in unsought],
                     write_page_checksum=True,
                     # of the many columns of runs, a part of a hundred runs, most of the bytes would be these two
                     write_page_index=self._table != "runs",
                     store_schema=False,
                 )
             )
-        self._writer.write_table(
-            waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS
-        )
-        remaining = waiting.slice(rows)
-        self._waiting, self._count = [remaining], remaining.num_rows
+        self._writer.write_table(rows, row_group_size=GROUP_ROWS)
 
     def finish(self, footer: Mapping[str, Any]) -> bool:
         """Write the remaining rows and the footer; return whether there were rows, and so a file."""
-        if self._count:
-            self._flush(self._count)
+        if self._waiting:
+            self._flush()
         if self._writer is None:
             return False
         content = {
@@ -214,16 +210,13 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     schema = SCHEMAS["runs"]
     present = {name for row in rows for name, value in row.items() if value is not None}
     labels = sorted(set(dimensions({name for row in rows for name in row})) - set(schema.names))
-    arrays = {name: _array(name, pa.string(), rows) for name in labels}
-    arrays |= {
-        f.name: _array(f.name, f.type, rows) if f.name in present else pa.nulls(len(rows), f.type)
-        for f in schema
-        if f.name != "warnings"
+    kinds = {f.name: f.type for f in schema} | dict.fromkeys(labels, pa.string())
+    arrays = {
+        name: _array(name, kind, rows) if name in present else pa.nulls(len(rows), kind)
+        for name, kind in kinds.items()
     }
-    arrays["warnings"] = _array(
-        "warnings", schema.field("warnings").type, rows
-    )  # those of the others are among them
-    return pa.table({name: arrays[name] for name in [*schema.names, *labels]})
+    arrays["warnings"] = _array("warnings", kinds["warnings"], rows)  # also those of the others
+    return pa.table(arrays)
 
 
 def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.Array:
@@ -231,17 +224,11 @@ def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.A
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        fitting: list[Any] = []
-        for row, value in zip(rows, values, strict=True):
-            try:
-                fitting += pa.array([value], kind).to_pylist()
-            except (pa.ArrowException, OverflowError, TypeError, ValueError):
-                fitting.append(None)
-                row["warnings"] = [
-                    *(row.get("warnings") or ()),
-                    f"{name}: {value!r} does not fit {kind}; left out",
-                ]
-        return pa.array(fitting, kind)
+        if len(rows) > 1:
+            return pa.concat_arrays([_array(name, kind, [row]) for row in rows])
+        said = f"{name}: {values[0]!r} does not fit {kind}; left out"
+        rows[0]["warnings"] = [*(rows[0].get("warnings") or ()), said]
+        return pa.nulls(1, kind)
 
 
 def moment(text: str | None) -> datetime | None:
@@ -250,71 +237,62 @@ def moment(text: str | None) -> datetime | None:
     return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
 
 
+_COPIED = "experiment run_id round order deployment attempt notice".split()
+
+
 def run_row(
     record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None
 ) -> dict[str, Any]:
     """One row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
-    main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
-    row: dict[str, Any] = {
-        name: factor(name).cast(level) for name, level in factors_of(record).items()
-    }
-    row |= {
-        name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")
-    }
-    row |= {name: record.get(name) for name in ("attempt", "notice")}
-    row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
-    row |= {
-        name: facts[name] for name, f in FACTORS.items() if f.role == "observed" and name in facts
-    }
-    row["congestion_control"] = row.get("congestion") or row.get(
-        "congestion_control"
-    )  # what the run used
+    main = next((run for run in parsed if run.tool == trial["tool"]), next(iter(parsed), None))
+    row = {name: factor(name).cast(level) for name, level in factors_of(record).items()}
+    row |= {name: record.get(name) for name in _COPIED}
+    observed = [name for name, f in FACTORS.items() if f.role == "observed" and name in facts]
+    row |= {name: facts[name] for name in observed}
+    # what the run used
+    row["congestion_control"] = row.get("congestion") or row.get("congestion_control")
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
+    row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
-    # what the log says; else what the program said of itself, "qperf 0.4.11"
-    version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
-    row["tool_version"] = (
-        (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
-    )
-    for name in ("protocol", "direction"):
-        if main and main.parameters.get(name) is not None:
-            row[name] = main.parameters[name]
-    row["warnings"] = [*(record.get("warnings") or ()), *(w for p in parsed for w in p.warnings)]
-    if record["status"] != "ok":
-        row["status"], row["error"] = record["status"], record.get("error")
-    elif main is None:
-        row["status"], row["error"] = "failed", unread or "the tool printed nothing"
-    else:
-        row["status"], row["error"] = main.status, main.error
-        length, planned = main.metrics.get("duration_measured_s"), trial.get("duration_s")
-        limit = 1.5 * ((planned or 0) + (trial.get("omit_s") or 0)) + 5
-        if length and planned and "imported" not in record and length > limit:
-            row["status"] = "partial"
-            row["error"] = (
-                f"the tool counted {length:g} s, and {planned:g} s were asked for: its clock was stepped"
-            )
+    row["warnings"] = [
+        *(record.get("warnings") or ()),
+        *(w for run in parsed for w in run.warnings),
+    ]
+    row["status"], row["error"] = record["status"], record.get("error")
+    # what the program said of itself, "qperf 0.4.11", where the log does not say it
+    if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):
+        row["tool_version"] = version[0]
+    if main is None:
+        if row["status"] == "ok":
+            row["status"], row["error"] = "failed", unread or "the tool printed nothing"
+        return row
+    said = {"tool_version": main.tool_version}
+    said |= {name: main.parameters.get(name) for name in ("protocol", "direction")}
+    row |= {name: value for name, value in said.items() if value is not None}
+    if row["status"] != "ok":
+        return row
+    row["status"], row["error"] = main.status, main.error
+    length, planned = main.metrics.get("duration_measured_s"), trial.get("duration_s")
+    limit = 1.5 * ((planned or 0) + (trial.get("omit_s") or 0)) + 5
+    if length and planned and "imported" not in record and length > limit:
+        asked = f"the tool counted {length:g} s, and {planned:g} s were asked for"
+        row["status"], row["error"] = "partial", f"{asked}: its clock was stepped"
     if row["status"] == "ok":
         for run in (*reversed(parsed), main):  # the test's own tool has the last word
-            row |= (
-                {name: value for name, value in run.metrics.items() if name in METRICS}
-                if run
-                else {}
-            )
+            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
     return row
 
 
 def _default_buffer(record: Mapping[str, Any]) -> int | None:
     """Bytes that a stream may have in flight with the settings of the hosts: the lower limit of sender and receiver."""
-    limits = ("client", "tcp_wmem"), ("server", "tcp_rmem")
-    if record["trial"].get("reverse"):
-        limits = ("server", "tcp_wmem"), ("client", "tcp_rmem")
-    facts = record.get("facts") or {}
-    triples = [
-        str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split()
-        for h, n in limits
-    ]
-    sizes = [int(f[2]) for f in triples if len(f) == 3 and f[2].isdecimal()]
+    sender, receiver = ("client", "server")[:: -1 if record["trial"].get("reverse") else 1]
+    sizes = []
+    for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem")):
+        sysctl = ((record.get("facts") or {}).get(host) or {}).get("sysctl") or {}
+        words = str(sysctl.get(f"net.ipv4.{name}") or "").split()
+        if len(words) == 3 and words[2].isdecimal():
+            sizes.append(int(words[2]))
     return min(sizes) if len(sizes) == 2 else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
 from .files import Location, explained, links, scratch
-from .ingest import DETAIL, OnProgress, Part, Tables, make_part
+from .ingest import OnProgress, Part, Tables, make_part
 from .layout import RECORD, RawFolder, Store, stores, trial_of
 from .tables import SCHEMAS
 from .workers import run_all
@@ -57,116 +56,89 @@ def verify(
     []
     """
     if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
-        raise UsageError(
-            f"root {root!r}: write the 64 digits that a report prints, or at least the first 8"
-        )
-    problems: list[str] = []
+        how = "write the 64 digits that a report prints, or at least the first 8"
+        raise UsageError(f"root {root!r}: {how}")
+    problems: dict[str, None] = {}  # several blocks share an import
     for store in stores(path):
-        with _collecting(problems), explained(store.url):
-            problems += _links(store)
-            problems += _root(store, root)
-            problems += _problems(store, progress, executor)
-    return problems
-
-
-def _links(store: Store) -> Iterator[str]:
-    if store.files.path is not None:
-        yield from (f"{link}: a link, which no experiment holds" for link in links(store.path))
-
-
-def _root(store: Store, root: str | None) -> Iterator[str]:
-    if root is not None and not (actual := store.root_digest()).startswith(root):
-        yield (
-            f"{store.url}: the root digest is {actual}, not {root}: what was declared, planned, "
-            "placed, measured or excluded is not that of the report"
-        )
+        try:
+            with explained(store.url):
+                for problem in _problems(store, root, progress, executor):
+                    problems[problem] = None
+        except NetperfError as error:
+            problems[str(error)] = None
+    return [*problems]
 
 
 def _problems(
-    store: Store, progress: OnProgress | None, executor: Executor | None
+    store: Store, root: str | None, progress: OnProgress | None, executor: Executor | None
 ) -> Iterator[str]:
+    if store.files.path is not None:
+        for link in links(store.files.path):
+            yield f"{link}: a link, which no experiment holds"
     content: dict[str, Any] = {}
-    problems: list[str] = []
-    parts: dict[str, Callable[[], Any]] = {
+    parts = {
         "experiment.yaml": store.declaration,
         "plan.json": store.read_plan,
         "hosts": store.deployments,
         "excluded": store.exclusions,
         "digests": store.digests,
         "raw": store.run_folders,
+        "tables": lambda: Tables(store, store),
     }
     for part, read in parts.items():
-        with _collecting(problems), explained(f"{store.url}/{part}"):
-            content[part] = read()
-    yield from problems
+        try:
+            with explained(f"{store.url}/{part}"):
+                content[part] = read()
+        except NetperfError as error:
+            yield str(error)
     if "raw" not in content:  # the records of an import
         return
-    folders, digests = content["raw"], content.get("digests", {})
-    yield from _missing(store, set(folders.values()), digests)
-    if content.get("plan.json") is None:
-        if "plan.json" in content and digests:  # version 0.1 kept neither
-            yield f"{store.url}/plan.json is missing"
-    else:
-        yield from _unplanned(store, set(folders), content["plan.json"])
-    tables = Tables(store, store)
-    problems = []
-    with _collecting(problems), explained(f"{store.url}/tables"):
-        tables.look(DETAIL)
-    yield from problems
+    if root is not None and not (actual := store.root_digest()).startswith(root):
+        yield (
+            f"{store.url}: the root digest is {actual}, not {root}: what was declared, planned, "
+            "placed, measured or excluded is not that of the report"
+        )
+    yield from _missing(store, content)
+    if "tables" not in content:
+        return
+    tables: Tables = content["tables"]
     tasks = [
         (store, block, runs, block not in tables.behind) for block, runs in tables.blocks.items()
     ]
     done = 0
-    found: dict[str, None] = {}  # several blocks share an import
-    for (_, _, runs, _), wrong in run_all(_verify_block, tasks, executor):
-        found |= dict.fromkeys(wrong)
+    for (_, _, runs, _), found in run_all(_verify_block, tasks, executor):
+        yield from found
         done += len(runs)
         if progress:
-            progress(done, len(folders))
-    yield from found
+            progress(done, len(content["raw"]))
 
 
-@contextmanager
-def _collecting(problems: list[str]) -> Iterator[None]:
-    """Add the text of an error to the problems and continue."""
-    try:
-        yield
-    except NetperfError as error:
-        problems.append(str(error))
-
-
-def _missing(store: Store, complete: set[str], digests: Mapping[str, set[str]]) -> Iterator[str]:
-    """Folders that are missing or incomplete, and what is no folder of runs."""
-    names = set(store.files.names("raw"))
-    for name in sorted(digests.keys() - complete):
-        what = f"has no {RECORD}" if name in names else "is missing"
-        yield (
-            f"{store.url}/raw/{name}: {what}, but its digest exists: it was removed, or the collector was "
-            "killed while writing it (then collect again)"
-        )
-    for name in sorted(names - complete - set(digests)):
-        yield f"{store.url}/raw/{name}: neither a run nor part of one (it has no {RECORD})"
-
-
-def _unplanned(store: Store, runs: set[str], plan: Mapping[str, Any]) -> Iterator[str]:
-    """Planned trials without a run, and runs without a planned trial."""
-    where = f"{store.url}/plan.json"
-    rounds = {str(trial.get("run_id")): trial.get("round", 0) for trial in plan.get("trials", ())}
-    if not rounds:  # logs that were imported
-        return
+def _missing(store: Store, content: Mapping[str, Any]) -> Iterator[str]:
+    """Runs that are missing or incomplete, those that were not planned, and what is no run."""
+    digests, runs = content.get("digests", {}), content["raw"]
+    for name in sorted((digests.keys() | store.files.names("raw")) - set(runs.values())):
+        why = "it is no run"
+        if name in digests:
+            why = "its digest exists: it was removed, or the collector killed (then collect again)"
+        yield f"{store.url}/raw/{name}: there is no {RECORD}; {why}"
+    plan, where = content.get("plan.json", {}), f"{store.url}/plan.json"
+    if plan is None and digests:  # version 0.1 kept neither
+        yield f"{where} is missing"
+    rounds = {str(t.get("run_id")): t.get("round", 0) for t in (plan or {}).get("trials", ())}
     measured = {trial_of(run_id) for run_id in runs}
+    if not rounds or not measured:  # logs that were imported
+        return
     last = max((rounds.get(trial, 0) for trial in measured), default=0)
-    if not plan.get("looked"):  # else the data decided when to stop
+    if not (plan or {}).get("looked"):  # else the data decided when to stop
         last = max(rounds.values())
-    missing = [i for i, number in rounds.items() if i not in measured and number <= last]
-    if measured and missing:
-        yield (
-            f"{where}: {len(missing)} of {len(rounds)} planned trials have no run ({', '.join(missing[:3])}); "
-            "they were not measured yet (then collect again), or removed"
-        )
-    strangers = sorted(measured - set(rounds))
-    if strangers:
-        yield f"{where}: {len(strangers)} measured trials are not in the plan ({', '.join(strangers[:3])})"
+    due = {trial for trial, number in rounds.items() if number <= last}
+    for what, some in (
+        ("have no run: not measured yet (then collect again), or removed", due - measured),
+        ("have a run that is not in the plan", measured - rounds.keys()),
+    ):
+        if some:
+            which = ", ".join(sorted(some)[:3])
+            yield f"{where}: {len(some)} of {len(rounds)} planned trials {what} ({which})"
 
 
 def _verify_block(store: Store, block: str, runs: Mapping[str, str], ingested: bool) -> list[str]:
@@ -182,26 +154,21 @@ def _verify_block(store: Store, block: str, runs: Mapping[str, str], ingested: b
 def _raw(raw: RawFolder) -> Iterator[str]:
     """Problems of the record and the files in a folder of ``raw/``."""
     try:
-        files = raw.record.get("files")
-    except (FileNotFoundError, ValueError) as error:
+        files = dict(raw.record["files"])
+    except (OSError, LookupError, TypeError, ValueError) as error:
         yield f"{RECORD} cannot be read ({error})"
         return
     if raw.digests is None and raw.record.get("schema") != 1:  # version 0.1 kept no digests
         yield f"{RECORD} has no digest: the run was added, or its digest removed"
     if raw.change:
         yield raw.change
-    if not isinstance(files, Mapping):
-        yield f"{RECORD}: files are damaged"
-        return
     for name in files:
         try:
             raw.file(name, raw.record)
-        except FileNotFoundError:
-            yield f"{name} is missing"
-        except ValueError as error:
-            yield str(error)
+        except (OSError, ValueError) as error:
+            yield f"{name}: {error}"
     for file in sorted(raw.path.iterdir()):
-        if file.name != RECORD and file.name not in files:
+        if file.name not in (RECORD, *files):
             yield f"{file.name} was added after it was measured; it is not read"
 
 
@@ -214,27 +181,20 @@ def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
         return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
-            if (wrong := _unequal(*(tables.parts(table).get(block) for tables in both)))
+            if (wrong := _difference(*(tables.parts(table).get(block) for tables in both)))
         ]
 
 
-def _unequal(part: Part | None, fresh: Part | None) -> str | None:
+def _difference(part: Part | None, fresh: Part | None) -> str | None:
     """How a part differs from a freshly built one; compared by column to save memory."""
-    if part is None and fresh is None:
-        return None
-    if part is None:
-        return "rows are missing"
-    if fresh is None:
-        return "has rows that are in no log"
+    if part is None or fresh is None:
+        return None if part is fresh else "it has other rows than the logs"
     if part.schema.names != fresh.schema.names:
-        return "has other columns"
+        return "it has other columns"
     for name in fresh.schema.names:
         try:
-            one, other = part.read([name]), fresh.read([name])
-        except StoreError:
-            return "it is damaged"
-        if len(one) != len(other):
-            return f"{len(one)} rows, but {len(other)} in the logs"
-        if not one.equals(other):
-            return f"column {name} differs from the logs"
+            if not part.read([name]).equals(fresh.read([name])):
+                return f"column {name} differs from the logs"
+        except StoreError as error:
+            return str(error)
     return None

@@ -172,11 +172,13 @@ def _log_file(store: Store, say: Callable[[str], None]) -> Iterator[logging.Logg
 def _mark(store: Store) -> str:
     """The marker of this measurement's processes on a host.
 
-    It also depends on the location of the data: a copy of the folder is another measurement, and the processes of the
+    It depends on the location of the data: a copy of the folder is another measurement, and the processes of the
     original may be running.
     """
     machine = Path("/etc/machine-id")
-    identity = f"{store.token} {store.location} {platform.node()} {machine.read_text() if machine.exists() else ''}"
+    identity = (
+        f"{store.location} {platform.node()} {machine.read_text() if machine.exists() else ''}"
+    )
     return f"{store.experiment}:{hashlib.blake2s(identity.encode(), digest_size=8).hexdigest()}"
 
 

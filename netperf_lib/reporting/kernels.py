@@ -13,7 +13,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from traitlets.config import Config
 
-from ..errors import NothingToReport
+from ..errors import NothingToReport, explain
 
 STYLE_FILE = Path(__file__).parent / "templates" / "matplotlibrc"
 """The looks of figures that a notebook draws: the same each time."""
@@ -89,6 +89,8 @@ def execute(
             return f"cell {error.exec_count} failed: {error.ename}: {why}"
         except DeadKernelError:
             return "the kernel died"
-        except (RuntimeError, OSError, KeyError) as error:
+        except OSError as error:
+            return f"the kernel did not start, or a file cannot be written: {explain(error)}"
+        except (RuntimeError, KeyError) as error:
             return f"the kernel did not start: {' '.join(str(error).split())}"
     return None

@@ -1,23 +1,30 @@
-"""Every read and every write can fail: nothing is lost, and a passing fault is no fact of a run."""
+"""Every read and every write can fail: nothing is lost, and a passing fault is no fact of a run.
+
+Of each command some operations fail, evenly spread; ``make soak`` lets each one fail.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data import files, logs
+from netperf_lib.data import logs
+from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.errors import NetperfError, explain
+from netperf_lib.experiment.model import Deployment
+
+from ..measure.conftest import deployment
+from ..measure.test_collector import LATENCY, NEAR, experiment, measure
+from .faulty import fault
+
+__all__ = ["deployment"]  # a fixture
 
 RECORDED = Path(npl.recorded())
 QPERF = "tcp_lat:\n    latency  =  {} us\n"
@@ -26,78 +33,13 @@ REMEDIES = {
     errno.EIO: "try another disk",
     errno.EACCES: "get permission",
 }
-OPERATIONS = {"os.rename", "os.mkdir", "os.remove", "os.rmdir"}
-"""Events that Python audits, besides opening."""
+EVERY = bool(os.environ.get("FAULTS"))
 
 
-@dataclass
-class Fault:
-    """An operation below a folder that fails, once."""
-
-    folder: str = "\0"
-    number: int = 0
-    code: int = 0
-    count: int = 0
-
-    def meet(self, path: Any) -> None:
-        if not str(path).startswith(self.folder):
-            return
-        self.count += 1
-        if self.count == self.number:
-            raise OSError(self.code, os.strerror(self.code), str(path))
-
-
-FAULT = [Fault()]
-
-
-def audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" or event in OPERATIONS:
-        FAULT[0].meet(
-            os.fsdecode(arguments[0]) if isinstance(arguments[0], bytes) else arguments[0]
-        )
-
-
-sys.addaudithook(audit)
-
-
-@contextmanager
-def fault(folder: Path, number: int, code: int) -> Iterator[Fault]:
-    """Let an operation below a folder fail; `number` 0 counts them only."""
-    FAULT[0] = Fault(str(folder), number, code)
-    try:
-        yield FAULT[0]
-    finally:
-        FAULT[0] = Fault()
-
-
-@pytest.fixture(autouse=True)
-def writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes count too: they happen in C, where nothing is audited."""
-    fsync, write = files._fsync, Path.write_bytes
-    rows = pq.ParquetWriter.write_table
-
-    def meet_fsync(path: Path) -> None:
-        FAULT[0].meet(path)
-        fsync(path)
-
-    def meet_write(path: Path, data: bytes) -> int:
-        FAULT[0].meet(path)
-        return write(path, data)
-
-    def meet_rows(writer: pq.ParquetWriter, *arguments: Any, **options: Any) -> None:
-        FAULT[0].meet(writer.where)
-        rows(writer, *arguments, **options)
-
-    monkeypatch.setattr(files, "_fsync", meet_fsync)
-    monkeypatch.setattr(Path, "write_bytes", meet_write)
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", meet_rows)
-
-
-@pytest.fixture
-def few(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs of four runs."""
-    folder = tmp_path / "logs"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("logs")
     for number in (1, 2):
         for placement in ("ppg", "zone"):
             name = folder / f"{placement}-r{number}.txt"
@@ -105,25 +47,47 @@ def few(tmp_path: Path) -> Path:
     return folder
 
 
-def import_few(few: Path, place: Path) -> None:
+Command = Callable[[pytest.FixtureRequest, Path], Any]
+
+
+def import_few(request: pytest.FixtureRequest, place: Path) -> None:
+    few = request.getfixturevalue("few")
     npl.import_logs(few, pattern="{placement}-r{round}.txt", into=place)
 
 
-def ingest_few(_few: Path, place: Path) -> None:
+def ingest(_request: pytest.FixtureRequest, place: Path) -> None:
     npl.ingest(place)
 
 
+def report(_request: pytest.FixtureRequest, place: Path) -> None:
+    npl.report(place, ["07-quality"], to="html")
+
+
+def collect(request: pytest.FixtureRequest, place: Path) -> None:
+    hosts: Deployment = request.getfixturevalue("deployment")
+    quick = LATENCY | {"duration_s": 0.2}
+    declared = experiment(tests=[quick], pairs=[NEAR], name=place.name, attempts=4)
+    measure(declared, hosts, Store(place.parent, place.name))
+
+
+COMMANDS: dict[Command, int] = {import_few: 20, ingest: 20, collect: 5, report: 3}
+"""Each command, with how many operations of it fail."""
+
+
 def state(place: Path) -> tuple[set[str], list[tuple[Any, ...]]]:
-    """The names of all files, also of drafts, and the runs."""
-    runs = npl.load(place)[["run_id", "placement", "round", "latency_oneway_us", "status"]]
+    """The names of all files but the raw ones, also of drafts, and the runs that are complete."""
+    assert npl.verify(place) == []
     names = {str(path.relative_to(place)) for path in place.rglob("*")}
-    return names, sorted(runs.itertuples(index=False, name=None))
+    runs = npl.load(place).query("status == 'ok'")
+    ids = map(trial_of, runs["run_id"])
+    kept = {name for name in names if not name.startswith(("raw/d", "tables"))}
+    return kept, sorted(zip(ids, runs["placement"], runs["round"], strict=True))
 
 
-def outcome(command: Callable[[Path, Path], None], few: Path, place: Path) -> str:
+def outcome(command: Command, request: pytest.FixtureRequest, place: Path) -> str:
     """What the command line prints of an error; nothing if there was none."""
     try:
-        command(few, place)
+        command(request, place)
     except NetperfError as error:
         return str(error)
     except (OSError, MemoryError) as error:
@@ -131,29 +95,31 @@ def outcome(command: Callable[[Path, Path], None], few: Path, place: Path) -> st
     return ""
 
 
-@pytest.mark.parametrize("command", [import_few, ingest_few])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_operation_may_fail_once(
-    few: Path, tmp_path: Path, command: Callable[[Path, Path], None]
+    command: Command, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    start = tmp_path / "start"
-    start.mkdir()
-    if command is ingest_few:
-        import_few(few, start / "mine")
-        shutil.rmtree(start / "mine" / "tables", ignore_errors=True)
-    good = Path(shutil.copytree(start, tmp_path / "good")) / "mine"
+    start = tmp_path / "start" / "mine"
+    start.parent.mkdir()
+    if command in (ingest, report):
+        import_few(request, start)
+        shutil.rmtree(start / "tables", ignore_errors=True)
+    good = Path(shutil.copytree(start.parent, tmp_path / "good")) / "mine"
     with fault(tmp_path, 0, 0) as counted:
-        command(few, good)
+        command(request, good)
     assert counted.count > 20
-    for number in range(1, counted.count + 1):
+    expected = state(good)
+    step = 1 if EVERY else max(1, counted.count // COMMANDS[command])
+    for number in range(1, counted.count + 1, step):
         code = list(REMEDIES)[number % 3]
-        place = Path(shutil.copytree(start, tmp_path / "try" / f"{number}")) / "mine"
-        with fault(tmp_path, number, code):
-            said = outcome(command, few, place)
+        place = Path(shutil.copytree(start.parent, tmp_path / "try" / f"{number}")) / "mine"
+        with fault(place.parent, number, code):
+            said = outcome(command, request, place)
         if said:
             assert REMEDIES[code] in said, (number, code)
-            assert str(tmp_path) in said, (number, code)
-        command(few, place)
-        assert state(place) == state(good), (number, code)
+            assert str(place.parent) in said, (number, code)
+        command(request, place)
+        assert state(place) == expected, (number, code)
 
 
 @pytest.fixture

@@ -72,7 +72,6 @@ def collect(place: Path) -> None:
     with store.lock(), _log_file(store, print) as log:
         log.info("a line of a host")
     (store.hosts_dir / "state").touch()
-    _ = store.token
 
 
 def report(place: Path) -> None:
@@ -88,7 +87,7 @@ def call(function: Callable[[Path], None], place: Path) -> None:
 
 
 PLACES = (
-    "reports collect.log collector.lock token hosts hosts/host-keys excluded excluded/x.json "
+    "reports collect.log collector.lock hosts hosts/host-keys excluded excluded/x.json "
     "reports/explorer.html tables/samples exclusions.json"
 ).split()
 """What an experiment may hold, besides what this one does."""

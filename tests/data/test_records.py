@@ -89,36 +89,24 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
-    asked = npl.compare(
-        exp, margin=0.5, where={"tool": "qperf"}
-    )  # what is asked of one is asked of all
-    assert "qperf" in asked[-1].label
-    assert asked[-1].verdict == "exploratory"
-    assert {c.margin for c in asked} == {0.5}
     store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
     assert len(Store.at(place).declaration().added) == 1  # the same command again adds nothing
     assert npl.verify(place) == []
 
 
 @pytest.mark.parametrize("change", [{"margin": 0.5}, {"metric": "latency_oneway_p99_us"}])
-def test_a_changed_margin_is_another_contrast(place: Path, change: dict[str, Any]) -> None:
-    store = Store.at(place)
-    declared = store.declared()
-    changed = declared.contrasts[0].model_copy(update=change)
-    store.declare(declared.model_copy(update={"contrasts": (changed,), "rounds": 50}))
-    found = store.declaration()
-    assert found.experiment.contrasts == declared.contrasts
-    assert [c for _, c in found.added] == [changed]
-    assert found.added[0][0] is not None
-    assert found.experiment.rounds == 50
-
-
-def test_another_wording_of_a_question_is_the_same_contrast(place: Path) -> None:
+def test_a_changed_margin_is_another_contrast_and_wording_is_not(
+    place: Path, change: dict[str, Any]
+) -> None:
     store = Store.at(place)
     declared = store.declared()
     worded = declared.contrasts[0].model_copy(update={"question": "Is it faster?"})
-    store.declare(declared.model_copy(update={"contrasts": (worded,)}))
-    assert store.declaration().added == ()
+    changed = worded.model_copy(update=change)
+    store.declare(declared.model_copy(update={"contrasts": (worded, changed), "rounds": 50}))
+    found = store.declaration()
+    assert found.experiment.contrasts == declared.contrasts
+    assert found.added == (changed,)
+    assert found.experiment.rounds == 50
 
 
 def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path) -> None:
@@ -146,14 +134,9 @@ def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Pa
     assert store.declaration().experiment.contrasts == (FOUND_LATER,)
     assert store.declaration().added == ()
     assert store.declaration().frozen_utc is None
-
-
-def test_every_run_says_under_which_contrasts_it_was_measured(place: Path) -> None:
-    store = Store.at(place)
-    frozen = (store.read_plan() or {})["frozen"]
-    said = {json.dumps(record["declaration"], sort_keys=True) for _, record in store.runs()}
-    assert said == {json.dumps({"sha256": frozen["sha256"], "utc": frozen["utc"]}, sort_keys=True)}
-    assert frozen["utc"]
+    frozen = (Store.at(measured).read_plan() or {})["frozen"]
+    said = [record["declaration"] for _, record in Store.at(measured).runs()]
+    assert said == [{"sha256": frozen["sha256"], "utc": frozen["utc"]}] * 24
 
 
 # -- data of version 0.1 -----------------------------------------------------------------------------------------------
@@ -166,31 +149,23 @@ def old(tmp_path: Path) -> Path:
     return tmp_path / "older"
 
 
-def test_a_root_of_version_0_1_is_read_anew_from_its_raw_logs(old: Path) -> None:
+def test_data_of_version_0_1_are_read_anew_and_extended(old: Path) -> None:
     for table in ("runs", "intervals"):
-        (old / "tables" / table).mkdir(parents=True, exist_ok=True)
-        pq.write_table(
-            pa.table({"run_id": ["x"]}), old / "tables" / table / "part-0123456789abcdef.parquet"
-        )
-    (old / "tables" / "merging.json").write_text("{")
+        part = old / "tables" / table / "part-0123456789abcdef.parquet"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"run_id": ["x"]}), part)
     runs = npl.load(old)
     assert len(runs) == len(list((old / "raw").iterdir()))
-    assert (runs["status"] == "ok").mean() > 0.9
     assert npl.ingest(old) == 0
     assert not list(old.glob("tables/*/part-*"))
     assert npl.verify(old) == []
-    exp = npl.read(old)
-    assert isinstance(exp, Results)
-    assert exp.frozen_utc is None
-    assert len(exp.contrasts) == 1
-
-
-def test_a_contrast_added_to_data_of_version_0_1(old: Path) -> None:
     store = Store.at(old)
     declared = store.declared()
     store.declare(declared.model_copy(update={"contrasts": (FOUND_LATER,)}))
-    assert store.declaration().experiment.contrasts == declared.contrasts
-    assert [c for _, c in store.declaration().added] == [FOUND_LATER]
+    after = store.declaration()
+    assert after.frozen_utc is None
+    assert after.experiment.contrasts == declared.contrasts
+    assert after.added == (FOUND_LATER,)
 
 
 # -- tampering ---------------------------------------------------------------------------------------------------------
@@ -232,21 +207,6 @@ def added_run(place: Path) -> None:
     (new / "run.json").write_text(json.dumps(found))
 
 
-def added_with_digest(place: Path) -> None:
-    added_run(place)
-    [new] = place.glob("raw/d01-r009*")
-    with next(place.glob("digests/*")).open("a") as file:
-        file.write(f"{digest_of(new / 'run.json')}  raw/{new.name}/run.json\n")
-
-
-def swapped(one: Path, other: Path) -> None:
-    """Two files or folders exchange their names."""
-    aside = one.with_name("aside")
-    one.rename(aside)
-    other.rename(one)
-    aside.rename(other)
-
-
 def table(place: Path, change: Callable[[pa.Table], pa.Table], name: str = "runs") -> None:
     part = next((place / "tables" / name).glob("*.parquet"))
     before = pq.read_table(part)
@@ -280,34 +240,17 @@ def without_run(place: Path) -> None:
     shutil.rmtree(run(place))
 
 
-def flipped(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    for i in range(100, 1000, 37):
-        data[i] ^= 0xFF
-    file.write_bytes(data)
-
-
-def part(place: Path) -> Path:
-    return next((place / "tables" / "runs").glob("*.parquet"))
-
-
 TAMPERED: dict[str, Callable[[Path], object]] = {
     "the status of a record": lambda p: record(p, status="failed"),
-    "the blanks of a record": record,
-    "a record that is damaged": lambda p: (run(p) / "run.json").write_text("{"),
     "a record without its files": lambda p: record(p, files={}),
     "a record removed": lambda p: (run(p) / "run.json").unlink(),
     "a log": lambda p: (run(p) / "client.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
     "a log and its hash": lambda p: record(p, files=forged_log(p)),
-    "the end of a log": lambda p: os.truncate(run(p) / "client.out", 20),
     "a log removed": lambda p: (run(p) / "client.out").unlink(),
     "a log added": lambda p: (run(p) / "client-0.out").write_text("x"),
-    "two logs swapped": lambda p: swapped(run(p) / "client.out", run(p, 1) / "client.out"),
     "a run removed": lambda p: shutil.rmtree(run(p)),
     "a run and its digest removed": without_run,
     "a run added": added_run,
-    "a run added with its digest": added_with_digest,
-    "two runs swapped": lambda p: swapped(run(p), run(p, 1)),
     "a digest removed": lambda p: without_digest(p, run(p).name),
     "all digests removed": lambda p: shutil.rmtree(p / "digests"),
     "a copy of a run as an import": lambda p: shutil.copytree(
@@ -316,12 +259,9 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
     "a file among the runs": lambda p: (p / "raw" / "notes.txt").write_text("x"),
     "a figure in a table": lambda p: table(p, rtt_of_one),
     "a packet in a table": lambda p: table(p, later_packets, "samples"),
-    "bits of a table": lambda p: flipped(part(p)),
     "rows of a table removed": lambda p: table(p, lambda rows: rows.slice(1)),
     "the plan removed": lambda p: (p / "plan.json").unlink(),
-    "the plan damaged": lambda p: (p / "plan.json").write_text(""),
     "the declaration damaged": lambda p: (p / "experiment.yaml").write_text("name: ["),
-    "a deployment damaged": lambda p: (p / "hosts" / "deployment-01.json").write_text("{"),
     "the exclusions damaged": lambda p: (p / "exclusions.json").write_text("{"),
 }
 
@@ -394,6 +334,8 @@ EVERYWHERE: dict[str, Callable[[Path], object]] = {
 def test_the_root_digest_finds_what_was_changed_everywhere(place: Path, kind: str) -> None:
     root = Store.at(place).root_digest()
     assert npl.verify(place, root=root[:16]) == []
+    with pytest.raises(NetperfError, match="at least the first 8"):
+        npl.verify(place, root=root[:4])
     EVERYWHERE[kind](place)
     assert npl.verify(place) == []
     [problem] = npl.verify(place, root=root[:16])
@@ -408,19 +350,10 @@ def test_the_root_digest_is_what_sha256sum_prints(place: Path) -> None:
     command = ["bash", "-c", script[1]]
     printed = subprocess.run(command, cwd=place, capture_output=True, check=True, text=True).stdout
     assert printed.strip() == root
-
-
-def test_the_root_digest_survives_a_copy_and_a_second_start(place: Path) -> None:
-    root = Store.at(place).root_digest()
-    store = Store.at(shutil.copytree(place, place.with_name("copy")))
-    store.declare(store.declared())
-    store.write_plan(store.read_plan() or {})
-    assert store.root_digest() == root
-
-
-def test_a_short_root_digest_is_refused(place: Path) -> None:
-    with pytest.raises(NetperfError, match="at least the first 8"):
-        npl.verify(place, root="3f9a")
+    again = Store.at(shutil.copytree(place, place.with_name("copy")))
+    again.declare(again.declared())
+    again.write_plan(again.read_plan() or {})
+    assert again.root_digest() == root
 
 
 def test_rounds_that_the_data_made_unnecessary_are_not_missing(place: Path) -> None:
@@ -442,14 +375,10 @@ def test_verify_changes_nothing(place: Path) -> None:
 
 SHAPES = [
     ("hosts/deployment-01.json", ["hosts"], [{}]),
-    ("hosts/deployment-01.json", ["hosts"], 5),
-    ("hosts/deployment-01.json", ["hosts", 0, "proofs"], 1e308),
     ("hosts/deployment-01.json", ["proofs"], [1e308]),
     ("plan.json", [], []),
     ("plan.json", ["frozen"], "x"),
     ("plan.json", ["frozen", "contrasts"], [{"metric": 5}]),
-    ("plan.json", ["frozen", "alpha"], "x"),
-    ("plan.json", ["frozen", "utc"], {"x": 1}),
     ("plan.json", ["trials"], 7),
     ("plan.json", ["added"], [{"utc": 1}]),
     ("excluded/x.json", [], [1]),
@@ -478,30 +407,23 @@ def test_a_document_of_any_shape_is_read_or_refused(
     assert answers < 4 or npl.verify(place)
 
 
-@pytest.mark.parametrize("kind", LINKED)
-def test_what_a_link_leads_to_is_not_read(place: Path, kind: str) -> None:
+CHANGED = ["the status of a record", "a log", "a log and its hash", "a log removed"]
+
+
+@pytest.mark.parametrize("kind", [*CHANGED, *LINKED])
+def test_what_was_changed_or_is_a_link_gives_no_numbers(place: Path, kind: str) -> None:
     name = run(place).name
     shutil.rmtree(place / "tables")
-    LINKED[kind](place)
+    (TAMPERED | LINKED)[kind](place)
     (place.parent / "nothing").write_text("secret")
     runs = npl.load(place).set_index("run_id")
     assert runs.loc[name, "status"] == "failed"
     assert (runs["status"] == "ok").sum() == len(runs) - 1
-    [log] = explorer._logs(npl.read(place), [name])  # type: ignore[arg-type]
-    assert "record" in kind or log == ""
-
-
-@pytest.mark.parametrize(
-    "kind", ["the status of a record", "a log", "a log and its hash", "a log removed"]
-)
-def test_what_was_changed_gives_no_numbers(place: Path, kind: str) -> None:
-    name = run(place).name
-    shutil.rmtree(place / "tables")
-    TAMPERED[kind](place)
-    runs = npl.load(place).set_index("run_id")
-    assert runs.loc[name, "status"] == "failed"
-    assert "damaged" in runs.loc[name, "error"]
-    assert (runs["status"] == "ok").sum() == len(runs) - 1
+    if kind in CHANGED:
+        assert "damaged" in runs.loc[name, "error"]
+    else:
+        [log] = explorer._logs(npl.read(place), [name])  # type: ignore[arg-type]
+        assert "record" in kind or log == ""
 
 
 def test_a_log_that_the_record_does_not_name_is_not_read(place: Path) -> None:
@@ -513,49 +435,32 @@ def test_a_log_that_the_record_does_not_name_is_not_read(place: Path) -> None:
     assert before["latency_oneway_us"].equals(after["latency_oneway_us"])
 
 
-def test_a_renamed_or_copied_folder_verifies(place: Path) -> None:
+def test_a_linked_or_renamed_folder_verifies(place: Path) -> None:
+    (place.parent / "link").symlink_to(place)
+    assert npl.ingest(place.parent / "link") == 0
+    assert Store.at(place.parent / "link").experiment == "fleet-0001"
     other = place.rename(place.with_name("another-name"))
     assert npl.verify(other) == []
     assert set(npl.load(other)["experiment"]) == {"another-name"}
     assert npl.verify(other) == []
-    assert Store.at(shutil.copytree(other, other.with_name("copy"))).token != Store.at(other).token
 
 
-def test_a_linked_folder_has_one_name(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(place)
-    assert npl.ingest(tmp_path / "link") == 0
-    assert (
-        Store(tmp_path, "link").experiment == Store.at(tmp_path / "link").experiment == "fleet-0001"
-    )
-
-
-def test_set_aside_twice(place: Path) -> None:
-    store = Store(place.parent, "fleet-0001")
-    declared, scheduled = store.declared(), store.read_plan()
-    copy = shutil.copytree(place, place.with_name("copy"))
-    first = store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
-    shutil.copytree(copy, place)
-    second = Store(place.parent, "fleet-0001").set_aside_unless_open(
-        declared.model_copy(update={"rounds": 1})
-    )
-    assert first != second
-    for aside in (first, second):
-        assert npl.verify(str(aside)) == []
-    assert store.run_ids() == []
-    assert scheduled
-
-
-def test_set_aside_where_no_run_ever_started(place: Path) -> None:
+def test_set_aside_twice_and_where_no_run_ever_started(place: Path) -> None:
+    aside = []
+    for name in ("first", "second"):
+        shutil.copytree(place, place.with_name(name))
+    changed = Store.at(place).declared().model_copy(update={"rounds": 1})
+    for name in ("first", "second"):
+        aside.append(Store.at(place).set_aside_unless_open(changed))
+        place.with_name(name).rename(place)
+    assert aside[0] != aside[1]
+    assert all(npl.verify(str(one)) == [] for one in aside)
     for number in range(24):
         record(place, number, started_utc=None, status="failed")
-    aside = Store.at(place).set_aside_unless_open(
-        Store.at(place).declared().model_copy(update={"rounds": 1})
-    )
-    assert aside
-    assert "None" not in str(aside)
+    assert "None" not in str(Store.at(place).set_aside_unless_open(changed))
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_an_experiment_is_one_object(place: Path) -> None:
@@ -564,7 +469,7 @@ def test_an_experiment_is_one_object(place: Path) -> None:
     assert len(exp.runs) == 24
     assert set(exp.percentiles["run_id"]) <= set(exp.runs["run_id"])
     assert len(exp.intervals)
-    assert exp.samples.count_rows() == 8 * 20
+    assert len(exp.samples) == 8 * 20
     assert "Synthetic" in str(exp.notice)
     assert exp.frozen_utc
     assert "24 runs" in repr(exp)
@@ -595,16 +500,8 @@ def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
     (run(place) / "run.json").rename(place / "kept.json")
     with pytest.warns(UserWarning, match="3 without run.json"):
         assert len(npl.load(place)) == 23
-
-
-def test_a_half_copied_run_in_the_way_is_named(place: Path) -> None:
-    folder = run(place)
-    (folder / "run.json").unlink()
-    with (
-        pytest.raises(StoreError, match="a partial copy of a run"),
-        Store.at(place).new_run(folder.name),
-    ):
-        pass
+    with pytest.raises(StoreError, match="a partial copy of a run"):
+        Store.at(place).new_run(run(place).name).__enter__()
 
 
 def without_rights(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -634,7 +531,7 @@ def test_a_reader_that_may_not_write(measured: Path) -> None:
             own.chmod(0o755 if own.is_dir() else 0o644)
             os.chown(own, 65534, 65534)
         done = without_rights(
-            "print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())",
+            "print(len(npl.load(sys.argv[1])), len(npl.load(sys.argv[1], 'samples')))",
             place,
         )
         assert done.stdout.split() == ["24", "160"], done.stderr
@@ -650,34 +547,29 @@ def loop(place: Path) -> Path:
     return place.parent / "loop"
 
 
-FAULTS: dict[str, Callable[[Path], Path]] = {
+def folder_for(file: Path) -> None:
+    """There is a folder, or a file for a folder, where something else is expected."""
+    shutil.rmtree(file) if file.is_dir() else file.unlink()
+    file.write_text("") if file.name == "tables" else file.mkdir()
+
+
+FAULTS: dict[str, Callable[[Path], Any]] = {
     "a link to itself": loop,
     "a long name": lambda p: p.parent / ("x" * 300),
     "a file for a folder": lambda p: p / "plan.json",
-    "nothing": lambda p: p.parent / "nothing",
-    "a folder for the declaration": lambda p: (
-        (p / "experiment.yaml").unlink(),
-        (p / "experiment.yaml").mkdir(),
-        p,
-    )[2],
-    "a folder for the plan": lambda p: ((p / "plan.json").unlink(), (p / "plan.json").mkdir(), p)[
-        2
-    ],
-    "a file for the tables": lambda p: (
-        shutil.rmtree(p / "tables"),
-        (p / "tables").write_text(""),
-        p,
-    )[2],
-    "a damaged declaration": lambda p: ((p / "experiment.yaml").write_text("\xff["), p)[1],
-    "an empty plan": lambda p: ((p / "plan.json").write_text(""), p)[1],
-    "a plan that is a list": lambda p: ((p / "plan.json").write_text("[]"), p)[1],
-    "damaged exclusions": lambda p: ((p / "exclusions.json").write_text("{"), p)[1],
+    "a folder for the declaration": lambda p: folder_for(p / "experiment.yaml"),
+    "a folder for the plan": lambda p: folder_for(p / "plan.json"),
+    "a file for the tables": lambda p: folder_for(p / "tables"),
+    "a damaged declaration": lambda p: (p / "experiment.yaml").write_text("\xff["),
+    "a plan that is a list": lambda p: (p / "plan.json").write_text("[]"),
+    "damaged exclusions": lambda p: (p / "exclusions.json").write_text("{"),
 }
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
-    broken = FAULTS[kind](place)
+    made = FAULTS[kind](place)
+    broken = made if isinstance(made, Path) else place
     with pytest.raises(NetperfError) as caught:
         npl.load(broken)
     assert str(broken)[:100] in str(caught.value)

@@ -8,10 +8,8 @@ from pathlib import Path
 import fsspec
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import netperf_lib as npl
-from netperf_lib import cli
 from netperf_lib.data import files
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import StoreError
@@ -43,12 +41,7 @@ def test_a_url_gives_the_tables_of_the_folder(local: Path, root: str) -> None:
         here, there = (npl.load(f"{top}/fleet-0001", table) for top in (local, root))  # type: ignore[arg-type]
         here.attrs = there.attrs = {}
         pd.testing.assert_frame_equal(here, there)
-
-
-def test_verify_and_scan_take_a_url(root: str) -> None:
-    npl.ingest(root)
     assert npl.verify(root) == []
-    assert npl.scan(root, "samples").count_rows() == RUNS // 3 * 50
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot be written")
@@ -61,24 +54,16 @@ def test_a_reader_that_may_not_write_reads(root: str, monkeypatch: pytest.Monkey
     assert len(npl.load(f"{root}/fleet-0001")) == RUNS
 
 
-def test_nothing_is_measured_into_a_url(root: str) -> None:
-    with pytest.raises(StoreError, match="only a folder"), Store(root, "demo").lock():
-        pass
-
-
-def test_a_run_at_a_url_is_not_excluded(root: str) -> None:
+def test_nothing_is_written_but_into_a_folder(root: str, tmp_path: Path) -> None:
     store = Store(root, "fleet-0001")
-    arguments = ["exclude", store.url, store.run_ids()[0], "--because", "x"]
-    done = CliRunner().invoke(cli.npl, arguments)
-    assert "only a folder of this machine is written" in str(done.exception)
+    with pytest.raises(StoreError, match="only a folder of this machine is written"):
+        store.exclude(store.run_ids()[0], "x")
+    with pytest.raises(StoreError, match="only a folder"), store.lock():
+        pass
     assert store.exclusions() == {}
-
-
-def test_a_run_in_an_archive_is_not_excluded(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"")
-    arguments = ["exclude", str(tmp_path / "x.tar.gz"), "d01-r001", "--because", "x"]
-    done = CliRunner().invoke(cli.npl, arguments)
-    assert "unpack an archive with tar xf" in str(done.exception)
+    with pytest.raises(StoreError, match="unpack an archive with tar xf"):
+        Store.at(tmp_path / "x.tar.gz")
 
 
 def test_a_url_with_a_credential_is_refused() -> None:

@@ -616,10 +616,9 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second one is another experiment, or a copy of the same folder, token included."""
+    """The second one is another experiment, or a copy of the same folder."""
     monkeypatch.setattr(session, "LEAVING_S", 0.0)
     store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 12}]))
-    assert store.token
     copy = tmp_path / "copied" / "t"
     shutil.copytree(store.path, copy)
     first = start(store, lab_folder)

@@ -36,7 +36,8 @@ from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.tables import Table
 from netperf_lib.analysis.words import Words, as_markdown
 from netperf_lib.cli import npl as command
-from netperf_lib.data.imports import is_one_line, labels_template, read_logs, understand
+from netperf_lib.data.imports import labels_template, read_logs, understand
+from netperf_lib.data.labels import is_one_line
 from netperf_lib.data.layout import imported_records, packed_records
 from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, of_cell, visible
 from netperf_lib.experiment.yaml import read_experiment
@@ -283,7 +284,7 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> 
     (tmp_path / "labels.csv").write_text(
         table.replace("placement", "rack").replace("txt,,", "txt,,'@home")
     )
-    [run] = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
+    [run], _ = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
     assert run.labels["rack"] == "@home"  # the apostrophe is the spreadsheet's, not the label's
 
 
