@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..data.files import Location, split
@@ -17,9 +15,9 @@ from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from .observe import Data, observe
-from .result import size_words
+from .result import log_size, percent, size_words
 from .runs import headline_metrics
-from .series import Changes, Trend, changes, trend
+from .series import Trend, changes, trend
 from .words import Headline, Words, effect, span
 
 ALPHA = 0.01
@@ -52,26 +50,19 @@ class ChangePoint:
 
     def words(self, metric: str) -> str:
         """The change in a phrase: ``from 15:00 to 19:00 18 % slower than before and after``."""
-        info = metric_of(metric)
-        more = self.ratio > 1
-        how = ("higher" if more else "lower") if info.unit not in ("us", "bps") else (
-            "slower" if more == (info.better == "lower") else "faster"
-        )  # fmt: skip
-        times = self.ratio >= 3
-        size = f"{size_words(self.ratio)} as high" if times else f"{size_words(self.ratio)} {how}"
-        figures = (
-            f"{format_value(self.after, info.unit)} against {format_value(self.before, info.unit)}"
-        )
+        info, more = metric_of(metric), self.ratio > 1
+        how = "higher" if more else "lower"
+        if info.unit in ("us", "bps"):
+            how = "slower" if more == (info.better == "lower") else "faster"
+        size = f"{size_words(self.ratio)} {'as high' if self.ratio >= 3 else how}"
+        after, before = (format_value(v, info.unit) for v in (self.after, self.before))
+        begun = f"{self.at:%d %B %Y, %H:%M}"
         if self.until is None:
-            return f"since {self.at:%d %B %Y, %H:%M} UTC {size} than before ({figures})"
-        end = (
-            f"{self.until:%H:%M}"
-            if self.until.date() == self.at.date()
-            else f"{self.until:%d %B, %H:%M}"
-        )
-        return (
-            f"from {self.at:%d %B %Y, %H:%M} to {end} UTC {size} than before and after ({figures})"
-        )
+            return f"since {begun} UTC {size} than before ({after} against {before})"
+        same_day = self.until.date() == self.at.date()
+        end = f"{self.until:%H:%M}" if same_day else f"{self.until:%d %B, %H:%M}"
+        than = f"than before and after ({after} against {before})"
+        return f"from {begun} to {end} UTC {size} {than}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +84,6 @@ class History:
         Abrupt changes of level.
     waves : dict of str to str
         Slow waves, as from day to night, in a phrase.
-    alpha : float
-        False-alarm rate over all conditions together.
     """
 
     metric: str
@@ -104,47 +93,31 @@ class History:
     trends: dict[str, Trend]
     changes: dict[str, list[ChangePoint]]
     waves: dict[str, str]
-    alpha: float
 
     @property
-    def _days(self) -> float:
+    def days(self) -> float:
+        """Days from the first run to the last."""
         started = self.runs["started_utc"]
         return float((started.max() - started.min()).total_seconds() / 86_400)
 
     @property
-    def _length(self) -> str:
-        days = self._days
-        return (
-            f"{days:.3g} days"
-            if days >= 2
-            else f"{24 * days:.3g} hours"
-            if days >= 2 / 24
-            else "the time measured"
-        )
-
-    @property
     def span(self) -> str:
         """From when to when, and how many runs."""
-        started = self.runs["started_utc"]
-        return f"{plural(len(self.runs), 'run')} from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+        first, last = (f"{t:%Y-%m-%d %H:%M}" for t in self.runs["started_utc"].agg(["min", "max"]))
+        return f"{plural(len(self.runs), 'run')} from {first} to {last} UTC"
 
     @property
     def headline(self) -> Headline:
         """The headline of a page: what changed, else the level of each condition."""
         info = metric_of(self.metric)
-        changed = {name: points for name, points in self.changes.items() if points}
-        if changed:
-            name, points = max(
-                changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1])
-            )
-            p = max(points, key=lambda p: abs(math.log(p.ratio)))
+        points = [(name, p) for name, some in self.changes.items() for p in some]
+        if points:
+            name, p = max(points, key=lambda point: log_size(point[1].ratio))
             return Headline(f"{info.label} of {name}: {p.words(self.metric)}.")
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
-        levels = ", ".join(
-            f"{format_value(float(v), info.unit)} ({name})" for name, v in medians.items()
-        )
+        levels = [f"{format_value(float(v), info.unit)} ({c})" for c, v in medians.items()]
         change = "no change of level" if self.trends else "too short for a trend"
-        return Headline(f"{info.label}: {levels}; {change} in {self.span}.")
+        return Headline(f"{info.label}: {', '.join(levels)}; {change} in {self.span}.")
 
     @property
     def words(self) -> Words:
@@ -152,28 +125,24 @@ class History:
         lines = []
         for name, change in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
-            factor, low, high = change.over(self._days)
-            drift, ends = f"{effect(factor)} in {self._length}", span(factor, low, high)
+            factor, low, high = change.over(self.days)
             sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
             lines.append(
-                f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; the median of "
-                f"each {self.period}, {change.periods} in all)."
+                f"- {name}: {sure} ({effect(factor)} over {self.span}; {percent(change.confidence)} "
+                f"interval {span(factor, low, high)}; the median of each {self.period}, "
+                f"{change.periods} in all)."
             )
-        lines += [
-            f"- {name}: {p.words(self.metric)}."
-            for name, points in self.changes.items()
-            for p in points
-        ]
+        for name, points in self.changes.items():
+            lines += [f"- {name}: {p.words(self.metric)}." for p in points]
         lines += [f"- {name}: {wave}." for name, wave in self.waves.items()]
-        if self.trends and not any(self.changes.values()):
+        if not self.trends:
+            return Words("\n".join([*lines, "- Too few periods for a trend: ten are needed."]))
+        if not any(self.changes.values()):
             lines.append("- No abrupt change of level was found.")
-        if self.trends:
-            lines.append(
-                f"- Where nothing changes, at most {100 * self.alpha:g} % of such pages report a change of level "
-                "(somewhat more where neighbouring periods resemble each other)."
-            )
-        else:
-            lines.append("- Too few periods for a trend: ten are needed.")
+        lines.append(
+            f"- Where nothing changes, at most {percent(ALPHA)} of such pages report a change of level "
+            "(somewhat more where neighbouring periods resemble each other)."
+        )
         return Words("\n".join(lines))
 
     def by(self, part: str) -> pd.DataFrame:
@@ -181,18 +150,16 @@ class History:
 
         ``condition``, ``part`` (0 to 23, or 0 for Monday to 6), ``n``, ``median``, ``low``, ``high`` (quartiles).
         """
-        import pandas as pd
-
         clock = self.runs["started_utc"].dt
         keyed = self.runs.assign(part=clock.hour if part == "hour" else clock.day_of_week)
-        grouped = keyed.groupby(["condition", "part"], observed=True)[self.metric]
-        summary = grouped.agg(
+        values = keyed.groupby(["condition", "part"], observed=True)[self.metric]
+        table = values.agg(
             n="size",
             median="median",
             low=lambda v: v.quantile(0.25),
             high=lambda v: v.quantile(0.75),
-        ).reset_index()
-        return pd.DataFrame(summary)
+        )
+        return pd.DataFrame(table.reset_index())
 
 
 def name_of(location: Location) -> str:
@@ -248,42 +215,30 @@ def ask_history(
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:
         raise NothingToReport(f"no run with a value of {metric} has a start time")
-    days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
+    started = chosen["started_utc"]
+    days = (started.max() - started.min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     search = next((name for name, least in SEARCHED if days >= least), "min")
-    names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
-    by_time = chosen.set_index("started_utc")
-    levels = {
-        n: by_time.loc[by_time["condition"] == n, metric].resample(every).median().dropna()
-        for n in names
-    }
-    trends, points, waves = {}, {}, {}
-    for name, values in levels.items():
-        if len(values) < 10 or (values <= 0).any():
+    by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
+    series, trends, points, waves = {}, {}, {}, {}
+    for condition, values in by_time:
+        name = str(condition)
+        medians = series[name] = values.resample(every).median().dropna()
+        if len(medians) < 10 or (medians <= 0).any():
             continue
-        index = pd.DatetimeIndex(values.index)
-        y = np.asarray(values, dtype=np.float64)
-        trends[name] = trend(
-            np.asarray((index - index[0]).total_seconds(), dtype=np.float64) / 86_400, y
-        )
-        fine = by_time.loc[by_time["condition"] == name, metric].resample(search).median().dropna()
-        index = pd.DatetimeIndex(fine.index)
-        result = changes(np.asarray(fine, dtype=np.float64), alpha=ALPHA / len(names))
-        points[name] = _on_the_clock(result, index)
+        days_of = (medians.index - medians.index[0]) / pd.Timedelta(days=1)
+        trends[name] = trend(days_of.to_numpy(), medians.to_numpy(float))
+        fine = values.resample(search).median().dropna()
+        result = changes(fine.to_numpy(float), alpha=ALPHA / by_time.ngroups)
+        at = pd.DatetimeIndex(fine.index)
+        points[name] = [
+            ChangePoint(at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level)
+            for c in result.abrupt
+        ]
         if result.wave is not None:
-            low, high = (index[i] for i in result.wave)
+            low, high = (f"{at[i]:%d %B, %H:%M}" for i in result.wave)
+            apart = f"{size_words(result.wave_ratio)} apart"
             waves[name] = (
-                f"it moves slowly, lowest around {low:%d %B, %H:%M} and highest around {high:%d %B, %H:%M} UTC, "
-                f"{size_words(result.wave_ratio)} apart"
+                f"it moves slowly, lowest around {low} and highest around {high} UTC, {apart}"
             )
-    return History(metric, chosen, period, levels, trends, points, waves, ALPHA)
-
-
-def _on_the_clock(result: Changes, index: pd.DatetimeIndex) -> list[ChangePoint]:
-    """Changes with the times of their periods."""
-    return [
-        ChangePoint(
-            index[c.start], None if c.end is None else index[c.end], c.ratio, c.before, c.level
-        )
-        for c in result.abrupt
-    ]
+    return History(metric, chosen, period, series, trends, points, waves)
