@@ -97,7 +97,7 @@ LAYERS = {
     "data": "errors metrics quantities experiment tools",
     "analysis": "errors metrics experiment tools data",
     "plots": "errors metrics experiment analysis",
-    "reporting": "errors metrics experiment data analysis plots hosts",
+    "reporting": "errors metrics quantities experiment data analysis plots hosts",
     "pipeline": "errors metrics experiment hosts measure data analysis reporting",
     "cli": "errors metrics experiment hosts measure data analysis plots reporting pipeline",
 }

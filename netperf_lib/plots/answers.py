@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -12,11 +13,12 @@ from matplotlib.transforms import blended_transform_factory
 
 from ..analysis.compare import compare
 from ..analysis.comparison import Comparison, Family
+from ..analysis.lead import ABBREVIATIONS
 from ..analysis.observe import Observations
 from ..analysis.words import effect, span
 from ..errors import NothingToReport
 from ..metrics import METRICS, format_value
-from .drawing import Draws, plot
+from .drawing import CAPTION, Draws, plot
 from .figure import INK, MUTE, VERDICTS, each, tick_words
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ MOST = 20
 SHAPES = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
 VERDICT_MARKERS = {"better": "^", "worse": "v", "equivalent": "s"}
+WRITTEN_OUT = {
+    **ABBREVIATIONS,
+    "TCP": "Transmission Control Protocol",
+    "UDP": "User Datagram Protocol",
+}
+"""What a caption writes out, as a picture is the first thing on a page."""
 LINE_HEIGHT = 0.13
 """Inches from a line of text to the next."""
 LEFT, RIGHT = 0.5, 0.775
@@ -125,14 +133,23 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     sure = sorted({f"{100 * c.confidence:.4g}" for c in shown if c.low > 0}, key=float)
     at = f" at {' to '.join(dict.fromkeys((sure[0], sure[-1])))} %" if sure else ""
     units = each((c.n for c in shown), shown[0].unit)
-    left = f" {len(every) - len(shown)} more stand in the table." if len(every) > MOST else ""
+    words = " ".join(f"{c.topic} {c.quantity} {c.context}" for c in shown)
+    used = [short for short in WRITTEN_OUT if re.search(rf"\b{short}\b", words)]
     # once: rows of one family lack the same, and would be twice as high
     reasons = dict.fromkeys(c.reason for c in shown if c.verdict == "no verdict" and c.reason)
-    why = f" No verdict: {'; '.join(reasons)}." if reasons else ""
-    return (
-        f"The first condition against the second: its change with its interval{at}. "
-        f"Shaded: the margin of equivalence. n = {units} per comparison.{why}{left}"
-    )
+    sentences = [
+        f"The first condition against the second: its change with its interval{at}.",
+        f"Shaded: the margin of equivalence. n = {units} per comparison.",
+        f"{len(every) - len(shown)} more stand in the table." if len(every) > MOST else "",
+        "; ".join(f"{short}: {WRITTEN_OUT[short]}" for short in used) + "." if used else "",
+        f"No verdict: {'; '.join(reasons)}." if reasons else "",
+    ]
+    caption = ""
+    for sentence in filter(None, sentences):
+        longer = f"{caption} {sentence}".strip()
+        if len(wrap(longer, CAPTION)) <= 2:
+            caption = longer
+    return caption
 
 
 def _draw(axes: Axes, rows: Sequence[AnswerRow]) -> None:

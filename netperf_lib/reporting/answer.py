@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis.compare import asked_about, compare, pairs, read_margin, usual_level
 from ..analysis.comparison import Family
-from ..analysis.details import beside, levels_words
+from ..analysis.details import levels_words
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import with_causes
 from ..analysis.observe import Data, Observations, Observed, describe, levels, observe
@@ -16,21 +16,24 @@ from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
 from ..analysis.runs import read_data
 from ..analysis.streams import filled_paths
-from ..analysis.tables import Table
 from ..analysis.words import Headline, Words, contrasts, headline
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..metrics import PAGES, format_span, in_words
-from ..metrics import metric as metric_of
-from .blocks import findings, verdicts
+from ..metrics import PAGES
+from .blocks import verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-FIGURES = ("ratio", "low", "high", "confidence", "margin", "family", "n")
+FIGURES = (
+    "ratio", "low", "high", "confidence", "margin", "family", "n", "verdict", "paired",
+)  # fmt: skip
 """What is compared of a verdict with a check by hand."""
+IN_ROUNDS = (
+    "Every condition is measured once in every planned round, so that drift affects all alike."
+)
 MOST = 12
 """Comparisons that a page shows where there are more than twice as many, and nobody declared them."""
 
@@ -68,12 +71,9 @@ class Answer:
 
     @property
     def main(self) -> Observations:
-        """The conditions that figures show, with every factor that was not asked about at one level."""
-        return (
-            self.observations
-            if not self.observations.asked
-            else self.observations.main(self.contrasts)
-        )
+        """The conditions of figures, with every factor that was not asked about at one level."""
+        obs = self.observations
+        return obs.main(self.contrasts) if obs.asked else obs
 
     def compared(self, obs: Observations | None = None) -> pd.DataFrame:
         """Return the verdicts between these conditions as numbers, to be checked by hand.
@@ -86,23 +86,23 @@ class Answer:
         Returns
         -------
         DataFrame
-            ``a`` and ``b`` are columns of ``obs.wide``; ``ratio`` of a to b, ``low`` and ``high`` its
-            interval at ``confidence``; ``margin``; ``family``: how many comparisons share the error;
-            ``n``, ``verdict``, and ``paired`` by round or not.
+            ``a`` and ``b`` are columns of ``obs.wide``; ``ratio`` of a to b, ``low`` and ``high``
+            its interval at ``confidence``; ``margin``; ``family``: how many comparisons share the
+            error; ``n``, ``verdict``, and ``paired`` by round or not.
         """
         import pandas as pd
 
         every, main = self.observations, self.main if obs is None else obs
-        usual = main is not every and len(main.names) < len(every.names)
-        shown = every.usual(every.asked, self.contrasts) if usual else every.names
+        fewer = len(main.names) < len(every.names)
+        shown = every.usual(every.asked, self.contrasts) if fewer else every.names
         names = dict(zip(shown, main.names, strict=True))
         rows = [
-            {"a": names[a], "b": names[b], **{name: getattr(c, name) for name in FIGURES}}
-            | {"verdict": str(c.verdict), "paired": c.method.startswith("paired")}
+            [names[a], names[b], *(getattr(c, name) for name in FIGURES)]
             for (a, b), c in zip(self.pairs, self.verdicts, strict=True)
-            if a in names and b in names
+            if {a, b} <= names.keys()
         ]
-        return pd.DataFrame(rows, columns=["a", "b", *FIGURES, "verdict", "paired"])
+        table = pd.DataFrame(rows, columns=["a", "b", *FIGURES])
+        return table.assign(verdict=table["verdict"].astype(str))
 
     @property
     def levels(self) -> pd.DataFrame:
@@ -130,35 +130,23 @@ class Answer:
     @property
     def words(self) -> Words:
         """What was measured, and what splits the conditions, in sentences."""
-        main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
-        shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
-        some = shared and len(main.conditions) < len(self.observations.conditions)
+        every, main = self.observations, self.main
+        sentences = [describe(every)]
         if (main.declaration.get("hosts") or {}).get("source", "imported") != "imported":
-            notes = f" Every condition is measured once in every planned round, so that drift affects all alike.{notes}"
-        return Words(
-            f"{describe(self.observations)}{notes}"
-            + (f" Figures show {', '.join(shared)}." if some else "")
-        )
+            sentences.append(IN_ROUNDS)
+        sentences += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
+        shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
+        if shared and len(main.names) < len(every.names):
+            sentences.append(f"Figures show {', '.join(shared)}.")
+        return Words.of(*sentences)
 
     @property
     def largest(self) -> Family:
-        """The comparisons that a page shows: all, or, of very many that nobody declared, the largest differences."""
+        """The comparisons that a page shows: all, or the largest of very many undeclared ones."""
         if self.contrasts or len(self.verdicts) <= 2 * MOST:
             return self.verdicts
         order = sorted(self.verdicts, key=lambda c: log_size(c.ratio), reverse=True)
         return replace(self.verdicts, comparisons=tuple(order[:MOST]))
-
-    @property
-    def left_out(self) -> Words:
-        """How many comparisons a page does not show, and what prints them; empty where it shows all."""
-        every = len(self.verdicts)
-        command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
-        few = len(self.largest) < every
-        return Words(
-            f"Shown are the {MOST} largest of {every:,} differences; {command} prints all."
-            if few
-            else ""
-        )
 
     def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the value of each round, by condition; of very many conditions the levels, which have a row each.
@@ -170,36 +158,6 @@ class Answer:
 
         many = len(self.main.conditions) > MANY and not options
         return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
-
-    def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""
-        from ..plots import Chart, forest
-
-        axes = forest(self.largest, ax=ax)
-        if self.left_out and isinstance(axes, Chart):
-            axes.drawn.caption += f" {self.left_out}"
-        return axes
-
-    def table(self) -> Table:
-        """Return the levels in words, with units, and medians of what the same runs measured too."""
-        rows, unit = self.levels.reset_index(), metric_of(self.metric).unit
-        spans = (
-            format_span(low, high, unit)
-            for low, high in zip(rows["low"], rows["high"], strict=True)
-        )
-        rows["interval"] = [
-            span if n > 1 else None for span, n in zip(spans, rows["n"], strict=True)
-        ]
-        names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
-        rows = rows[[c for c in names if c not in ("failed", "missing") or rows[c].any()]]
-        others, few = beside(self.observations)
-        rows = rows.astype({"condition": str}).merge(
-            others.astype({"condition": str}), on="condition", how="left"
-        )
-        also = "; medians of other metrics" if len(others.columns) > 1 else ""
-        also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
-        caption = f"Level of each condition: the median of its runs, and its interval{also}."
-        return Table.of(rows, caption, metric=self.metric)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the comparisons, as `Family.to_frame` does."""
@@ -221,20 +179,20 @@ class Answer:
         }
 
     def __repr__(self) -> str:
-        by = f" by {', '.join(self.observations.asked)}" if self.observations.asked else ""
-        title, *rows = repr(self.levels).split("\n")
-        title, comma, n = title.partition(", n = ")
-        words = (*(c.words for c in self.verdicts), *(f"! {n}" for n in self.notes))
-        return "\n".join([title + by + comma + n, *rows, *(f"  {line}" for line in words)])
+        words = (*(c.words for c in self.verdicts), *(f"! {note}" for note in self.notes))
+        return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
 
     def parts(self) -> list[Any]:
-        """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""
-        if not len(self.verdicts):
+        """What a notebook shows: the headline, and the comparisons with what to do."""
+        every = len(self.verdicts)
+        if not every:
             return [self.headline]
-        filled = (f"- {line}" for line in filled_paths(self.observations))
-        words = Words.of(*filled, findings(self.largest, warnings=False))
-        table = verdicts(self.largest, self.contrasts or None)
-        return [self.headline, table, *filter(None, [self.left_out]), words]
+        shown = [self.headline, verdicts(self.largest, self.contrasts or None)]
+        if len(self.largest) < every:
+            command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
+            words = f"Shown are the {MOST} largest of {every:,} differences; {command} prints all."
+            shown.append(Words(words))
+        return shown
 
     def _repr_markdown_(self) -> str:
         return "\n\n".join(part._repr_markdown_() for part in self.parts())

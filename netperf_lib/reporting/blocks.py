@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.tables import markdown_table
-from ..analysis.words import UNKNOWN, Words, advice, as_markdown, effect, span
+from ..analysis.words import UNKNOWN, advice, as_markdown, effect, span
 from ..metrics import METRICS, format_value
 
 if TYPE_CHECKING:
@@ -37,37 +37,9 @@ def callout(text: str, *, title: str = "") -> Shown:
     return Shown(words, f"> {head}{as_markdown(text)}", title)
 
 
-# -- verdicts ------------------------------------------------------------------------------------------------------
-
+SAME = "equivalent"
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
-
-
-def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Words:
-    """Show every finding of a family in a separate sentence.
-
-    Parameters
-    ----------
-    family : Family
-        As `compare` gives it.
-    warnings : bool
-        Include the warnings; False if the table of `verdicts` is next to it and has them.
-    """
-    family = list(family)
-    marks, notes = _warnings(family)
-    notes = notes if warnings else []
-    lines = [
-        f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)
-    ]
-    return Words.of(*lines, *(f"- {note}" for note in notes))
-
-
-def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
-    """For each contrast the numbers of its warnings; and every warning once, with its number."""
-    warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
-    numbers = [", ".join(str(warnings.index(w) + 1) for w in c.warnings) for c in family]
-    marks = [f"Warning{'s' if ',' in ns else ''} {ns}" if ns else "" for ns in numbers]
-    return marks, [f"Warning {i}: {w}." for i, w in enumerate(warnings, 1)]
 
 
 def verdicts(
@@ -86,30 +58,27 @@ def verdicts(
     recommendations : sequence of str, optional
         What the lead paragraph recommends for each contrast.
     """
-    marks, notes = _warnings(family)
-    actions = _actions(family, recommendations)
+    warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
+    notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
+    advised = {t for t, c in zip(recommendations, family, strict=False) if c.verdict != SAME}
     rows = []
     for i, c in enumerate(family):
-        warned = f" {marks[i]}." if marks[i] else ""
+        todo = recommendations[i] if i < len(recommendations) else ""
+        if c.verdict == SAME and todo in advised:  # it stands at the row that shows it
+            todo = ""
+        words = [] if c.verdict == "exploratory" else [advice(c, todo)]
+        words += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
         question = (contrasts[i].question if contrasts else None) or _topic(c)
-        rows.append(
-            [
-                f"{MARKS.get(c.verdict, '·')} {c.verdict}",
-                question,
-                _sides(c),
-                effect(c.ratio),
-                span(c.ratio, c.low, c.high),
-                f"{actions[i]}{warned}".strip(),
-            ]
-        )
+        interval = span(c.ratio, c.low, c.high)
+        verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
+        what = " ".join(filter(None, words))
+        rows.append([verdict, question, _sides(c), effect(c.ratio), interval, what])
     columns = ["Verdict", "Question", "Measured", "Effect", "Interval", "What to do"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    caption = _caption(family)
-    shown = [f"*{as_markdown(caption)}*", markdown_table(columns, rows)]
-    shown += [as_markdown(note) for note in notes]
+    shown = [f"*{as_markdown(_caption(family))}*", markdown_table(columns, rows)]
     text = "\n".join([*(c.words for c in family), *notes])
-    return Shown(text, "\n\n".join(shown))
+    return Shown(text, "\n\n".join([*shown, *map(as_markdown, notes)]))
 
 
 def _topic(c: Comparison) -> str:
@@ -119,24 +88,12 @@ def _topic(c: Comparison) -> str:
     return f"{c.quantity[:1].upper()}{c.quantity[1:]}{limit}{context}"
 
 
-def _actions(family: Family, recommendations: Sequence[str]) -> list[str]:
-    """What to do about each comparison; a recommendation stands at the row that shows it."""
-    wanted = [*recommendations, *[""] * len(family)][: len(family)]
-    decided = {r for r, c in zip(wanted, family, strict=True) if c.verdict != "equivalent"}
-    actions = []
-    for todo, c in zip(wanted, family, strict=True):
-        elsewhere = c.verdict == "equivalent" and todo in decided
-        actions.append("" if c.verdict == "exploratory" else advice(c, "" if elsewhere else todo))
-    return actions
-
-
 def _caption(family: Family) -> str:
-    sure = sorted({c.confidence for c in family if c.low > 0})
-    ends = [f"{100 * share:.4g} %" for share in (sure[:1] + sure[-1:])]
-    interval = f"its interval at {' to '.join(dict.fromkeys(ends))}" if sure else "no interval"
-    note = family.counts
-    if any(c.declared for c in family):
-        note = family.note.replace(f"; {family.notice}", "")
+    sure = sorted({f"{100 * c.confidence:.4g} %" for c in family if c.low > 0})
+    ends = " to ".join(dict.fromkeys([*sure[:1], *sure[-1:]]))
+    interval = f"its interval at {ends}" if sure else "no interval"
+    declared = any(c.declared for c in family)
+    note = family.note.replace(f"; {family.notice}", "") if declared else family.counts
     caption = f"Measured: medians. Effect: the first against the second, with {interval}. {note}."
     if first := next((c for c in family if c.verdict == "exploratory"), None):
         caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"
@@ -147,8 +104,6 @@ def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
-    return "\n".join(
-        f"{name}: {format_value(value, unit)}{cause}"
-        for name, value, cause in zip(c.names, c.medians, causes, strict=True)
-        if c.threshold is None or name != c.names[1]
-    )
+    sides = list(zip(c.names, c.medians, causes, strict=True))
+    shown = sides if c.threshold is None else sides[:1]
+    return "\n".join(f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in shown)

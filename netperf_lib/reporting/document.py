@@ -10,9 +10,12 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any
+
+from nbformat import from_dict
 
 from ..analysis.tables import markdown_table
 from ..analysis.words import as_markdown, as_text
@@ -32,13 +35,14 @@ LINE = 100
 """Characters of the monospaced font on a line."""
 LINES = 400
 """Lines of printed output that are shown."""
+NOTHING = NothingToReport.__name__
 HIDDEN = {"parameters", "injected-parameters", "hide-input", "remove-input"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @dataclass
 class Document:
-    """What is set on pages.
+    """What is set on pages: a title and cells of markdown.
 
     Attributes
     ----------
@@ -50,8 +54,6 @@ class Document:
         What was measured.
     nothing : str
         Why the experiment lacks the data for it; empty if it does not.
-    provenance : str
-        How it was made, in markdown.
     parameters : dict
         Parameters of each notebook, in words.
     """
@@ -60,7 +62,6 @@ class Document:
     cells: list[Any] = field(default_factory=list)
     cover: Cover | None = None
     nothing: str = ""
-    provenance: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
 
     def pictures(self) -> dict[str, bytes]:
@@ -73,14 +74,9 @@ class Document:
         }
 
 
-def _markdown(source: str, attachments: Mapping[str, Any] | None = None) -> Any:
-    from nbformat import v4
-
-    new: Any = v4
-    cell = new.new_markdown_cell(source)
-    if attachments:
-        cell["attachments"] = dict(attachments)
-    return cell
+def _markdown(source: str, attachments: Mapping[str, Any] | None = None, mark: str = "") -> Any:
+    cell = {"cell_type": "markdown", "metadata": {"netperf": mark}, "source": source}
+    return from_dict({**cell, **({"attachments": attachments} if attachments else {})})
 
 
 def marked(title: str, text: str) -> Any:
@@ -113,18 +109,12 @@ def document(book: Any, *, name: str, code: bool = False, base: Path | None = No
             if code and cell.source.strip() and not HIDDEN & tags:
                 made.cells.append(_markdown(_fenced(cell.source.strip(), "python")))
             made.cells += _outputs(cell)
-            made.nothing = _ending(cell)
+            endings = (o["evalue"] for o in cell.outputs if o.get("ename") == NOTHING)
+            made.nothing = next(endings, "")
             if made.nothing:
                 break
     _take_title(made)
     return made
-
-
-def _ending(cell: Any) -> str:
-    """Why a notebook ends with this cell, if the experiment lacks the data for it."""
-    wanted = NothingToReport.__name__
-    found = (o["evalue"] for o in cell.get("outputs", ()) if o.get("ename") == wanted)
-    return str(next(found, ""))
 
 
 def _take_title(made: Document) -> None:
@@ -160,17 +150,15 @@ def _text_cell(cell: Any, base: Path | None) -> Any:
 
 
 def _outputs(cell: Any) -> Iterator[Any]:
-    for output in cell.get("outputs", ()):
-        kind = output["output_type"]
-        if kind == "stream":
-            if output["name"] != "stderr":
-                yield _markdown(_fenced(printed(_text(output["text"]))))
-        elif kind == "error":
-            if output["ename"] == NothingToReport.__name__:
-                yield marked("Not in this experiment", f"{output['evalue']}.")
-            else:
-                yield marked(output["ename"], output["evalue"])
-                yield _markdown(_fenced(printed("\n".join(output["traceback"]))))
+    for output in cell.outputs:
+        if output.output_type == "error":
+            nothing = output.ename == NOTHING
+            yield marked("Not in this experiment" if nothing else output.ename, f"{output.evalue}.")
+            if not nothing:
+                yield _markdown(_fenced("\n".join(output.traceback)))
+        elif output.output_type == "stream":
+            if output.name != "stderr":
+                yield _markdown(_fenced(_text(output.text)))
         else:
             yield from _shown(output)
 
@@ -189,7 +177,7 @@ def _shown(output: Any) -> Iterator[Any]:
     elif "text/latex" in data:
         yield _markdown(_text(data["text/latex"]))
     elif "text/plain" in data and WIDGET not in data:
-        text = printed(_text(data["text/plain"]))
+        text = _text(data["text/plain"])
         if not re.match(r"<(Axes|Figure|seaborn)|array\(\[<Axes", text):
             yield _markdown(_fenced(text))
 
@@ -225,7 +213,10 @@ def _tables(page: str) -> Iterator[str]:
 def _cells(line: Any) -> list[str]:
     cells = []
     for cell in line.find_all(["th", "td"]):
-        cells += [cell.get_text(" ", strip=True), *[""] * (int(cell.get("colspan") or 1) - 1)]
+        text = cell.get_text(" ", strip=True)
+        if re.fullmatch(r"-?\d\.\d+e\+\d+", text):  # nobody reads throughput in powers of ten
+            text = f"{float(text):,.0f}"
+        cells += [text, *[""] * (int(cell.get("colspan") or 1) - 1)]
     return cells
 
 
@@ -234,117 +225,89 @@ def _text(value: Any) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{wrap(text)}\n{fence}"
-
-
-def wrap(text: str) -> str:
-    """Break lines that are too long for the page, behind a blank where one is near."""
-    pattern = rf".{{1,{LINE}}}$|.{{{LINE // 2},{LINE}}}(?<= )|.{{1,{LINE}}}"
-    parts = (re.findall(pattern, line) or [""] for line in text.expandtabs().split("\n"))
-    return "\n".join(part for line in parts for part in line)
-
-
-def printed(text: str) -> str:
-    """Return printed output without control sequences and without endless lists of lines."""
+    """Printed output or code, without control sequences, long lines and endless lists of lines."""
     text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]", "", text)
-    text = re.sub(r"^.*\r(?!\n)", "", text, flags=re.MULTILINE).rstrip()
-    lines = wrap("".join(c for c in text if c in "\n\t" or c >= " ")).split("\n")
-    if len(lines) > LINES:
-        left = len(lines) - LINES
+    text = re.sub(r"^.*\r(?!\n)", "", text, flags=re.MULTILINE).rstrip().expandtabs()
+    lines = "".join(c for c in text if c == "\n" or c >= " ").split("\n")
+    if left := max(0, len(lines) - LINES):
         said = f"… {left:,} lines are left out here; the executed notebook holds them …"
         lines = [*lines[: LINES // 2], "", said, "", *lines[-LINES // 2 :]]
-    return "\n".join(lines)
+    text = "\n".join(part for line in lines for part in _wrap(line) or [""])
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+_wrap = TextWrapper(
+    LINE, replace_whitespace=False, drop_whitespace=False, break_on_hyphens=False
+).wrap
 
 
 # -- several notebooks -----------------------------------------------------------------------------
 
 
 def combine(documents: Mapping[str, Document]) -> Document:
-    """Join documents in the order of the chapters; what was shown is not shown again."""
-    first = documents.get(FIRST)
-    whole = Document(first.title if first else "Network performance")
-    described = next((d for d in documents.values() if d.cover), None)
-    if described is not None:
-        whole.cover, whole.provenance = described.cover, described.provenance
-    for part in documents.values():
-        whole.parameters |= part.parameters
-    shown = [name for name, part in documents.items() if not part.nothing]
-    for name in sorted(documents, key=LAST.__contains__):
-        part = documents[name]
-        if part.nothing:
-            continue
-        if name != FIRST:
-            heading = _markdown(f"# {as_markdown(part.title)}")
-            if len(shown) > 3 and name == next(n for n in shown if n != FIRST):
-                heading.metadata["netperf"] = "contents"
-            whole.cells.append(heading)
-        # a chapter's sections stand below its heading
-        whole.cells += _raised(part.cells) if name == FIRST else part.cells
-    whole.cells = list(_once(whole.cells))
-    _mark(whole)
-    lacking = [
-        f"- {as_markdown(d.title)}: {as_markdown(d.nothing)}."
-        for d in documents.values()
-        if d.nothing
-    ]
-    if lacking:
-        whole.cells.append(_markdown("\n".join(["# Questions without data", "", *lacking])))
-    return whole
+    """Join documents, or finish a single one: facts first, then chapters, then how it was made.
 
-
-def finished(part: Document) -> Document:
-    """Return a document of one notebook as it is set by itself."""
-    cells = _raised(part.cells)
-    whole = replace(part, cells=cells)
-    _mark(whole)
-    return whole
-
-
-def _mark(whole: Document) -> None:
-    """Put the facts behind the answers in short, and at the end how the report was made."""
+    What was shown is not shown again.
+    """
+    several = len(documents) > 1
+    opening = FIRST if several else next(iter(documents))
+    first = documents.get(opening, Document("Network performance"))
+    cover = next((part.cover for part in documents.values() if part.cover), None)
+    whole = Document(first.title, cover=cover)
+    lacking = [part for part in documents.values() if part.nothing and several]
+    if first not in lacking:  # a chapter's sections stand below its heading, those of page one not
+        whole.cells = [_raised(cell) for cell in first.cells]
     heads = (i for i, cell in enumerate(whole.cells) if cell.source.startswith("#"))
-    facts = _markdown("")
-    facts.metadata["netperf"] = "facts"
-    whole.cells.insert(next(heads, len(whole.cells)), facts)
-    if whole.provenance:
-        whole.cells.append(_markdown(whole.provenance))
-        rows = [list(row) for row in whole.parameters.items() if row[1]]
-        if rows:
-            table = markdown_table(("Notebook", "Parameters"), rows)
+    whole.cells.insert(next(heads, len(whole.cells)), _markdown("", mark="facts"))
+    names = [n for n in documents if n != opening and documents[n] not in lacking]
+    mark = "contents" if len(names) > 2 else ""
+    for name in sorted(names, key=LAST.__contains__):
+        part = documents[name]
+        whole.cells += [_markdown(f"# {as_markdown(part.title)}", mark=mark), *part.cells]
+        mark = ""
+    if several:
+        whole.cells = list(_once(whole.cells))
+    if lacking:
+        items = (f"- {as_markdown(d.title)}: {as_markdown(d.nothing)}." for d in lacking)
+        whole.cells.append(_markdown("\n".join(["# Questions without data", "", *items])))
+    if cover:
+        whole.cells.append(_markdown(cover.provenance))
+        given = [row for d in documents.values() for row in d.parameters.items() if row[1]]
+        if given:
+            table = markdown_table(("Notebook", "Parameters"), given)
             whole.cells.append(_markdown(f"## Parameters of the notebooks\n\n{table}"))
+    return whole
 
 
-def _raised(cells: Iterable[Any]) -> list[Any]:
-    """Headings of a document whose title stands above it, one level higher."""
-    raised = []
-    for cell in cells:
-        source = cell.source
-        if not source.startswith("```"):
-            source = re.sub(r"(?m)^#(#+ )", r"\1", source)
-        raised.append(_markdown(source, cell.get("attachments")))
-    return raised
+def _raised(cell: Any) -> Any:
+    """A cell whose headings are one level higher."""
+    source = cell.source
+    if not source.startswith("```"):
+        source = re.sub(r"(?m)^#(#+ )", r"\1", source)
+    return _markdown(source, cell.get("attachments"))
 
 
 def _once(cells: Iterable[Any]) -> Iterator[Any]:
-    """Leave out what was shown before, and sections of which nothing is left."""
+    """Leave out what was shown before, and headings of which nothing is left."""
     seen: set[str] = set()
     waiting: Any = None
-    for cell in cells:
-        heading, _, text = cell.source.strip().partition("\n")
-        lines = set(cell.source.splitlines())
-        # of a table its rows, in whatever order, and not its caption
-        said = {line for line in lines if line.startswith("| ")} or {cell.source}
-        known = said <= seen and not heading.startswith("# ")
-        seen |= said
-        if known:
-            continue
-        if waiting is not None and not heading.startswith("#"):
-            yield waiting
+    for whole in cells:
+        heading, _, text = whole.source.strip().partition("\n")
+        cell = whole
+        if heading.startswith("# "):
             waiting = None
-        if heading.startswith("##") and not text.strip():
-            waiting = cell
-        else:
+        elif heading.startswith("## "):
+            waiting = _markdown(heading)
+            cell = _markdown(text.strip(), whole.get("attachments"))
+            if not cell.source:
+                continue
+        # of a table its rows, in whatever order, and not its caption
+        rows = {line for line in cell.source.splitlines() if line.startswith("| ")}
+        said = rows or {cell.source}
+        if not said <= seen or heading.startswith("# "):
+            if waiting is not None:
+                yield waiting
             waiting = None
             yield cell
+        seen |= said

@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
+import json
 import os
-import re
 import shlex
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from ..data.shipped import PathLike, report_folder, shipped
 from ..errors import NetperfError, ReportError, UsageError, pip_install
-from .cover import cover, provenance
-from .document import Document, combine, document, finished, marked
 
-# what takes a while to load is imported where it is used: a report starts its workers first
+# what takes a while to load is imported where it is used: a report starts its kernels first
 if TYPE_CHECKING:
     from ..analysis.contents import Page
     from ..data.layout import Store
+    from .document import Document
+    from .kernels import Kernels
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a notebook: its name, its default, and the types that it takes."""
-
-    name: str
-    default: Any
-    types: tuple[type, ...]
-
-    @property
-    def takes(self) -> str:
-        """The types that it takes, in words."""
-        words = {
-            str: "text",
-            bool: "true or false",
-            int: "an integer",
-            float: "a number",
-            list: "a list",
-            type(None): "null",
-            dict: "a mapping",
-        }
-        return " or ".join(
-            dict.fromkeys(words[t] for t in self.types if t is not int or float not in self.types)
-        )
+NEEDED = ("ipykernel", "jinja2", "nbconvert", "papermill", "pypandoc", "typst")
+"""Packages of the extra ``report``."""
+TYPES = {
+    "str": "text",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "an integer",
+    "list": "a list",
+    "dict": "a mapping",
+    "NoneType": "null",
+}
+"""Types that a parameter can have, in words."""
 
 
 def notebooks() -> dict[str, Path]:
@@ -68,119 +53,74 @@ def notebooks() -> dict[str, Path]:
     raise ReportError("this installation of netperf_lib has no notebooks; reinstall it")
 
 
+_shipped = notebooks  # where a parameter has this name
+
+
 def _book(name: str) -> tuple[str, Path]:
-    """Name and file of a notebook: the user's file, or one of the library, of which ``03`` or ``streams`` is enough."""
+    """Name and file of a notebook: the user's, or the library's, of which ``03`` is enough."""
     library = notebooks()
     full_name = next((n for n in library if n[0].isdigit() and name in n.split("-", 1)), name)
     if full_name in library:
         return full_name, library[full_name]
     if name.endswith(".ipynb") and Path(name).is_file():
         return name, Path(name)
-    raise UsageError(
-        f"no notebook {name!r} (known: {', '.join(library)}; or the path of an .ipynb file)"
-    )
+    known = ", ".join(library)
+    raise UsageError(f"no notebook {name!r} (known: {known}; or the path of an .ipynb file)")
 
 
-def _refuse_files(declared: Sequence[str]) -> None:
-    """Refuse files that an experiment names: its folder may come from anybody, and a notebook is a program."""
-    library = notebooks()
-    if files := [name for name in declared if name not in library]:
-        raise UsageError(
-            f"experiment.yaml names the notebook {files[0]!r}, which is a program; to run it, name it yourself: "
-            f"npl report FOLDER --notebook {files[0]}"
-        )
+# -- parameters ------------------------------------------------------------------------------------
 
 
-def _pages(
-    possible: Sequence[Page],
-    chosen: Sequence[PathLike] | None,
-    own: Mapping[str, Mapping[str, Any]],
-    parameters: Mapping[str, Any],
-) -> list[_Page]:
-    """The pages to execute: those `possible` for the notebooks `chosen`; a notebook without one is a page itself.
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a notebook: its name, its default, and the names of the types it takes."""
 
-    `own` are parameters by notebook, as the experiment declares them; those of the call win.
-    """
-    books = dict(_book(os.fspath(name)) for name in chosen or [p.notebook for p in possible])
-    if strange := sorted(own.keys() - books.keys()):
-        raise UsageError(
-            f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(books)})"
-        )
-    checked = _checked(list(books.values()), parameters)
-    pages = []
-    for name, book in books.items():
-        set_ = _checked([book], own.get(name, {}))[book] | checked[book]
-        fitting = [p for p in possible if p.notebook == name]
-        fit = [p for p in fitting if all(set_.get(k, v) == v for k, v in p.subject.items())]
-        if not fitting or (not fit and not parameters):
-            pages.append(_Page(book, book.stem, set_))
-        pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
-    for name, value in parameters.items():
-        about = dict.fromkeys(
-            p.subject[name] for p in possible if p.notebook in books and name in p.subject
-        )
-        if about and value not in about:
-            raise UsageError(
-                f"no page is about {name}={value}; there are: {', '.join(map(str, about))}"
-            )
-    return pages
+    name: str
+    default: Any
+    types: tuple[str, ...]
+
+    def read(self, value: Any, notebook: str) -> Any:
+        """Return a value, if the notebook takes it; text is read as JSON unless text is wanted."""
+        read = value
+        if isinstance(value, str) and ("str" not in self.types or value == "null"):
+            with suppress(ValueError):
+                read = json.loads(value)
+        kind = type(read).__name__
+        if kind not in self.types and not (kind == "int" and "float" in self.types):
+            takes = " or ".join(TYPES[name] for name in self.types)
+            raise UsageError(f"parameter {self.name} of {notebook} takes {takes}, not {value!r}")
+        return read
 
 
 def _read(notebook: Path) -> Any:
     import nbformat
 
-    return nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # nbformat has no types
-
-
-# -- parameters ------------------------------------------------------------------------------------------------------
+    return nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # without types
 
 
 def parameters_of(notebook: Path) -> dict[str, Parameter]:
-    """Parameters that a notebook declares in its cell tagged ``parameters``."""
-    parameters: dict[str, Parameter] = {}
-    for cell in _read(notebook).cells:
-        if "parameters" not in cell.metadata.get("tags", []):
-            continue
-        for node in ast.parse(cell.source).body:
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
-                name, value, note = node.target.id, node.value, ast.unparse(node.annotation)
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                # papermill knows a union as a comment only
-                comment = re.search(
-                    r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1]
-                )
-                name, value, note = node.targets[0].id, node.value, comment[1] if comment else ""
-            else:
-                continue
-            try:
-                default = ast.literal_eval(value)
-            except (
-                ValueError
-            ):  # an expression, which papermill allows: only the kernel knows its value
-                parameters[name] = Parameter(name, ast.unparse(value), _types(..., note))
-                continue
-            parameters[name] = Parameter(name, default, _types(default, note))
-    return parameters
+    """Return the parameters in the cell tagged ``parameters``, as papermill reads them."""
+    from papermill.translators import PythonTranslator
+
+    cells = [c for c in _read(notebook).cells if "parameters" in c.metadata.get("tags", [])]
+    found = [parameter for cell in cells for parameter in PythonTranslator.inspect(cell)]
+    return {one.name: _parameter(*one[:3]) for one in found}
 
 
-def _types(default: Any, annotation: str) -> tuple[type, ...]:
-    named: dict[str, tuple[type, ...]] = {
-        "str": (str,),
-        "bool": (bool,),
-        "int": (int,),
-        "float": (float, int),
-        "list": (list,),
-        "dict": (dict,),
-        "None": (type(None),),
-    }
-    parts = [part.split("[")[0].strip() for part in annotation.split("|")] if annotation else []
-    if parts and all(p in named for p in parts):
-        return tuple(dict.fromkeys(t for p in parts for t in named[p]))
-    return named.get(type(default).__name__, (str, bool, int, float, list, dict, type(None)))
+def _parameter(name: str, hint: str, text: str) -> Parameter:
+    """A parameter; one whose default is an expression takes everything."""
+    try:
+        default = literal_eval(text)
+    except (ValueError, SyntaxError):
+        return Parameter(name, text, tuple(TYPES))
+    hints = type(default).__name__ if hint == "None" else hint.replace("None", "NoneType")
+    names = tuple(part.partition("[")[0].strip() for part in hints.split("|"))
+    known = all(part in TYPES for part in names) and names != ("NoneType",)
+    return Parameter(name, default, names if known else tuple(TYPES))
 
 
 def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
-    """Read ``name=value`` as the command line gives it; the notebook's own types decide what the value means.
+    """Read ``name=value`` as the command line gives it.
 
     Raises
     ------
@@ -191,46 +131,28 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(
-                f"parameter {text!r}: write it as name=value, for example metric=throughput_bps"
-            )
+            example = "metric=throughput_bps"
+            raise UsageError(f"parameter {text!r}: write it as name=value, for example {example}")
         parameters[name.strip()] = value
     return parameters
 
 
-def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
-    """The value as the notebook wants it; text from a command line is read as yaml unless text is wanted."""
-    read = list(value) if isinstance(value, tuple) else value
-    if isinstance(value, str) and str not in parameter.types:
-        with suppress(yaml.YAMLError, ValueError):
-            read = yaml.safe_load(value)
-            if isinstance(read, str) and float in parameter.types:
-                read = float(read)  # yaml reads 1e-2 as text
-    elif value == "null" and type(None) in parameter.types:
-        read = None
-    if type(read) not in parameter.types:
-        raise UsageError(
-            f"parameter {parameter.name} of {notebook} takes {parameter.takes}, not {value!r}"
-        )
-    return read
-
-
 def _checked(books: Sequence[Path], values: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
-    """The parameters for each notebook: every one belongs to at least one notebook, and has its type."""
+    """The parameters for each notebook; every one belongs to at least one of them."""
     declared = {book: parameters_of(book) for book in books}
-    names = sorted({name for p in declared.values() for name in p} - {"experiment"})
-    if strange := [name for name in values if name not in names]:
-        where = books[0].stem if len(books) == 1 else "these notebooks"
-        raise UsageError(
-            f"no parameter {strange[0]!r} in {where} (parameters: {', '.join(names) or 'none'})"
-        )
+    names = sorted({name for some in declared.values() for name in some} - {"experiment"})
+    for name in values:
+        if name not in names:
+            where = books[0].stem if len(books) == 1 else "these notebooks"
+            known = ", ".join(names) or "none"
+            raise UsageError(f"no parameter {name!r} in {where} (parameters: {known})")
     return {
-        book: {n: _typed(p[n], v, book.stem) for n, v in values.items() if n in p}
-        for book, p in declared.items()
+        book: {n: some[n].read(v, book.stem) for n, v in values.items() if n in some}
+        for book, some in declared.items()
     }
 
 
-# -- making ----------------------------------------------------------------------------------------------------------
+# -- pages -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -245,8 +167,91 @@ class _Page:
     error: str | None = None
 
 
-NEEDED = ("ipykernel", "jinja2", "nbconvert", "papermill", "pypandoc", "typst")
-"""Packages of the extra ``report``."""
+def _pages(
+    possible: Sequence[Page],
+    chosen: Sequence[PathLike] | None,
+    own: Mapping[str, Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+) -> list[_Page]:
+    """The pages to execute: those `possible` for the notebooks `chosen`.
+
+    A notebook without one is a page itself. `own` are parameters by notebook, as the experiment
+    declares them; those of the call win.
+    """
+    books = dict(_book(os.fspath(name)) for name in chosen or [p.notebook for p in possible])
+    if strange := sorted(own.keys() - books.keys()):
+        known = ", ".join(books)
+        raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({known})")
+    for name, value in parameters.items():
+        subjects = [p.subject for p in possible if p.notebook in books and name in p.subject]
+        about = dict.fromkeys(subject[name] for subject in subjects)
+        if about and value not in about:
+            known = ", ".join(map(str, about))
+            raise UsageError(f"no page is about {name}={value}; there are: {known}")
+    checked = _checked(list(books.values()), parameters)
+    pages = []
+    for name, book in books.items():
+        wish = _checked([book], own.get(name, {}))[book] | checked[book]
+        fitting = [p for p in possible if p.notebook == name]
+        fit = [p for p in fitting if all(wish.get(k, v) == v for k, v in p.subject.items())]
+        if not fitting or (not fit and not parameters):
+            pages.append(_Page(book, book.stem, wish))
+        pages += [_Page(book, p.key, p.parameters | wish, p.title) for p in fit]
+    return pages
+
+
+def _located(path: PathLike) -> Store | None:
+    """An experiment; None for a data root, whose experiments are each reported over time."""
+    from ..data.layout import Store, experiments
+
+    return None if experiments(path) else Store.at(path)
+
+
+def _planned(
+    experiment_path: PathLike, notebooks: Sequence[PathLike] | None, parameters: Mapping[str, Any]
+) -> tuple[Store | None, str, Path, list[_Page]]:
+    """The experiment (None: a data root), where it is, where its reports go, and their pages."""
+    from ..data.files import split
+    from ..data.ingest import current
+    from ..experiment.model import Report
+
+    store = _located(experiment_path)
+    if store is None:  # absolute: notebooks run elsewhere
+        location, name, declared = "/".join(split(experiment_path)), "fleet", None
+    else:
+        location, name, declared = store.location, store.experiment, store.declared().report
+    folder = report_folder(location, name)
+    if store is not None and folder.is_relative_to(location):
+        current(store, "runs")
+    if notebooks:
+        return store, location, folder, _pages([], notebooks, {}, parameters)
+    chosen = declared or Report()
+    for book in chosen.notebooks or ():
+        if book not in _shipped():  # the experiment may come from anybody
+            raise UsageError(
+                f"experiment.yaml names the notebook {book!r}, which is a program; "
+                f"to run it, name it yourself: npl report FOLDER --notebook {book}"
+            )
+    possible = _possible_pages(store or location)
+    return (
+        store, location, folder, _pages(possible, chosen.notebooks, chosen.parameters, parameters),
+    )  # fmt: skip
+
+
+def _possible_pages(data: Store | str) -> list[Page]:
+    """The pages that an experiment, or a data root, can fill."""
+    from ..analysis.contents import Page, fleet_pages, pages
+    from ..data.load import load
+
+    if isinstance(data, str):
+        return fleet_pages(data)
+    planned = pages(load(data.location))
+    if planned and (before := data.last_set_aside()):
+        planned.append(Page("before-after", {"before": before}))
+    return planned
+
+
+# -- making ----------------------------------------------------------------------------------------
 
 
 def report(
@@ -264,8 +269,8 @@ def report(
     experiment_path : path
         The experiment's folder; or a data root, to report on every experiment in it over time.
     notebooks : sequence of str or path, optional
-        Names of notebooks of the library, or files; default: as the experiment's ``report`` chooses, else a page for
-        each question that the data can answer.
+        Names of notebooks of the library, or files; default: as the experiment's ``report``
+        chooses, else a page for each question that the data can answer.
     parameters : dict, optional
         Parameters of the notebooks by name. Text is read as the parameter's type.
     to : {"pdf", "html"}
@@ -278,25 +283,37 @@ def report(
     Returns
     -------
     list of Path
-        The reports, next to the executed notebooks, in the folder ``reports`` of the experiment or data root (under
-        ``reports`` in the working directory where that one cannot be written). Of several pages the last is the
-        combined report.
+        The reports, next to the executed notebooks, in the folder ``reports`` of the experiment or
+        data root (under ``reports`` in the working directory where that one cannot be written). Of
+        several pages the last is the combined report.
 
     Raises
     ------
     UsageError
         Unknown notebook; unknown or ill-typed parameter: the message lists those that exist.
     ReportError
-        A notebook failed. Every report is still made (the error's ``reports`` lists them), and the page of the failed
-        notebook says why.
+        A notebook failed. Every report is still made (the error's ``reports`` lists them), and the
+        page of the failed notebook says why.
     """
-    _check(experiment_path, to)
-    store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
-    parts = _documents(pages, folder, location, code, progress)
-    documents = {name: finished(part) for name, part in parts.items()}
+    _check(to)
+    from .kernels import Kernels
+
+    with Kernels() as kernels:
+        if not any(os.fspath(name).endswith(".ipynb") for name in notebooks or ()):
+            kernels.submit(kernels.prepare)
+        store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
+        parts = _documents(kernels, pages, folder, location, code, progress)
+    from .document import combine
+
+    documents = {name: combine({name: part}) for name, part in parts.items()}
     if len(parts) > 1:
         documents["report"] = combine(parts)
-    explorer = _explorer(store, folder) if to == "html" else None
+    explorer = None
+    if to == "html" and store is not None:
+        from .explorer import explore
+
+        with suppress(NetperfError):  # nothing is to be explored
+            explorer = explore(store.location).save(folder / "explorer.html").name
     reports = [_write(doc, folder / f"{n}.{to}", explorer) for n, doc in documents.items()]
     if progress is not None:
         progress(len(reports), len(reports), "report")
@@ -308,146 +325,71 @@ def report(
     return reports
 
 
-def _check(experiment_path: PathLike, to: str) -> None:
+def _check(to: str) -> None:
     """Refuse what no report can be made of, before anything is started."""
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         needed = pip_install(shlex.quote("netperf_lib[report]"))
         raise UsageError(f"reports need {', '.join(missing)}: {needed}")
-    if "://" not in os.fspath(experiment_path) and not Path(experiment_path).is_dir():
-        _located(experiment_path)  # raises an error that says what is wrong
-
-
-def _planned(
-    experiment_path: PathLike, notebooks: Sequence[PathLike] | None, parameters: Mapping[str, Any]
-) -> tuple[Store | None, str, Path, list[_Page]]:
-    """The experiment (None: a data root), where it is, where its reports go, and their pages."""
-    from ..data.files import split
-    from ..data.ingest import current
-    from ..experiment.model import Report
-
-    store = _located(experiment_path)
-    location = (
-        store.location if store else "/".join(split(experiment_path))
-    )  # absolute: notebooks run elsewhere
-    folder = report_folder(location, "fleet" if store is None else store.experiment)
-    if store is not None and folder.is_relative_to(location):
-        current(store, "runs")
-    chosen = (None if store is None or notebooks else store.declared().report) or Report()
-    possible = [] if notebooks else _possible_pages(location if store is None else store)
-    _refuse_files(chosen.notebooks or ())
-    return (
-        store,
-        location,
-        folder,
-        _pages(possible, notebooks or chosen.notebooks, chosen.parameters, parameters),
-    )
-
-
-def _located(path: PathLike) -> Store | None:
-    """An experiment; None for a data root, whose experiments are each reported over time."""
-    from ..data.layout import Store, experiments
-
-    return None if experiments(path) else Store.at(path)
-
-
-def _possible_pages(data: Store | str) -> list[Page]:
-    """The pages that an experiment, or a data root, can fill."""
-    # loads pandas, which this process does not need if notebooks are named
-    from ..analysis.contents import Page, fleet_pages, pages
-    from ..data.load import load
-
-    if isinstance(data, str):
-        return fleet_pages(data)
-    planned = pages(load(data.location))
-    if planned and (before := data.last_set_aside()):
-        planned.append(Page("before-after", {"before": before}))
-    return planned
 
 
 def _documents(
+    kernels: Kernels,
     pages: Sequence[_Page],
     folder: Path,
     location: str,
     code: bool,
     progress: Callable[[int, int, str], None] | None,
 ) -> dict[str, Document]:
-    """Execute the notebooks, two at a time; each as a document, by the name of its files."""
+    """Execute the notebooks; each as a document, by the name of its files."""
     from ..analysis.history import measurements
     from ..data.load import load
-    from .kernels import end_kernels
+    from .cover import cover
 
-    library = set(notebooks().values())
-    own = any(page.notebook not in library for page in pages)  # papermill changes the folder
-    measured = cache(lambda name: load(measurements(location, name)))
+    covers = cache(lambda name: cover(load(measurements(location, name))))
+    running = [kernels.submit(_execute, kernels, page, folder, location) for page in pages]
     documents = {}
-    with ThreadPoolExecutor(max_workers=1 if own else 2) as pool:
-        started = [
-            (page, pool.submit(_execute, page, folder, location, page.notebook in library))
-            for page in pages
-        ]
-        try:
-            for done, (page, execution) in enumerate(started):
-                if progress is not None:
-                    progress(done, len(pages) + 1, page.key)
-                page.error = execution.result()
-                documents[page.key] = _document(page, folder, code, measured)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_kernels()
-            raise
+    for done, (page, execution) in enumerate(zip(pages, running, strict=True)):
+        if progress is not None:
+            progress(done, len(pages) + 1, page.key)
+        page.error = execution.result()
+        documents[page.key] = made = _document(page, folder, code)
+        with suppress(NetperfError):  # then the page says itself that there is no experiment
+            made.cover = covers(page.parameters.get("name"))
     return documents
 
 
-def _execute(page: _Page, folder: Path, location: str, ours: bool) -> str | None:
+def _execute(kernels: Kernels, page: _Page, folder: Path, location: str) -> str | None:
     """Execute a notebook; return what went wrong, None if nothing did."""
-    from .kernels import execute
-
     executed = folder / f"{page.key}.ipynb"
     executed.unlink(missing_ok=True)
-    declared = parameters_of(page.notebook)
     values = page.parameters | {"experiment": location}
-    known = {name: value for name, value in values.items() if name in declared}
-    problem = execute(page.notebook.resolve(), executed, known, ours=ours)
-    return f"{problem}; the executed notebook is {executed}" if problem else None
+    known = {name: values[name] for name in parameters_of(page.notebook) if name in values}
+    ours = page.notebook in notebooks().values()
+    return kernels.execute(page.notebook.resolve(), executed, known, ours=ours)
 
 
-def _document(
-    page: _Page, folder: Path, code: bool, measured: Callable[[str | None], Any]
-) -> Document:
-    """The document of an executed notebook, which says what was measured and how it ended."""
+def _document(page: _Page, folder: Path, code: bool) -> Document:
+    """The document of an executed notebook, which says how it ended."""
+    from .document import document, marked
+
     executed = folder / f"{page.key}.ipynb"
     book = _read(executed if executed.is_file() else page.notebook)
     made = document(book, name=page.key, code=code, base=page.notebook.parent)
     made.title = page.title or made.title
-    skipped = [c for c in book.cells if c.cell_type == "code" and c.source.strip()]
-    left = sum(cell.execution_count is None for cell in skipped)
-    if left and not page.error and not made.nothing:
-        # leaving the kernel early (sys.exit) counts as success for papermill
-        page.error = f"{left} cells were not executed; the executed notebook is {executed}"
+    cells = [c for c in book.cells if c.cell_type == "code" and c.source.strip()]
+    left = sum(cell.execution_count is None for cell in cells)
+    if left and not made.nothing:  # leaving the kernel early counts as success for papermill
+        page.error = page.error or f"{left} cells were not executed"
     if page.error:
+        page.error += f"; the executed notebook is {executed}"
         made.cells.append(marked("This page could not be made", f"{page.error}."))
-    declared = parameters_of(page.notebook)
-    values = {name: p.default for name, p in declared.items()} | page.parameters
-    words = (f"{n} {v}" for n, v in values.items() if n != "experiment" and v is not None)
+    defaults = {name: one.default for name, one in parameters_of(page.notebook).items()}
+    values = defaults | page.parameters | {"experiment": None}
+    words = (f"{name} {value}" for name, value in values.items() if value is not None)
     made.parameters = {page.key: ", ".join(words)}
-    if "experiment" in declared:
-        name = page.parameters.get("name")
-        with suppress(NetperfError):  # then the page says itself that there is no experiment
-            made.cover = cover(measured(name))
-            made.provenance = provenance(measured(name))
     return made
-
-
-def _explorer(store: Store | None, folder: Path) -> str | None:
-    """Write the explorer beside the pages; None where nothing is to be explored."""
-    from .explorer import explore
-
-    if store is not None:
-        with suppress(NetperfError):
-            return explore(store.location).save(folder / "explorer.html").name
-    return None
 
 
 def _write(document: Document, final: Path, explorer: str | None) -> Path:

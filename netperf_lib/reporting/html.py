@@ -13,6 +13,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 
+from ..analysis.words import as_text
 from .document import Document
 from .pdf import run_pandoc
 
@@ -37,21 +38,16 @@ def page(document: Document, *, explorer: str | None = None) -> str:
         Name of the file of the explorer, which stands beside the page.
     """
     new: Any = v4
-    book = new.new_notebook(cells=document.cells)
+    book = new.new_notebook(cells=document.cells, nbformat_minor=4)  # without random ids
     headings = re.findall(r"(?m)^# (.+)$", "\n".join(c.source for c in document.cells))
     resources = {
         "document": document,
         "explorer": explorer,
-        "contents": [heading_text(heading) for heading in headings],
+        "contents": [as_text(heading) for heading in headings],
         "page_css": (TEMPLATES / "page.css").read_text("utf-8"),
     }
     body, _ = exporter().from_notebook_node(book, resources)
     return str(body)
-
-
-def heading_text(markdown: str) -> str:
-    """Return the text of a heading."""
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
 
 
 class PageExporter(HTMLExporter):

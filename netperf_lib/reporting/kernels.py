@@ -1,86 +1,124 @@
-"""Notebooks executed by papermill, each in a kernel of its own."""
+"""Notebooks executed by papermill, in kernels that start while the rest is loaded."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
 from ipykernel import kernelspec as ipykernel
 from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
-from traitlets.config import Config
+from jupyter_client.manager import KernelManager
 
 from ..errors import NothingToReport, explain
 
-STYLE_FILE = Path(__file__).parent / "templates" / "matplotlibrc"
-"""The looks of figures that a notebook draws: the same each time."""
-STARTED_KERNELS: set[Kernel] = set()
+TEMPLATES = Path(__file__).parent / "templates"
+AT_ONCE = 2
+"""Notebooks that are executed at the same time."""
+KERNEL_OPTIONS = ["--IPKernelApp.log_level=50", "--InlineBackend.figure_formats=svg"]
+LOADED = ("netperf_lib.analysis", "netperf_lib.plots", "scipy.stats", "seaborn")
+"""What the notebooks of the library import, loaded by a kernel before it is asked to."""
 
 
-class Kernel(AsyncKernelManager):
-    """A kernel that `end_kernels` can end."""
-
-    async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-        """Start it with the looks of a report."""
-        STARTED_KERNELS.add(self)
-        environment = {**os.environ, "MATPLOTLIBRC": str(STYLE_FILE)}
-        await super().start_kernel(**{"env": environment, **options})
-
-
-class OwnKernel(Kernel):
+class OwnKernel(KernelManager):
     """The interpreter that runs this, whatever kernels a user has registered."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
         """How it is started."""
-        argv = ipykernel.make_ipkernel_cmd()
+        lines = [f"--IPKernelApp.exec_lines=__import__({name!r})" for name in LOADED]
+        argv = [*ipykernel.make_ipkernel_cmd(), *lines]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
 
-def end_kernels() -> None:
-    """End every kernel at once."""
-    for kernel in list(STARTED_KERNELS):
-        process = getattr(kernel.provisioner, "process", None)
-        if process is not None and process.poll() is None:
-            process.kill()
+class Kernels:
+    """The kernels of a report, which end with it.
 
-
-def execute(
-    notebook: Path, executed: Path, parameters: dict[str, Any], *, ours: bool
-) -> str | None:
-    """Execute a notebook and write it; return what went wrong, None if nothing did.
-
-    A notebook of the user's own gets the kernel that it names, in its own folder.
+    A notebook of the user's own has one to itself. Those of the library follow each other in one
+    for each thread: to load what they import takes longer than to execute them.
     """
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
 
-    papermill: Any = importlib.import_module("papermill.execute")  # without types
-    # it takes braces for places of parameters
-    paths = (str(path).replace("{", "{{").replace("}", "}}") for path in (notebook, executed))
-    with tempfile.TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True) as folder:
-        # sockets are files where they can be, as a port may be taken before it is used
-        files = os.name == "posix" and len(folder) < 80
-        sockets = {"transport": "ipc", "ip": f"{folder}/kernel"} if files else {}
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE)
+        self._thread = threading.local()
+        self._started: list[KernelManager] = []
+        self._numbers = count()
+
+    def __enter__(self) -> Self:
+        # files in it are the sockets, as a port may be taken before it is used
+        self._folder = TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for manager in self._started:
+            _end(manager)
+        self._folder.cleanup()
+
+    def submit(self, function: Any, *arguments: Any) -> Any:
+        """Call a function in a thread that can execute notebooks."""
+        return self._pool.submit(function, *arguments)
+
+    def prepare(self) -> None:
+        """Start the kernel of this thread."""
+        self._thread.manager = self._start(OwnKernel)
+
+    def _start(self, kind: type[KernelManager], folder: Path | None = None) -> KernelManager:
+        file = Path(self._folder.name, f"{next(self._numbers)}.json")
+        files = os.name == "posix" and len(str(file)) < 80
+        manager = kind(
+            kernel_name="python3",
+            connection_file=str(file),
+            transport="ipc" if files else "tcp",
+            client_class="jupyter_client.asynchronous.AsyncKernelClient",
+        )
+        self._started.append(manager)
+        looks = {"MATPLOTLIBRC": str(TEMPLATES / "matplotlibrc")}
+        manager.start_kernel(
+            extra_arguments=KERNEL_OPTIONS,
+            cwd=None if folder is None else str(folder),
+            env={**os.environ, **looks},
+        )
+        return manager
+
+    def _empty(self) -> KernelManager:
+        """The kernel of this thread, without what the notebook before has left."""
+        manager = getattr(self._thread, "manager", None)
+        if manager is None or not manager.is_alive():
+            self.prepare()
+            return self._thread.manager  # type: ignore[no-any-return]
+        client = manager.blocking_client()
+        client.start_channels()
+        client.execute("%reset -f", reply=True, timeout=60)
+        client.stop_channels()
+        return manager  # type: ignore[no-any-return]
+
+    def execute(
+        self, notebook: Path, executed: Path, parameters: dict[str, Any], *, ours: bool
+    ) -> str | None:
+        """Execute a notebook and write it; return what went wrong, None if nothing did."""
+        from nbclient.exceptions import DeadKernelError
+        from papermill.exceptions import PapermillExecutionError
+
+        papermill: Any = importlib.import_module("papermill.execute")  # without types
+        # it takes braces for places of parameters
+        paths = (str(path).replace("{", "{{").replace("}", "}}") for path in (notebook, executed))
+        kernel: Any = None
         try:
+            kernel = self._empty() if ours else self._start(KernelManager, notebook.parent)
             papermill.execute_notebook(
                 *paths,
                 parameters=parameters,
                 language="python",
                 kernel_name="python3",
-                cwd=None if ours else notebook.parent,
                 progress_bar=False,
                 log_output=False,
-                kernel_manager_class=OwnKernel if ours else Kernel,
-                config=Config({"KernelManager": sockets}),
-                shutdown_kernel="immediate",
-                extra_arguments=[
-                    "--IPKernelApp.log_level=50",
-                    "--InlineBackend.figure_formats=svg",
-                ],
+                km=kernel,
             )
         except PapermillExecutionError as error:
             if error.ename == NothingToReport.__name__:
@@ -93,4 +131,14 @@ def execute(
             return f"the kernel did not start, or a file cannot be written: {explain(error)}"
         except (RuntimeError, KeyError) as error:
             return f"the kernel did not start: {' '.join(str(error).split())}"
-    return None
+        finally:
+            if not ours:
+                _end(kernel)
+        return None
+
+
+def _end(manager: KernelManager | None) -> None:
+    process = getattr(getattr(manager, "provisioner", None), "process", None)
+    if process is not None:
+        process.kill()
+        process.wait()

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..analysis.words import shortened
 from ..errors import ReportError
 from . import fonts
 from .document import Document
@@ -46,13 +47,15 @@ def typeset(document: Document, *, standards: tuple[Any, ...] = ("ua-1",)) -> by
 
 def _meta(document: Document) -> dict[str, Any]:
     cover = document.cover
+    facts = cover.facts if cover else {}
+    notice = cover.notice if cover else None
     return {
         "title": document.title,
         "subtitle": cover.subtitle if cover else "",
-        "facts": cover.facts if cover else [],
-        "notice": cover.notice if cover else None,
-        "short": cover.notice_short if cover else None,
-        "running": cover.running if cover else "",
+        "facts": list(facts.items()),
+        "notice": notice,
+        "short": notice and shortened(notice),
+        "running": " · ".join(facts[name] for name in ("Experiment", "Measured") if name in facts),
     }
 
 
@@ -71,7 +74,7 @@ def _body(document: Document) -> str:
         {
             "cell_type": "markdown",
             "metadata": dict(cell.metadata),
-            "source": _with_files(cell.source),
+            "source": cell.source.replace("](attachment:", "]("),  # they are files beside it
         }
         for cell in document.cells
     ]
@@ -102,11 +105,6 @@ def run_pandoc(text: str, source: str, to: str, *options: str) -> str:
         why = done.stderr.decode().strip()
         raise ReportError(f"pandoc could not read the notebook: {why}")
     return done.stdout.decode()
-
-
-def _with_files(source: str) -> str:
-    """Pictures are beside the source, not attached."""
-    return source.replace("](attachment:", "](")
 
 
 def _compile(folder: Path, when: dt.datetime, standards: tuple[Any, ...]) -> bytes:

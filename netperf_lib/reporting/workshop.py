@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,6 +27,7 @@ from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
 from ..experiment.yaml import load_experiment
 from ..metrics import rounds_required
+from ..quantities import read_quantity
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:
@@ -81,70 +83,32 @@ def exercises() -> dict[str, Check]:
 
 # -- what a learner writes -------------------------------------------------------------------------------------------
 
-UNITS: dict[str, dict[str, float]] = {
-    "us": {"us": 1, "µs": 1, "μs": 1, "microseconds": 1, "ms": 1e3, "s": 1e6},
-    "bytes": {
-        "b": 1,
-        "byte": 1,
-        "bytes": 1,
-        "kb": 1e3,
-        "mb": 1e6,
-        "gb": 1e9,
-        "kib": 2**10,
-        "mib": 2**20,
-        "gib": 2**30,
-    },
-    "ratio": {"%": 0.01, "x": 1, "×": 1, "times": 1, "fold": 1},
-    "Mbit/s": {
-        "mbit/s": 1,
-        "mbps": 1,
-        "gbit/s": 1e3,
-        "gbps": 1e3,
-        "bit/s": 1e-6,
-        "bps": 1e-6,
-        "mbits/s": 1,
-    },
-    "count": {"rounds": 1, "runs": 1, "contrasts": 1, "questions": 1},
-}
-WORDS = {
-    word: n
-    for n, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
-    )
-}
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
+COUNTED = re.compile(r"\s*(x|×|times|fold|rounds|runs|contrasts|questions)$")
 
 
 def _number(answer: Any, unit: str) -> float:
-    """A learner's number in the unit of the check: ``61.8``, "61.8 µs", "60%", "6/10"; NaN where it is none."""
-    if not isinstance(answer, str):
-        try:
-            return math.nan if isinstance(answer, bool) else float(answer)
-        except (TypeError, ValueError):
-            return math.nan
-    text = answer.strip().lower().removeprefix("×").strip()
+    """A learner's number in the unit of the check: ``61.8``, "61.8 µs", "60%"; NaN if it is none."""
+    text = COUNTED.sub("", str(answer).strip().lower().strip("~≈×. "))
     if text in WORDS:
-        return WORDS[text]
-    number, part = r"[~≈]?\s*([-+]?[\d.,]*\d(?:e[-+]?\d+)?)", r"(?:\s*(?:/|of|out of)\s*(\d+))?"
-    match = re.fullmatch(rf"{number}{part}\s*([a-zµμ%×/]*)\.?", text)
-    if not match or match[3] not in {"", *UNITS[unit]}:
-        return math.nan
-    digits = match[1].replace(",", "." if re.fullmatch(r"\d+,\d{1,2}", match[1]) else "")
-    try:
-        value = float(digits) * UNITS[unit].get(match[3], 1)
-    except ValueError:
-        return math.nan
-    return value / float(match[2]) if match[2] and unit == "ratio" else value
+        return WORDS.index(text)
+    with suppress(ValueError, ZeroDivisionError):
+        return float(Fraction(text))  # "6/10" is one, too
+    rate = unit == "Mbit/s"
+    with suppress(ValueError):
+        if not (rate and text.endswith("b")):  # a size
+            return read_quantity(text, "bps" if rate else unit) / (1e6 if rate else 1)
+    return math.nan
 
 
 def _round_numbers(answer: Any) -> set[int] | None:
     """Rounds as a learner gives them: a list, text, an index, or a column of yes and no by round."""
-    try:
-        if hasattr(answer, "dtype") and answer.dtype == bool:
+    with suppress(TypeError, ValueError, AttributeError):
+        if str(getattr(answer, "dtype", "")) == "bool":
             answer = answer[answer].index
         numbers = re.findall(r"\d+", answer) if isinstance(answer, str) else list(answer)
         return {int(each[-1] if isinstance(each, tuple) else each) for each in numbers}
-    except (TypeError, ValueError, AttributeError):
-        return None
+    return None
 
 
 def in_plain_words(answer: Any) -> str:
@@ -159,24 +123,20 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     if isinstance(truth, str):
         return None if re.fullmatch(truth, in_plain_words(answer)) else exercise.hint
     mistakes = [
-        (words, v)
+        (words, one)
         for words, some in exercise.mistakes(runs).items()
-        for v in (some if isinstance(some, list) else [some])
+        for one in (some if isinstance(some, list) else [some])
     ]
     if isinstance(truth, set):
         rounds = _round_numbers(answer)
-        return (
-            None
-            if rounds == truth
-            else next((words for words, v in mistakes if rounds == v), exercise.hint)
-        )
+        hints = (words for words, mistake in mistakes if mistake == rounds)
+        return None if rounds == truth else next(hints, exercise.hint)
     value, truth = _number(answer, exercise.unit), float(truth)
-    if not math.isfinite(value):
-        return exercise.hint
     near = exercise.tolerance * abs(truth) + 1e-9
     off = abs(value - truth)
     for words, mistake in mistakes:
-        if abs(value - mistake) <= max(near, 1e-6 * abs(mistake)) and abs(value - mistake) < off:
+        distance = abs(value - mistake)
+        if distance <= max(near, 1e-6 * abs(mistake)) and distance < off:
             return words
     return None if off <= near else exercise.hint
 
@@ -208,29 +168,23 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     >>> npl.workshop.check("ping.basis", 2, exp.runs).title
     'Correct'
     """
-    if name != "own.plan" and name not in exercises():
-        raise UsageError(
-            f"no exercise {name!r} (exercises: {', '.join([*exercises(), 'own.plan'])})"
-        )
+    known = [*exercises(), "own.plan"]
+    if name not in known:
+        raise UsageError(f"no exercise {name!r} (exercises: {', '.join(known)})")
     if answer is ... or answer is None:
-        return callout(
-            "Replace the three dots with your answer, and run the cell again.",
-            title="Not answered yet",
-        )
+        words = "Replace the three dots with your answer, and run the cell again."
+        return callout(words, title="Not answered yet")
     try:
         if name == "own.plan":
-            because, wrong = "measure it now: the plan says how long it takes.", _plan(answer)
+            because, wrong = "Measure it now: the plan says how long it takes.", _plan(answer)
         else:
             exercise = exercises()[name]
             because = exercise.because
-            wrong = _judged(
-                exercise, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs
-            )
+            table = load(runs) if isinstance(runs, str | os.PathLike) else runs
+            wrong = _judged(exercise, answer, table)
     except (NetperfError, KeyError) as error:
-        return callout(
-            f"This experiment cannot answer the question: {error}.",
-            title="No check here",
-        )
+        words = f"This experiment cannot answer the question: {error}."
+        return callout(words, title="No check here")
     if wrong is None:
         return callout(because[:1].upper() + because[1:] or "Continue.", title="Correct")
     return callout(wrong, title="Not yet")
@@ -239,11 +193,11 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
 def _plan(path: Any) -> str | None:
     """Say what a learner's own experiment lacks."""
     declared = load_experiment(path)
-    if not declared.contrasts:
+    questions, rounds = len(declared.contrasts), declared.rounds
+    if not questions:
         return "It declares no contrast: write down what you want to know before you measure."
-    need = rounds_required(declared.alpha, len(declared.contrasts))
-    if declared.rounds < need:
-        return f"It declares {declared.rounds} rounds and {len(declared.contrasts)} contrasts: enough for a verdict?"
+    if rounds < rounds_required(declared.alpha, questions):
+        return f"It declares {rounds} rounds and {questions} contrasts: enough for a verdict?"
     return None
 
 
@@ -264,7 +218,7 @@ def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
 
 
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
-    """Copy the lessons into a folder to work in, with the experiment filled in; what a learner changed is kept."""
+    """Copy the lessons into a folder to work in; what a learner changed is kept."""
     folder.mkdir(parents=True, exist_ok=True)
     copies = {folder / lesson.name: lesson for lesson in sorted(_lessons().glob("*.ipynb"))}
     for copy, lesson in copies.items():
@@ -272,10 +226,8 @@ def lay_out(folder: Path, experiment: Path) -> list[Path]:
             book = json.loads(lesson.read_text("utf-8"))
             for cell in book["cells"]:
                 if "parameters" in cell["metadata"].get("tags", []):
-                    cell["source"] = [
-                        s.replace('"results/lab"', json.dumps(str(experiment)))
-                        for s in cell["source"]
-                    ]
+                    source = "".join(cell["source"])
+                    cell["source"] = source.replace('"results/lab"', json.dumps(str(experiment)))
             copy.write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", "utf-8")
     return list(copies)
 
@@ -332,36 +284,32 @@ def start(
 def _serve(desk: Path, browser: bool) -> int:
     """Run JupyterLab in a folder until it is closed; its exit code."""
     settings = _lessons()  # without a question about news on the first screen
-    quiet = "--Application.log_level=ERROR"  # the address to open is what is left
-    options = [quiet, f"--LabApp.app_settings_dir={settings}", f"--ServerApp.root_dir={desk}"]
-    options += [] if browser else ["--no-browser"]
-    options += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    options = [
+        "--Application.log_level=ERROR",  # the address to open is what is left
+        f"--LabApp.app_settings_dir={settings}",
+        f"--ServerApp.root_dir={desk}",
+        *([] if browser else ["--no-browser"]),
+        *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+    ]
     # a kernel that does not report each time that it talks over loopback
-    kernels = os.pathsep.join(
-        filter(None, [str(settings / "jupyter"), os.environ.get("JUPYTER_PATH")])
-    )
-    environment = {**os.environ, "PATH": path, "JUPYTER_PATH": kernels}
-    # a session of its own: Ctrl-C reaches this process alone, which then ends server and lab in order
+    paths = {"PATH": Path(sys.executable).parent, "JUPYTER_PATH": settings / "jupyter"}
+    own = {
+        name: os.pathsep.join(filter(None, [str(folder), os.environ.get(name)]))
+        for name, folder in paths.items()
+    }
+    # a session of its own: Ctrl-C reaches this process alone, which ends server and lab in order
     command = [sys.executable, "-m", "jupyterlab", *options]
-    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    server = subprocess.Popen(command, env={**os.environ, **own}, start_new_session=True)
     try:
         return server.wait()
     except KeyboardInterrupt:
         return 0
     finally:
-        _end(server)
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """End JupyterLab and its kernels, at first by asking."""
-    if server.poll() is None:
         server.terminate()
         try:
             server.wait(30)
         except subprocess.TimeoutExpired:
             server.kill()
-            server.wait()
 
 
 SERVERS = ("qperf", "iperf3 --server")
@@ -369,7 +317,7 @@ SERVERS = ("qperf", "iperf3 --server")
 
 
 def _hold_lab(say: Callable[[str], None]) -> Path | None:
-    """Start the default lab, which ends with this process, and servers in it; its folder, or None if it is not ours."""
+    """Start the default lab with servers in it; its folder, or None if it is not ours."""
     from ..hosts import lab
 
     folder = lab.default_folder()
@@ -385,12 +333,8 @@ def _hold_lab(say: Callable[[str], None]) -> Path | None:
     wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
     for host in deployment.hosts:
         subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
-    if missing := [
-        name for name in (server.split()[0] for server in SERVERS) if lab.program(name) is None
-    ]:
-        say(
-            f"The lab is running, without {' and '.join(missing)}, which live cells need; see npl doctor"
-        )
-    else:
-        say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
+    missing = [server for server in ("qperf", "iperf3") if lab.program(server) is None]
+    lacking = f"without {' and '.join(missing)}, which live cells need; see npl doctor"
+    ready = "try: npl lab shell client qperf ppg tcp_lat"
+    say(f"The lab is running{', ' if missing else '; '}{lacking if missing else ready}")
     return folder

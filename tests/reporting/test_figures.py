@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,8 @@ def outside(figure: Any) -> set[int]:
     """Labels of ticks that lie outside of their axis, which are not drawn."""
     hidden = set()
     for axes in figure.findobj(Axes):
-        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            low, high = sorted(limits)
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 if not axes.axison or not low <= tick.get_loc() <= high:
                     hidden |= {id(tick.label1), id(tick.label2)}
@@ -62,11 +62,10 @@ def outside(figure: Any) -> set[int]:
     return hidden
 
 
-def texts(figure: Any) -> Iterator[Text]:
+def texts(figure: Any) -> list[Text]:
     hidden = outside(figure)
-    for text in figure.findobj(Text):
-        if text.get_visible() and text.get_text().strip() and id(text) not in hidden:
-            yield text
+    every = (text for text in figure.findobj(Text) if text.get_visible() and id(text) not in hidden)
+    return [text for text in every if text.get_text().strip()]
 
 
 def test_the_gallery_has_figures(figures: dict[str, Any]) -> None:
@@ -78,10 +77,9 @@ def test_no_text_of_a_figure_is_cut(figures: dict[str, Any]) -> None:
         (name, text.get_text())
         for name, figure in figures.items()
         for text in texts(figure)
-        if not figure.bbox.padded(1).containsx(text.get_window_extent().x0)
-        or not figure.bbox.padded(1).containsx(text.get_window_extent().x1)
-        or not figure.bbox.padded(1).containsy(text.get_window_extent().y0)
-        or not figure.bbox.padded(1).containsy(text.get_window_extent().y1)
+        if not all(
+            figure.bbox.padded(1).contains(*end) for end in text.get_window_extent().corners()
+        )
     ]
     assert cut == []
 
@@ -90,20 +88,12 @@ def test_no_text_of_a_figure_lies_over_another(figures: dict[str, Any]) -> None:
     over = []
     for name, figure in figures.items():
         boxes = [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in texts(figure)]
-        over += [
-            (name, words, others)
-            for i, (words, box) in enumerate(boxes)
-            for others, other in boxes[:i]
-            if box.overlaps(other)
-        ]
+        pairs = combinations(boxes, 2)
+        over += [(name, a, b) for (a, one), (b, other) in pairs if one.overlaps(other)]
     assert over == []
 
 
 def test_no_text_of_a_figure_is_too_small(figures: dict[str, Any]) -> None:
-    small = [
-        (name, text.get_text(), text.get_fontsize())
-        for name, figure in figures.items()
-        for text in texts(figure)
-        if text.get_fontsize() < SMALLEST
-    ]
+    every = [(name, text) for name, figure in figures.items() for text in texts(figure)]
+    small = [(name, text.get_text()) for name, text in every if text.get_fontsize() < SMALLEST]
     assert small == []

@@ -23,7 +23,6 @@ import pyte
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings, strategies
 from markdown_it import MarkdownIt
 from rich.console import Console
 from wcwidth import wcwidth
@@ -43,7 +42,7 @@ from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, of_ce
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.measure.progress import LineProgress, LiveProgress
 from netperf_lib.reporting import blocks, fonts, html
-from netperf_lib.reporting.document import document, finished
+from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.pdf import typeset
 
 HOSTILE = [
@@ -62,23 +61,7 @@ HOSTILE = [
 ]  # fmt: skip
 FACTOR = "../../<img src=x onerror=alert(6)> @user $x^{2$"
 """A column of the user: the name of a factor, in headings, figures, pages and names of files."""
-SHOWN = strategies.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp")).filter(
-    lambda c: not CONTROL.match(c)
-)
-LABEL = (
-    strategies.one_of(
-        strategies.text(SHOWN, min_size=1, max_size=20),
-        strategies.lists(
-            strategies.sampled_from([*HOSTILE, "|", "\\", "`", "[", "]", "<", "x"]),
-            min_size=1,
-            max_size=3,
-        ).map("".join),
-    )
-    .map(str.strip)
-    .filter(bool)
-)
-
-
+PIECES = [*HOSTILE, *r"| \ ` [ ] < x ~~ ^ _ { } &amp; http://".split(), "- ", "# ", "1. "]
 EXAMPLES = int(os.environ.get("STRANGERS", "5"))
 """Examples of a generated test: few in the suite; ``STRANGERS=500`` before a release."""
 SEEDS = range(max(1, EXAMPLES // 100))
@@ -88,36 +71,13 @@ SEEDS = range(max(1, EXAMPLES // 100))
 def generated(seed: int, number: int = 100) -> list[str]:
     """Labels of any Unicode that an import takes, a third of them made of hostile pieces."""
     rng = random.Random(seed)
-    points = [0x20, 0x7E, 0xA1, 0x2FF, 0x300, 0x24FF, 0x2500, 0xD7FF, 0xE000, 0x1FFFF]
-    pieces = [
-        *HOSTILE,
-        "|",
-        "\\",
-        "`",
-        "[",
-        "]",
-        "<",
-        "x",
-        "- ",
-        "# ",
-        "1. ",
-        "~~",
-        "^",
-        "_",
-        "{",
-        "}",
-        "&amp;",
-        "http://",
-    ]
+    ranges = [(0x20, 0x7E), (0xA1, 0x2FF), (0x300, 0x24FF), (0x2500, 0xD7FF), (0xE000, 0x1FFFF)]
     labels: dict[str, None] = {}
     while len(labels) < number:
-        if rng.random() < 0.4:
-            label = "".join(rng.choices(pieces, k=rng.randint(1, 3)))
-        else:
-            at = rng.randrange(0, 10, 2) if rng.random() < 0.6 else 0
-            label = "".join(
-                chr(rng.randint(points[at], points[at + 1])) for _ in range(rng.randint(1, 20))
-            )
+        label = "".join(rng.choices(PIECES, k=rng.randint(1, 3)))
+        if rng.random() < 0.6:
+            low, high = rng.choice(ranges) if rng.random() < 0.6 else ranges[0]
+            label = "".join(chr(rng.randint(low, high)) for _ in range(rng.randint(1, 20)))
         if is_one_line(label) and (label := label.strip()):
             labels[label] = None
     return list(labels)
@@ -130,20 +90,15 @@ EVENTS = re.compile(r"on[a-z]+", re.IGNORECASE)
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs that are known to be fine, with labels that are not."""
     folder = tmp_path_factory.mktemp("stranger")
-    logs = folder / "logs"
-    logs.mkdir()
-    text = "tcp_lat:\n    latency  =  {us} us\n"
     rows = []
     for i, label in enumerate(HOSTILE):
-        for number in range(1, 3):
+        for number in (1, 2):
             name = f"{i}-{number}.txt"
-            (logs / name).write_text(text.format(us=50 + i + number))
-            rows.append(
-                {"file": name, "placement": label, FACTOR: HOSTILE[-1 - i], "round": number}
-            )
-    pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
-    npl.import_logs(logs, labels=folder / "labels.csv", into=folder / "mine")
-    return folder / "mine"
+            (folder / name).write_text(f"tcp_lat:\n    latency  =  {50 + i + number} us\n")
+            other = {FACTOR: HOSTILE[-1 - i], "round": number}
+            rows.append({"file": name, "placement": label, **other})
+    npl.import_logs(folder, labels=pd.DataFrame(rows), into=folder.with_name("mine"))
+    return folder.with_name("mine")
 
 
 @pytest.fixture(scope="module")
@@ -161,17 +116,12 @@ def page(pages: dict[str, BeautifulSoup]) -> BeautifulSoup:
 def is_dead(page: BeautifulSoup) -> None:
     """Nothing in a page runs, loads or leads elsewhere."""
     assert not page.find_all(["script", "iframe", "object", "embed", "base", "form"])
-    for link in page.find_all("a"):
-        assert str(link.get("href", "#")).startswith(("#", "explorer")), link
     for tag in page.find_all(True):
         assert not [name for name in tag.attrs if EVENTS.fullmatch(name)], tag
-        for name in ("href", "src", "xlink:href"):
-            target = str(tag.get(name, ""))
-            assert not target.lower().startswith(("javascript:", "data:text", "vbscript:")), target
-        if tag.name in ("img", "image", "link"):
-            assert str(tag.get("src", tag.get("href", tag.get("xlink:href", "")))).startswith(
-                ("data:image", "#")
-            )
+        link, source = str(tag.get("href", "#")), str(tag.get("src", "data:image"))
+        assert link.startswith(("#", "explorer", "data:image")), tag
+        assert source.startswith("data:image"), tag
+        assert str(tag.get("xlink:href", "#")).startswith(("#", "data:image")), tag
 
 
 def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
@@ -184,17 +134,14 @@ def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
 def test_nothing_in_a_pdf_is_live(pages: dict[str, BeautifulSoup], stranger: Path) -> None:
     for name in pages.keys() - {"report"}:
         book = nbformat.read(stranger / "reports" / f"{name}.ipynb", as_version=4)
-        is_inert(typeset(finished(document(book, name=name))))
+        is_inert(typeset(combine({name: document(book, name=name)})))
 
 
 def is_inert(pdf: bytes) -> str:
     """A PDF without actions and links to elsewhere; its text."""
     reader = pypdf.PdfReader(io.BytesIO(pdf))
-    for page in reader.pages:
-        for note in page.get("/Annots") or ():
-            assert "/A" not in note.get_object() or note.get_object()["/A"]["/S"] == "/GoTo", (
-                note.get_object()
-            )
+    notes = [note.get_object() for page in reader.pages for note in page.get("/Annots") or ()]
+    assert all(note["/A"]["/S"] == "/GoTo" for note in notes if "/A" in note)
     assert not {"/OpenAction", "/AA", "/AcroForm"} & reader.trailer["/Root"].keys()
     assert not re.search(rb"/(JavaScript|Launch|URI|SubmitForm|EmbeddedFile)\b", pdf)
     return "".join(page.extract_text() for page in reader.pages)
@@ -213,34 +160,22 @@ def squeezed(text: str) -> str:
 def test_generated_labels_are_text_in_pages(seed: int) -> None:
     """Labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
     labels = generated(seed)
-    shown: list[Any] = [
-        Words.of(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.")
-        for label in labels
-    ]
-    shown += [
-        Words.of(*(f"- {label}: more" for label in labels)),
-        blocks.callout(labels[0], title=labels[1]),
-    ]
-    shown += [Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
-    outputs = [
-        nbformat.v4.new_output("display_data", {"text/markdown": one._repr_markdown_()})
-        for one in shown
-    ]
-    cells = [
-        nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"),
-        nbformat.v4.new_code_cell(outputs=outputs),
-    ]
-    book = nbformat.v4.new_notebook(cells=cells)
-    made = finished(document(book, name="labels"))
+    shown: list[Any] = [Words.of(f"In {label} it is 5 % lower.", f"{label}.") for label in labels]
+    shown.append(Words.of(*(f"- {label}: more" for label in labels)))
+    shown.append(blocks.callout(labels[0], title=labels[1]))
+    shown.append(Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2]))
+    data = ({"text/markdown": one._repr_markdown_()} for one in shown)
+    outputs = [nbformat.v4.new_output("display_data", bundle) for bundle in data]
+    title = nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}")
+    book = nbformat.v4.new_notebook(cells=[title, nbformat.v4.new_code_cell(outputs=outputs)])
+    made = combine({"labels": document(book, name="labels")})
     page = BeautifulSoup(html.page(made), "html.parser")
     is_dead(page)
     words = squeezed(page.get_text())
     assert [label for label in labels if words.count(squeezed(label)) < 4] == []
     printed = unbroken(is_inert(typeset(made)))
     forms = [unbroken(fonts.printable(label)) for label in labels]
-    assert [
-        form for form in forms if form not in printed
-    ] == []  # in the table, whose rows stand on one page
+    assert [form for form in forms if form not in printed] == []
     # of sentences, some stand across two pages, with the lines at their ends between them
     assert sum(printed.count(form) >= 4 for form in forms) > 0.9 * len(forms)
 
@@ -255,12 +190,7 @@ def test_what_no_font_holds_is_spelled_out_and_the_rest_is_as_it_is() -> None:
 
 def test_a_label_is_shown_as_it_is(page: BeautifulSoup) -> None:
     words = " ".join(page.get_text(" ").split())
-    for label in (
-        "<script>alert(1)</script>",
-        "<img src=x onerror=alert(2)>",
-        "<svg/onload=alert(3)>",
-    ):
-        assert label in words
+    assert all(label in words for label in HOSTILE[:3])
 
 
 def test_the_policy_of_a_page_allows_no_script_and_no_network(page: BeautifulSoup) -> None:
@@ -338,83 +268,71 @@ def test_a_declaration_with_control_characters_is_refused_with_its_line() -> Non
 def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose records were written by others, with what the import would have refused."""
     folder = tmp_path_factory.mktemp("escapes")
-    for i, label in enumerate(("ppg", "zone")):
+    for label, us in (("ppg", 50), ("zone", 70)):
         for number in range(1, 4):
             file = folder / f"logs/{label}/r{number}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
-    mine = Path(
-        npl.import_logs(
-            folder / "logs", pattern="{placement}/r{round}.txt", into=folder / "mine"
-        ).path
-    )
+            file.write_text(f"tcp_lat:\n    latency  =  {us + number} us\n")
+    pattern = "{placement}/r{round}.txt"
+    mine = Path(npl.import_logs(folder / "logs", pattern=pattern, into=folder / "mine").path)
     [packed] = mine.glob("raw/*/runs.json.gz")
-    records = list(imported_records(packed.read_bytes()).values())
-    for written in records:
-        if written["trial"]["placement"] == "zone":
-            written["trial"]["placement"] = ESCAPES[:-1]
-    changed = (
-        packed,
-        packed.with_name("run.json"),
-        next(mine.glob("digests/*")),
-    )  # each holds the digest of the former
-    before = packed.read_bytes(), changed[1].read_bytes()
+    # each file holds the digest of the one before
+    chain = [packed, packed.with_name("run.json"), next(mine.glob("digests/*"))]
+    before = [file.read_bytes() for file in chain]
+    records = list(imported_records(before[0]).values())
+    for record in records:
+        if record["trial"]["placement"] == "zone":
+            record["trial"]["placement"] = ESCAPES[:-1]
     packed.write_bytes(packed_records(records))
-    for data, file, holder in zip(before, changed, changed[1:], strict=False):
-        old, new = (hashlib.sha256(content).hexdigest() for content in (data, file.read_bytes()))
-        holder.write_text(holder.read_text().replace(old, new))
+    for file, old, holder in zip(chain, before, chain[1:], strict=False):
+        digests = [hashlib.sha256(data).hexdigest() for data in (old, file.read_bytes())]
+        holder.write_text(holder.read_text().replace(*digests))
     shutil.rmtree(mine / "tables", ignore_errors=True)
     (mine / "raw" / ESCAPES[:-1]).mkdir()
     return mine
 
 
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        ["compare", "{}"],
-        ["compare", "{}", "--by", "placement"],
-        ["compare", "{}", "--markdown"],
-        ["compare", "{}", "--csv"],
-        ["compare", "{}", "--json"],
-        ["compare", "{}", "--by", "placement", "--where", "placement=x"],
-        ["verify", "{}"],
-        ["import", "--dry-run", "{}/../" + ESCAPES],
-        ["parse", "{}/../" + ESCAPES],
-        ["plan", "{}/../" + ESCAPES],
+        "compare {}",
+        "compare {} --by placement",
+        "compare {} --markdown",
+        "compare {} --csv",
+        "compare {} --json",
+        "compare {} --by placement --where placement=x",
+        "verify {}",
+        "import --dry-run FILE",
+        "parse FILE",
+        "plan FILE",
     ],
-    ids=lambda words: "-".join(word for word in words if word.isalpha()),
 )
 def test_no_command_prints_what_a_terminal_acts_on(
-    escapes: Path, words: list[str], capfd: pytest.CaptureFixture[str]
+    escapes: Path, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    file = escapes.parent / ESCAPES.encode("utf-8", "surrogatepass").decode(
-        "utf-8", "surrogateescape"
-    )
+    file = escapes.parent / os.fsdecode(ESCAPES.encode("utf-8", "surrogatepass"))
     file.write_text("no log")
-    words = [word.replace("{}", str(escapes)).replace(ESCAPES, file.name) for word in words]
+    places = {"{}": str(escapes), "FILE": str(file)}
     with suppress(SystemExit):
         try:
+            words = [places.get(word, word) for word in line.split()]
             cli.npl.main(words, standalone_mode=False)
         except NetperfError as error:
             cli._say(str(error))
     printed = "".join(capfd.readouterr())
     assert "title" in printed
     assert not CONTROL.search(printed), printed
-    for written in escapes.parent.glob("out/*.csv"):
-        assert not written.exists() or not CONTROL.search(written.read_text("utf-8"))
 
 
 def is_as_printed(text: str) -> None:
     """A terminal shows every character, in its own colour, and changes nothing else."""
-    # this terminal drops the rest of a line after what has no width and does not combine, such as a joiner
-    shown = [c for c in text if c == "\n" or wcwidth(c) > 0]
-    lines = "".join(shown).split("\n")
+    # this terminal drops the rest of a line after what has no width and does not combine
+    lines = "".join(c for c in text if c == "\n" or wcwidth(c) > 0).split("\n")
     screen = pyte.Screen(max(map(len, lines)) * 2 + 1, len(lines) + 1)
     pyte.Stream(screen).feed("\r\n".join(lines))
     for line, row in zip(lines, screen.display, strict=False):
-        assert squeezed(unicodedata.normalize("NFC", row)) == squeezed(
-            unicodedata.normalize("NFC", line)
-        )
+        shown, sent = (squeezed(unicodedata.normalize("NFC", words)) for words in (row, line))
+        assert shown == sent
     cells = [cell for row in screen.buffer.values() for cell in row.values()]
     assert {cell.fg for cell in cells} | {cell.bg for cell in cells} == {"default"}
     assert screen.title == ""
@@ -426,13 +344,11 @@ def compared(escapes: Path) -> list[lines.Line]:
     return lines.lines(npl.compare(runs, by="placement", metric="latency_oneway_us"))
 
 
-@given(strategies.lists(LABEL, min_size=4, max_size=4, unique_by=lambda label: label.casefold()))
-@settings(
-    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
-def test_generated_labels_are_compared(escapes: Path, labels: list[str]) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_generated_labels_are_compared(escapes: Path, seed: int) -> None:
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
     one = runs[runs["placement"] == "ppg"]  # two runs of a label in a round are refused
+    labels = generated(seed, 8)
     several = pd.concat([one.assign(placement=label) for label in labels], ignore_index=True)
     family = npl.compare(several, by="placement", metric="latency_oneway_us")
     assert {name for c in family for name in c.names} == set(labels)
@@ -447,20 +363,19 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     shown = visible(lines.text(rows))
     assert not CONTROL.search(shown)
     is_as_printed(shown)
-    table = MarkdownIt("commonmark").enable("table").parse(lines.markdown(rows, notes=labels))
+    parser = MarkdownIt("commonmark").enable("table")
+    table = parser.parse(lines.markdown(rows, notes=labels))
     kinds = {child.type for token in table for child in token.children or ()}
     assert not kinds & {"html_inline", "image", "link_open", "code_inline"}, kinds
     assert "html_block" not in {token.type for token in table}
     assert len([t for t in table if t.type == "td_open"]) == 6 * len(rows)
-    flat = pd.DataFrame({"label": map(as_cell, labels)})
-    again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)[
-        "label"
-    ]
-    assert [of_cell(cell) for cell in again] == [of_cell(label) for label in labels]
-    book = io.BytesIO()
+    flat, book = pd.DataFrame({"label": map(as_cell, labels)}), io.BytesIO()
+    written = io.StringIO(flat.to_csv(index=False))
+    again = pd.read_csv(written, dtype=str, keep_default_na=False)["label"]
+    assert list(map(of_cell, again)) == list(map(of_cell, labels))
     flat.to_excel(book, index=False, engine="openpyxl")
     cells = [row[0] for row in openpyxl.load_workbook(book).active.iter_rows(min_row=2)]
-    assert not [cell for cell in cells if cell.data_type == "f"]
+    assert "f" not in {cell.data_type for cell in cells}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -473,15 +388,6 @@ def test_generated_labels_are_imported_as_they_are(seed: int, tmp_path: Path) ->
     mine = npl.import_logs(tmp_path / "a.txt", labels=table, into=tmp_path / "mine")
     expected = dict(zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True))
     assert dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True)) == expected
-
-
-def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
-    exp = npl.read(npl.recorded())
-    first = exp.contrasts[0]
-    both = npl.compare(
-        exp, contrasts=[first, first.model_copy(update={"a": first.b, "b": first.a})]
-    )
-    assert both[0].ratio == pytest.approx(1 / both[1].ratio)
 
 
 def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
@@ -567,23 +473,10 @@ def test_an_impossible_cell_is_refused_in_one_sentence(
 
 
 def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports() -> None:
-    names = [
-        "../../../x",
-        "..",
-        "a/b",
-        "a-b",
-        "x" * 200,
-        "\U0001f680" * 200,
-        "<img src=x>",
-        "{x}",
-        "a\\b",
-        "team",
-    ]
+    names = ["../../../x", "..", "a/b", "a-b", "x" * 200, "\U0001f680" * 200, "{x}", "a\\b", "team"]
     keys = [Page("factor", {"factor": name, "metric": "latency_oneway_us"}).key for name in names]
     assert len(set(keys)) == len(names)
-    for key in keys:
-        assert Path(key).name == key
-        assert len(f".{key}.ipynb".encode()) < 256
+    assert all(Path(key).name == key and len(f".{key}.ipynb".encode()) < 256 for key in keys)
     assert keys[-1] == "factor-team-latency"
 
 

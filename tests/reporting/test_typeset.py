@@ -19,7 +19,7 @@ from netperf_lib.analysis.tables import Table, numeric
 from netperf_lib.analysis.words import Words
 from netperf_lib.errors import ReportError
 from netperf_lib.reporting import blocks
-from netperf_lib.reporting.document import combine, document, finished, printed
+from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.pdf import _compile, typeset
 
 LONG = pd.DataFrame(
@@ -64,7 +64,7 @@ def shown(one: Any) -> Any:
 
 def pdf_of(*cells: Any, code: bool = False) -> bytes:
     made = document(new_notebook(cells=list(cells)), name="stress", code=code)
-    return typeset(finished(made))
+    return typeset(combine({"stress": made}))
 
 
 def text_of(pdf: bytes) -> str:
@@ -176,19 +176,25 @@ def test_columns_over_several_levels_are_one_heading() -> None:
 
 
 def test_what_was_shown_is_not_shown_again() -> None:
-    cells = [
-        new_markdown_cell("# One"),
-        new_markdown_cell("## What this does not say"),
-        new_markdown_cell("The same words."),
-    ]
+    same = [new_markdown_cell("## Notes\n\nThe same words."), new_markdown_cell("## Figures")]
     books = {
-        name: document(new_notebook(cells=[new_markdown_cell(f"# {name}"), *cells[1:]]), name=name)
+        name: document(
+            new_notebook(cells=[new_markdown_cell(f"# {name}"), *same, new_markdown_cell(name)]),
+            name=name,
+        )
         for name in ("a", "b")
     }
-    sources = [cell.source for cell in combine(books).cells]
-    assert sources.count("The same words.") == 1
-    assert sources.count("## What this does not say") == 1
-    assert "# b" in sources
+    sources = [cell.source for cell in combine(books).cells if cell.source]
+    assert sources == [
+        "# a",
+        "## Notes",
+        "The same words.",
+        "## Figures",
+        "a",
+        "# b",
+        "## Figures",
+        "b",
+    ]
 
 
 @pytest.mark.parametrize("cell", ["1", "−3.5", "+4 %", "58.2 µs", "1,234", "3e-05", "0.5 s"])
@@ -198,4 +204,13 @@ def test_numbers_are_told_from_words(cell: str) -> None:
 
 
 def test_printed_output_loses_its_control_sequences() -> None:
-    assert printed("a\x1b[31mb\x1b[0m\n10 %\r100 %\n") == "ab\n100 %"
+    printed = new_output("stream", name="stdout", text="a\x1b[31mb\x1b[0m\n10 %\r100 %\n")
+    [cell] = document(new_notebook(cells=[new_code_cell("", outputs=[printed])]), name="n").cells
+    assert cell.source == "```\nab\n100 %\n```"
+
+
+def test_large_numbers_of_a_table_are_written_out() -> None:
+    page = "<table><tr><th>bps</th></tr><tr><td>7.612439e+09</td></tr></table>"
+    cell = new_code_cell("", outputs=[new_output("display_data", data={"text/html": page})])
+    [made] = document(new_notebook(cells=[cell]), name="n").cells
+    assert "7,612,439,000" in made.source

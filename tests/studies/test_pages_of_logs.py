@@ -53,6 +53,6 @@ def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zer
     facts = dict(cover(results.runs).facts)
     assert facts.keys() == {"Experiment", "Runs", "Tools", "Digest"}
     caveats = str(npl.summary(results).caveats)
-    assert "The values hold for these VMs" in caveats
+    assert "The values hold for these virtual machines" in caveats
     assert "verdict" not in caveats
     assert "0 rounds" not in str(npl.analysis.counts(results).incomplete)

@@ -49,12 +49,12 @@ function ticks(low, high, logarithmic, binary) { // round numbers in the unit th
   return positions;
 }
 
-function mount(root, data, readLog, start, onChange, saveView) {
+function mount(root, data, readLog, start, onChange) {
   const { factors, metrics, runs } = data;
   const factorAt = name => factors.findIndex(factor => factor.name === name);
   const factorsOf = metric => metric.by.map(index => factors[index]);
   const levelOf = (metric, condition, name) => name ? condition.levels[metric.by.indexOf(factorAt(name))] ?? 0 : 0;
-  const initial = () => ({ metric: metrics[0].name, rows: null, colour: null, panels: "", axis: "auto", base: null, off: {} });
+  const initial = () => ({ metric: metrics[0].name, rows: null, colour: null, panels: "", axis: "auto", off: {} });
   const state = { ...initial(), ...valid(start) };
   let metric, shown = [], pointAt = null, tipRow = null;
 
@@ -64,7 +64,6 @@ function mount(root, data, readLog, start, onChange, saveView) {
     if (metrics.some(one => one.name === wish.metric)) result.metric = wish.metric;
     for (const key of ["rows", "colour", "panels"]) if (isFactor(wish[key])) result[key] = wish[key];
     if (["auto", "linear", "log"].includes(wish.axis)) result.axis = wish.axis;
-    if (typeof wish.base === "string") result.base = wish.base;
     if (wish.off && typeof wish.off === "object") result.off = Object.fromEntries(Object.entries(wish.off).filter(
       ([name, list]) => factorAt(name) >= 0 && Array.isArray(list)).map(([name, list]) => [name, list.filter(Number.isInteger)]));
     return result;
@@ -79,13 +78,13 @@ function mount(root, data, readLog, start, onChange, saveView) {
   const ink = condition => role("colour") ? factors[factorAt(role("colour"))].colours[levelOf(metric, condition, role("colour"))] : "#0072b2";
 
   const ui = { controls: node("div", { class: "controls" }), filters: node("div", { class: "filters" }),
-    verdicts: node("div", { class: "verdicts" }), note: node("p", { class: "note", "aria-live": "polite" }),
+    note: node("p", { class: "note", "aria-live": "polite" }),
     figure: node("figure"), tip: node("div", { class: "tip", role: "status", hidden: true }),
     log: node("section", { class: "log", hidden: true }), code: node("div", { class: "code" }) };
   root.append(node("h1", {}, data.name), data.notice ? node("p", { class: "notice" }, data.notice) : "",
     ...data.lead.map(line => node("p", { class: "lead" }, line)),
     node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
-      node("summary", {}, "Levels shown"), ui.filters), ui.verdicts), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
+      node("summary", {}, "Levels shown"), ui.filters)), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
     data.root ? node("p", { class: "note" }, `Root digest ${data.root}`) : "");
 
   function menu(label, key, value, options) {
@@ -99,8 +98,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
       menu("Rows by", "rows", role("rows"), list.length ? list : [none]), menu("Colour", "colour", role("colour"), [none, ...list]),
       menu("Panels", "panels", role("panels"), [none, ...list]),
       menu("Axis", "axis", state.axis, [["auto", "as fits"], ["linear", "linear"], ["log", "logarithmic"]]),
-      node("button", { onclick: () => { Object.assign(state, initial()); draw(); } }, "Start again"),
-      node("button", { onclick: () => saveView(state) }, "Save this view"));
+      node("button", { onclick: () => { Object.assign(state, initial()); draw(); } }, "Start again"));
   }
   function drawFilters() {
     ui.filters.replaceChildren(...factorsOf(metric).map(factor => {
@@ -120,23 +118,6 @@ function mount(root, data, readLog, start, onChange, saveView) {
     if (coloured) swatch.style.background = factor.colours[level];
     return node("label", {}, box, coloured ? swatch : "", factor.words[level]);
   }
-  function drawVerdicts() {
-    if (ui.verdicts.dataset.metric === metric.name) return; // what is open stays open
-    ui.verdicts.dataset.metric = metric.name;
-    ui.verdicts.replaceChildren(...data.verdicts.filter(one => one.metric === metric.name).map(one =>
-      node("details", { class: `verdict ${one.verdict.replace(" ", "-")}` },
-        node("summary", {}, node("b", {}, one.verdict), ` ${one.question || one.words}`),
-        node("p", {}, one.words), one.advice ? node("p", {}, one.advice) : "",
-        node("button", { onclick: () => showOnly(one) }, "Show these conditions only"))));
-  }
-  function showOnly(verdict) { // every level that neither side has goes off
-    const sides = metric.conditions.filter(one => [...verdict.a, ...verdict.b].includes(one.name));
-    state.off = Object.fromEntries(factorsOf(metric).map(factor => [factor.name, factor.levels.map((_, level) => level).filter(
-      level => !sides.some(one => levelOf(metric, one, factor.name) === level))]));
-    state.base = verdict.b[0] ?? null;
-    draw();
-  }
-
   function draw() {
     const width = ui.figure.clientWidth; // read before the page changes: later it would be laid out twice
     metric = metrics.find(one => one.name === state.metric);
@@ -144,7 +125,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     const by = ["panels", "rows", "colour"].map(role).filter(name => name);
     const key = one => [...by.map(name => levelOf(metric, one, name)), ...one.levels];
     shown.sort((a, b) => { const x = key(a), y = key(b), i = x.findIndex((value, n) => value !== y[n]); return i < 0 ? 0 : x[i] - y[i]; });
-    drawControls(); drawFilters(); drawVerdicts();
+    drawControls(); drawFilters();
     const others = varying(shown).filter(factor => !by.includes(factor.name)).map(factor => factor.label);
     const count = list => list.reduce((sum, one) => sum + one.n, 0);
     ui.note.textContent = `${shown.length} of ${metric.conditions.length} conditions, ${count(shown).toLocaleString("en")} of ${count(metric.conditions).toLocaleString("en")} runs. ` +
@@ -193,20 +174,19 @@ function mount(root, data, readLog, start, onChange, saveView) {
     return role("panels") ? node("section", {}, node("h2", {}, title), picture) : picture;
   }
   function row(one, y, width, x, extra) {
-    const middle = y + 30 + extra, n = one.values.length, base = metric.conditions.find(other => other.name === state.base);
+    const middle = y + 30 + extra, n = one.values.length;
     const points = one.values.map((value, i) => value === null ? null : [x(value), middle - 8 + 16 * (n > 1 ? i / (n - 1) : 0.5), i]).filter(point => point);
     const lost = [one.failed ? `${one.failed} failed` : "", one.missing ? `${one.missing} missing` : ""].filter(words => words).join(", ");
     const interval = one.low === null ? "" : ` (${format(data.units, one.low, metric.unit)} to ${format(data.units, one.high, metric.unit)})`;
     const value = one.n ? format(data.units, one.median, metric.unit) + (width > 560 ? interval : "") : "no value";
     const sure = one.confidence !== null && one.confidence < 0.949 ? `, ${Math.round(100 * one.confidence)} %` : "";
-    const effect = base && base !== one ? metric.comparisons[`${one.name}\n${base.name}`] : null;
     const held = one.held ? `, limited by: ${one.held}` : "";
     const group = node("g", { class: "row", tabindex: 0, role: "img", "data-condition": one.name,
       "aria-label": `${one.name}: ${value}${interval}, ${one.n} runs${lost ? `, ${lost}` : ""}${held}`, onkeydown: event => keys(event, one), onfocus: () => { pointAt = null; } },
       node("title", {}, one.name + held),
       node("rect", { class: "back", x: 0, y, width, height: 42 + extra }),
-      node("text", { class: base === one ? "name base" : "name", x: 4, y: y + 14 }, (base === one ? "▸ " : "") + shorten(one.name, width / 7.2)),
-      node("text", { class: "value", x: width - 4, y: y + 14 + extra, "text-anchor": "end" }, `${effect ? `${effect}; ` : ""}${value}${sure}, n = ${one.n}${lost ? ` (${lost})` : ""}${width > 560 ? held : ""}`),
+      node("text", { class: "name", x: 4, y: y + 14 }, shorten(one.name, width / 7.2)),
+      node("text", { class: "value", x: width - 4, y: y + 14 + extra, "text-anchor": "end" }, `${value}${sure}, n = ${one.n}${lost ? ` (${lost})` : ""}${width > 560 ? held : ""}`),
       node("path", { class: "runs", stroke: ink(one), d: points.map(([px, py]) => `M${Math.round(10 * px) / 10} ${Math.round(10 * py) / 10}h0`).join("") }),
       one.low === null ? null : node("line", { class: "interval", x1: x(one.low), x2: x(one.high), y1: middle, y2: middle }),
       one.n ? node("line", { class: "median", x1: x(one.median), x2: x(one.median), y1: middle - 9, y2: middle + 9 }) : null);
@@ -220,19 +200,14 @@ function mount(root, data, readLog, start, onChange, saveView) {
     const px = (event.clientX - box.left) * zoom, py = (event.clientY - box.top) * zoom;
     let point = null, least = 14 ** 2;
     for (const one of target.points) { const d = (one[0] - px) ** 2 + (one[1] - py) ** 2; if (d < least) [point, least] = [one, d]; }
-    return { row: target, point, onName: py < +target.querySelector(".back").getAttribute("y") + 18 };
+    return point && { row: target, point };
   }
   function pointed(event, clicked) {
     const hit = nearest(event);
-    if (!hit || !hit.point) {
-      hideTip();
-      if (clicked && hit?.onName) setBase(hit.row.condition);
-      return;
-    }
+    if (!hit) return hideTip();
     ring(hit.row, hit.point);
     if (clicked) openLog(hit.row.condition, hit.point[2]); else showTip(hit.row.condition, hit.point[2], event.clientX, event.clientY);
   }
-  function setBase(one) { state.base = state.base === one.name ? null : one.name; draw(); }
   function ring(target, point) { root.querySelector(".ring")?.remove(); target.append(node("circle", { class: "ring", cx: point[0], cy: point[1], r: 6 })); }
   function describe(one, i) {
     const run = one.runs[i];
@@ -267,7 +242,6 @@ function mount(root, data, readLog, start, onChange, saveView) {
       const point = sorted[pointAt], box = target.getBoundingClientRect();
       if (point) { ring(target, point); showTip(one, point[2], box.left + 30, box.bottom); }
     } else if (event.key === "Enter" && pointAt !== null && sorted[pointAt]) openLog(one, sorted[pointAt][2]);
-    else if (event.key === "b" || event.key === "Enter") { setBase(one); root.querySelector(`.row[data-condition="${CSS.escape(one.name)}"]`)?.focus(); }
     else if (event.key === "Escape") { hideTip(); pointAt = null; ui.log.hidden = true; }
     else return;
     event.preventDefault();
@@ -284,19 +258,10 @@ function mount(root, data, readLog, start, onChange, saveView) {
     return `import netperf_lib as npl\n\nobs = npl.observe(${JSON.stringify(data.path)}, ${JSON.stringify(metric.name)}, by=${JSON.stringify(by)}` +
       (where.length ? `, where={${where.join(", ")}}` : "") + ")\nlevels = npl.levels(obs)\nnpl.plots.rounds(obs)\n";
   }
-  function asYaml() { // JSON is YAML, so that a label can say anything
-    const usual = state.base ?? data.verdicts.find(verdict => verdict.metric === metric.name && verdict.b.length === 1)?.b[0];
-    const base = shown.find(one => one.name === usual) || shown[0], split = varying(metric.conditions);
-    const side = one => `{${split.map(factor => `${JSON.stringify(factor.name)}: ${JSON.stringify(factor.levels[levelOf(metric, one, factor.name)])}`).join(", ")}}`;
-    const differ = one => one.levels.filter((level, i) => level !== base.levels[i]).length;
-    const others = shown.filter(one => one !== base), alike = others.filter(one => differ(one) === 1);
-    if (!others.length) return "# two conditions are needed\n";
-    return "contrasts:\n" + (alike.length ? alike : others).map(one => `- metric: ${metric.name}\n  a: ${side(one)}\n  b: ${side(base)}\n  margin: 0.1\n`).join("");
-  }
   function drawCode() {
     const part = (title, text) => node("details", {}, node("summary", {}, title), node("pre", { tabindex: 0 }, text),
       node("button", { onclick: event => copy(text, event.target) }, "Copy"));
-    ui.code.replaceChildren(part("As Python", asPython()), part("As contrasts for the next measurement (yaml)", asYaml()));
+    ui.code.replaceChildren(part("As Python", asPython()));
   }
   async function copy(text, button) {
     try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
@@ -307,33 +272,25 @@ function mount(root, data, readLog, start, onChange, saveView) {
   return { state, openRun, set: wish => { Object.assign(state, initial(), valid(wish)); draw(); } };
 }
 
-async function unpack(element) { // JSON as it is, or gzip in base64
-  if (element.type === "application/json") return JSON.parse(element.textContent);
+async function unpack(element) { // gzip in base64
   const bytes = Uint8Array.from(atob(element.textContent), character => character.charCodeAt(0));
   return JSON.parse(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text());
 }
 
-async function boot() { // the state is in the address, or in the file that was saved from a view
-  const block = id => document.getElementById(id), blocks = [];
-  const source = document.documentElement.cloneNode(true);
+async function boot() { // the state is in the address
+  const block = id => document.getElementById(id);
   const fromAddress = () => { try { return JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return null; } };
-  const saveView = state => { // the same file: the digests of the policy do not cover data
-    source.querySelector("#state").textContent = JSON.stringify(state).replaceAll("<", "\\u003c");
-    const url = URL.createObjectURL(new Blob(["<!doctype html>\n", source.outerHTML], { type: "text/html" }));
-    node("a", { href: url, download: `${data.name}-view.html`.replace(/[^\w.-]/g, "_") }).click();
-  };
+  let logs = null, own = "";
   const readLog = async run => {
-    const number = Math.floor(run / data.logs_in_block);
-    const texts = blocks[number] ||= await unpack(block(`logs-${number}`));
-    return texts[run % data.logs_in_block] || "No log is kept for this run.";
+    logs ||= await unpack(block("logs"));
+    return logs[run] || "No log is kept for this run.";
   };
-  let own = "";
   const remember = state => {
     own = "#" + encodeURIComponent(JSON.stringify(state));
     try { if (own !== location.hash) history.replaceState(null, "", own); } catch { /* a frame in a notebook has no address */ }
   };
-  const data = await unpack(block("data")), run = location.hash.match(/^#run=(.+)$/);
-  const page = mount(document.querySelector("main"), data, readLog, fromAddress() || await unpack(block("state")), remember, saveView);
+  const data = JSON.parse(block("data").textContent), run = location.hash.match(/^#run=(.+)$/);
+  const page = mount(document.querySelector("main"), data, readLog, fromAddress(), remember);
   if (run) page.openRun(decodeURIComponent(run[1]));
   addEventListener("hashchange", () => { if (location.hash !== own) page.set(fromAddress()); });
 }

@@ -77,5 +77,7 @@ function Table(table_)
     end,
   }
   local out = pandoc.write(pandoc.Pandoc { table_ }, 'typst')
-  return pandoc.RawBlock('typst', (out:gsub('align%(center%)', 'align(left)', 1)))
+  out = out:gsub('align%(center%)', 'align(left)', 1)
+  -- shares of what the short columns leave
+  return pandoc.RawBlock('typst', (out:gsub('columns: %b()', function(c) return (c:gsub('%%', 'fr')) end, 1)))
 end
