@@ -50,7 +50,7 @@ from .runs import (
     table_of,
     wished,
 )
-from .samples import QUOTIENT, UNPAIRED
+from .samples import QUOTIENT, UNPAIRED, Design
 from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import effect, factor_of, span
@@ -261,7 +261,9 @@ def _of_contrasts(
     family, extra, answered = _family(declared, chosen, margin)
     if looked is None:
         looked = attachment.looked
-    design = "sequential" if looked or experiment.get("design") == "sequential" else None
+    design: Design | None = (
+        "sequential" if looked or experiment.get("design") == "sequential" else None
+    )
     if alpha is None:
         alpha = float(experiment.get("alpha") or ALPHA)
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)

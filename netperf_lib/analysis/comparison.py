@@ -293,16 +293,17 @@ class Family(Sequence[Comparison]):
         """Return a tidy table: one row per contrast."""
         import pandas as pd
 
-        rows = [
-            {"contrast": c.label, "a": c.names[0], "b": c.names[1], "words": c.words}
-            | dict(zip(("median_a", "median_b"), c.medians, strict=True))
-            | {f.name: getattr(c, f.name) for f in dataclasses.fields(c)}
-            | {"verdict": str(c.verdict), "warnings": "; ".join(c.warnings)}
-            for c in self
-        ]
         names = [f.name for f in dataclasses.fields(Comparison)]
-        columns = ["contrast", "a", "b", "words", "median_a", "median_b", *names]
-        return pd.DataFrame(rows, columns=columns).drop(columns=["names", "medians", "assumptions"])
+        frame = pd.DataFrame({name: [getattr(c, name) for c in self] for name in names})
+        frame = frame.drop(columns=["names", "medians", "assumptions"])
+        return frame.assign(
+            contrast=[c.label for c in self],
+            verdict=[str(c.verdict) for c in self],
+            words=[c.words for c in self],
+            warnings=["; ".join(c.warnings) for c in self],
+            **{side: [c.names[i] for c in self] for i, side in enumerate("ab")},
+            **{f"median_{side}": [c.medians[i] for c in self] for i, side in enumerate("ab")},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON types."""

@@ -85,7 +85,7 @@ def judged_by_rule(
     What one run a side cannot decide takes no share of the 5 %.
     """
     pairs = by_rule(observed, MARGIN if margin is None else margin)
-    decidable = [p for p in pairs if min(p.obs.value(side, "n") for side in (p.a, p.b)) > 1]
+    decidable = [p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1]
     pairs = decidable or pairs
     return judge_pairs(pairs, alpha), pairs
 

@@ -263,23 +263,24 @@ def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
 # -- from two conditions to a sample -------------------------------------------------------------
 
 
-def by_round(obs: Observations) -> pd.DataFrame:
-    """Return what each condition gave, made once: a row for each unit and round, in order of time.
+def by_round(obs: Observations) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what each condition gave and whether it was asked; a row for each unit and round, made once.
 
-    Infinity: the run failed or was repeated; NaN: it is missing. A cell that was excluded for a
-    recorded cause, or of a unit without the condition, is null in ``wide["here"]`` too.
+    Infinity: the run failed or was repeated; NaN: it is missing. What was excluded for a recorded
+    cause, or is of a unit without the condition, was not asked.
     """
 
-    def make() -> pd.DataFrame:
+    def make() -> tuple[pd.DataFrame, pd.DataFrame]:
         t = obs.table
         failed = (t["state"] == "failed") | t["repeated"].astype(bool)
         keys = [t["unit"], t["round"].astype(float), t["condition"].astype(str)]
         values = t["value"].where(t["state"] == "ok").mask(failed, math.inf)
         cells = pd.DataFrame({"value": values.astype(float), "here": 1.0})
-        return cells.set_index(keys).unstack()  # noqa: PD010  pivot_table drops empty rows
+        wide: Any = cells.set_index(keys).unstack()  # noqa: PD010  pivot_table drops empty rows
+        return wide["value"], wide["here"].notna()
 
-    table: pd.DataFrame = obs.once("by round", make)
-    return table
+    tables: tuple[pd.DataFrame, pd.DataFrame] = obs.once("by round", make)
+    return tables
 
 
 def _sample(p: Pair) -> Sample:
@@ -304,9 +305,8 @@ def _sample(p: Pair) -> Sample:
         about["better"] = METRICS[obs.metric].better
     names, context = _names(p)
     names = names[0], limit or names[1]
-    wide = by_round(obs)
-    value = wide["value"].reindex(columns=both)
-    here = wide["here"].reindex(columns=both).notna()
+    value, here = (cells.reindex(columns=both) for cells in by_round(obs))
+    here = here.eq(other=True)  # a condition that is not there was not asked
     paired = bool(value.notna().all(axis=1).any()) or not value.notna().any().all()
     used = here.all(axis=1) if paired else here.any(axis=1)
     value = value[used]
@@ -358,6 +358,7 @@ def _hardware(p: Pair, sample: Sample) -> list[str]:
         f"in {len(one) - len(alike)} of {plural(len(one), 'deployment')} the sides ran on "
         "different processors or network cards: the difference may be due to that"
     )
+    assert sample.unit is not None
     inside = np.isin(sample.unit, alike)
     if not inside.any():
         return [text]

@@ -42,7 +42,7 @@ def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     [p] = paired_conditions(Observed.of(pilot), [(contrast, True)])
     if not p.obs or not p.a or not p.b:
         return None
-    values = by_round(p.obs)["value"]
+    values, _ = by_round(p.obs)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.log(values[p.a].to_numpy() / values[p.b].to_numpy())
     ratios = ratios[np.isfinite(ratios)]

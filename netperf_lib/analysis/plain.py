@@ -69,7 +69,8 @@ def judge(
     wide = wide.sort_index().astype(float)
     unit = None
     if wide.index.nlevels > 1:
-        unit = wide.groupby(level=list(range(wide.index.nlevels - 1))).ngroup().to_numpy(np.intp)
+        groups = wide.groupby(level=list(range(wide.index.nlevels - 1))).ngroup()
+        unit = np.asarray(groups, dtype=np.intp)
     samples = [
         Sample(
             a=wide[name].to_numpy(),

@@ -48,9 +48,7 @@ class Statement:
         )
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
-        words = f"<strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small>"
-        return f"<p>{words}</p>" + (f"<ul>{notes}</ul>" if notes else "")
+        return f"<pre>{escape(repr(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

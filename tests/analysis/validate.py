@@ -479,25 +479,9 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "slow runs": [
         (
-            "3 % 1.5 times slower, CV 4 %, 1 equal, {} rounds",
-            planted,
-            {12: 90},
-            slow(0.03, 1.5, 0.04),
-            [-0.017],
-        ),
-        (
-            "3 % 1.5 times slower, CV 4 %, 6 equal, {} rounds",
-            planted,
-            {16: 80},
-            slow(0.03, 1.5, 0.04),
-            [-0.017] * 6,
-        ),
-        (
-            "3 % 1.5 times slower, CV 4 %, 13 equal, {} rounds",
-            planted,
-            {16: 70},
-            slow(0.03, 1.5, 0.04),
-            [-0.017] * 13,
+            "3 % 1.5 times slower, CV 4 %, {} equal, {} rounds",
+            lambda rng, m, n: planted(rng, n, slow(0.03, 1.5, 0.04), [-0.017] * m),
+            {(1, 12): 90, (6, 16): 80, (13, 16): 70},
         ),
         (
             "3 % 1.5 times slower, at the margin, {} rounds",
@@ -561,7 +545,7 @@ def scenarios() -> Iterator[Scenario]:
 
 
 def _made(make: Any, shown: Sequence[Any], fixed: Sequence[Any], rng: Generator) -> Simulated:
-    found: Simulated = globals()[make.__name__](rng, *shown, *fixed)
+    found: Simulated = globals().get(make.__name__, make)(rng, *shown, *fixed)
     return found
 
 
@@ -651,10 +635,9 @@ def _undeclared_judged() -> Any:
 def _off_by_one() -> Any:
     plain = judging.by_round
 
-    def rolled(obs: Any) -> pd.DataFrame:
-        cells = plain(obs).copy()
-        cells["value", "p0"] = np.roll(cells["value", "p0"], 1)
-        return cells
+    def rolled(obs: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+        value, here = plain(obs)
+        return value.assign(p0=np.roll(value["p0"], 1)), here
 
     return mock.patch.object(judging, "by_round", rolled)
 
