@@ -138,8 +138,6 @@ class Cloud:
         self.operations: dict[str, Operation] = {}
         self.faults: list[Fault] = []
         self.limits: dict[tuple[str, str], int] = {}
-        self.full: set[str] = set()
-        """Families that there is no room for."""
         self.requests: list[str] = []
         self.stopped: set[str] = set()
         """Names of VMs that are deallocated."""

@@ -156,7 +156,6 @@ class World:
         """Forget what was made, and who is logged in otherwise."""
         self.cloud.reset()
         self.machines.follow()
-        self.machines.silent.clear()
         self.machines.without_vf.clear()
         self.emulator.environment(az_version())
 

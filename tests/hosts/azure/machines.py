@@ -71,8 +71,6 @@ class Machines:
         self.cloud, self.folder = cloud, folder
         self.started = 0
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.silent: set[str] = set()
-        """VMs that do not answer."""
         self.without_vf: set[str] = set()
         """VMs whose virtual function is missing although it was asked for."""
 
@@ -84,7 +82,7 @@ class Machines:
         for where in [w for w in self.running if w not in vms]:
             self._end(where)
         for where, vm in vms.items():
-            if where not in self.running and vm["name"] not in self.silent:
+            if where not in self.running:
                 self._start(where, vm)
 
     def close(self) -> None:

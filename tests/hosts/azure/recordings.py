@@ -44,7 +44,6 @@ def fault(name: str, at: str = "request", match: str = ".", times: int = 1) -> F
     passing = status == 429 or status >= 500
     # az does not wait before it tries again
     headers = {"Retry-After": "0.01"} if passing else {}
-    headers |= {k: v for k, v in recorded["headers"].items() if k == "content-type"}
     whole = body if at == "request" else None
     code = error.get("code", recorded.get("code") or "")
     return Fault(at, match, status, code, error.get("message", ""), times, headers, whole)

@@ -175,13 +175,10 @@ def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     _plain(cloud, new, old)
     p, zones = new["properties"], new.get("zones")
-    family = SIZES[p["hardwareProfile"]["vmSize"]][0]
     if old:
         before = old["properties"]["osProfile"]["customData"]
         changed = p["osProfile"]["customData"] != before or old.get("zones") != zones
         refuse(changed, "PropertyChangeNotAllowed", new["id"], status=409)
-    full = "ZonalAllocationFailed" if zones else "AllocationFailed"
-    refuse(not old and family in cloud.full, full, "no sufficient capacity", status=409)
     image = p["storageProfile"]["imageReference"]
     image["exactVersion"] = IMAGES[tuple(image[k].lower() for k in ("publisher", "offer", "sku"))]
     for entry in p["networkProfile"]["networkInterfaces"]:

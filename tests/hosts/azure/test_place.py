@@ -176,6 +176,9 @@ def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> Non
     with hosts.deployed(experiment(), number=1, state=tmp_path) as made:
         assert made == first
     assert list(cloud.groups) == [other.deployment_id]
+    cloud.stopped.add("a")
+    with pytest.raises(AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"):
+        azure.up(experiment(), number=2, state=tmp_path)
     azure.down(experiment(), state=tmp_path)
     nothing_is_left(cloud, tmp_path)
 

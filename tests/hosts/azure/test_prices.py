@@ -88,14 +88,6 @@ def test_an_unknown_billing_zone_is_said(price_list: Emulator) -> None:
     assert "transfer cross-region (billing zone of austriaeast not known)" in text
 
 
-@pytest.mark.parametrize(
-    ("region", "zone"),
-    [("eastus2", 1), ("uksouth", 1), ("japaneast", 2), ("brazilus", 3), ("austriaeast", None)],
-)
-def test_the_billing_zone_of_a_region(region: str, zone: int | None) -> None:
-    assert prices.zone_of(region) == (zone and f"Zone {zone}")
-
-
 def test_the_budget_counts_transfer(az: DirectAz) -> None:
     known = PRICES | {"transfer cross-region": 0.07}
     declared = experiment(FAR, budget=60, prices=known)
