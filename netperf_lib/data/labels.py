@@ -210,6 +210,7 @@ def _plain(heading: str) -> str:
 
 _LABELS = {_plain(f.label): name for name, f in reversed(FACTORS.items()) if " " in f.label}
 """Columns by the name in a report, where that is no single word, which may be a user's label."""
+_LABELS["started"] = "started_utc"
 
 
 def wrong_name(name: str) -> str | None:

@@ -368,7 +368,7 @@ def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
     folder: Path, tmp_path: Path
 ) -> None:
     starts = ["2026-11-03T13:00:00Z", "2026-11-03T14:05:00+02:00"]
-    labels = table(file=["*r1.txt", "*r2.txt"], started_utc=starts)
+    labels = table(file=["*r1.txt", "*r2.txt"], Started=starts)
     mine = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp")
     runs = mine.runs.sort_values("order")
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
