@@ -245,6 +245,8 @@ def _of_contrasts(
     else:
         chosen = [c for c in declared if metric in (None, c.metric)]
         if not chosen:
+            if metric:
+                metric_of(metric)  # an unknown one is an error with the nearest names
             metrics = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
             raise UsageError(
@@ -597,7 +599,8 @@ def _existing(data: Data) -> Data:
         return data
     if data in FACTORS:
         raise UsageError(
-            f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'"
+            f"{data!r} is a factor: name it with `by`, and a metric with `metric`, "
+            f"as in metric='throughput_bps' or --metric throughput_bps"
         )
     folders = [p.name for p in Path().iterdir() if p.is_dir() and not p.name.startswith(".")]
     near = did_you_mean(data, [*METRICS, *folders])

@@ -147,6 +147,10 @@ class Comparison(Subject, Result):
     held_back: tuple[str, str] = ("", "")
     design: Literal["fixed", "sequential"] = "fixed"
 
+    def __getattr__(self, name: str) -> Any:
+        hint = "did you mean low and high, its interval, or verdict, what the interval decides?"
+        raise AttributeError(f"a comparison has no {name!r}; {hint}")
+
     @property
     def label(self) -> str:
         """A, B and the levels that they share, in few words: ``cross-zone / same-zone (16 streams)``."""

@@ -60,22 +60,6 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
     return f"{info.label}: {figures}."
 
 
-def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals with a throughput, without those that the tool itself omitted."""
-    measured = intervals[intervals["throughput_bps"].notna()]
-    return (
-        measured[~measured["omitted"].fillna(False).astype(bool)]
-        if "omitted" in measured
-        else measured
-    )
-
-
-def totals(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
-    total = intervals["stream"] == -1
-    return intervals[total | ~intervals["run_id"].isin(intervals.loc[total, "run_id"])]
-
-
 def tail_metric(data: Any) -> str:
     """The percentile that gets a verdict: the 99th of one-way latency, else of the round trip.
 

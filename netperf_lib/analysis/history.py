@@ -145,22 +145,6 @@ class History:
         )
         return Words("\n".join(lines))
 
-    def by(self, part: str) -> pd.DataFrame:
-        """Median and quartiles by hour of the day or weekday (UTC).
-
-        ``condition``, ``part`` (0 to 23, or 0 for Monday to 6), ``n``, ``median``, ``low``, ``high`` (quartiles).
-        """
-        clock = self.runs["started_utc"].dt
-        keyed = self.runs.assign(part=clock.hour if part == "hour" else clock.day_of_week)
-        values = keyed.groupby(["condition", "part"], observed=True)[self.metric]
-        table = values.agg(
-            n="size",
-            median="median",
-            low=lambda v: v.quantile(0.25),
-            high=lambda v: v.quantile(0.75),
-        )
-        return pd.DataFrame(table.reset_index())
-
 
 def name_of(location: Location) -> str:
     """Name of an experiment from its folder; one that was set aside has the time of its first run behind its name."""

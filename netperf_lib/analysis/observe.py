@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport, UsageError, no_table
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import (
     FACTORS,
@@ -50,7 +50,6 @@ from .samples import merged
 from .tables import Table
 
 if TYPE_CHECKING:
-    from ..data.tables import TableName
     from ..experiment.model import Contrast
 
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -177,6 +176,11 @@ class Observations:
         """The one condition that a side of a contrast names; empty if it names several, or none."""
         names = () if side is None else self.matching(side)
         return names[0] if len(names) == 1 else ""
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(pd.DataFrame, name) and not name.startswith("_"):
+            raise no_table("an observation", name, "obs.table")
+        raise AttributeError(f"an observation has no {name!r}; did you mean obs.table or obs.wide?")
 
     @property
     def wide(self) -> pd.DataFrame:
@@ -622,25 +626,6 @@ def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
     return {level: obs.only({str(c): words[str(c)] for c in rows}) for level, rows in parts.items()}
 
 
-def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
-    """The rows of a table of details (intervals, percentiles) that belong to these runs, with their conditions.
-
-    A name stands for the table of the experiment that the runs come from.
-    """
-    if isinstance(table, str):
-        from ..data.load import load
-
-        if not (path := attached(obs.table).path):
-            raise UsageError(f"these runs do not say where their {table} are: give that table too")
-        table = load(path, table)
-    rows = table.merge(
-        obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner"
-    )
-    if rows.empty:
-        raise NothingToReport("the tools of these runs reported no such detail")
-    return rows
-
-
 def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
     """Names as they may be given: one, several, or none; each once."""
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
@@ -695,7 +680,10 @@ class Observed:
             )
         declared = attached(runs).declared
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
-        complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
+        complete = (
+            not isinstance(data, pd.DataFrame)
+            and (declared.get("hosts") or {}).get("source") != "imported"
+        )
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
         if (
             MEASUREMENT not in runs

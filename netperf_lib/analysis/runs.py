@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import UsageError
+from ..experiment.attached import attached
 from ..experiment.factors import NOT_FACTORS, dimensions, factor, plain
 from ..metrics import PAGES
 
@@ -46,7 +47,23 @@ def table_of(data: Any) -> pd.DataFrame:
         raise UsageError(
             f"expected an experiment, its table of runs, a folder, or several of these; got {kind}"
         )
-    return runs
+    return _whole(runs) if attached(runs).path and "status" in runs else runs
+
+
+def _whole(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs that were read with the columns without a value, which `Results.runs` leaves out."""
+    from ..data.load import data_frame
+    from ..data.tables import SCHEMAS
+
+    every = data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
+    missing = [c for c in every if c not in runs]
+    if not missing:
+        return runs
+    names = [*every, *(c for c in runs if c not in every)]
+    nulls = every[missing].reindex(runs.index)
+    whole = pd.concat([runs, nulls], axis="columns")[names]
+    whole.attrs = runs.attrs
+    return whole
 
 
 def is_details(data: Any) -> bool:

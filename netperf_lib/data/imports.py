@@ -452,7 +452,7 @@ def usable(runs: pd.DataFrame) -> str:
     words = plural(len(runs), "run")
     if bad.empty:
         return f"{words}, all usable"
-    reasons = Counter(bad["error"].fillna(bad["status"])).most_common()
+    reasons = Counter(bad.get("error", bad["status"]).fillna(bad["status"])).most_common()
     frequent = [f"{count} not: {reason}" for reason, count in reasons[:5]]
     rarer = [f"{len(reasons) - 5} more reasons"] if len(reasons) > 5 else []
     return "; ".join([f"{words}, {len(runs) - len(bad)} usable", *frequent, *rarer])
@@ -502,6 +502,8 @@ def import_logs(
     >>> import tempfile
     >>> npl.import_logs("data/published/azure-westeurope-d16v3", into=tempfile.mkdtemp() + "/mine")
     <mine: 9 runs (9 ok), 0 contrasts>
+    conditions: tool, test, streams, direction, duration_s, log_name, server
+    group npl.observe(exp, metric).table, not exp.runs
     """
     runs, left_out = understand(files, labels=labels, pattern=pattern, progress=progress)
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import NotMeasured, UsageError, visible
+from ..errors import NotMeasured, UsageError, no_table, visible
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
@@ -26,6 +26,8 @@ from .tables import SCHEMAS, TableName, unified
 
 Locations = Location | Iterable[Location]
 
+GROUP = "npl.observe(exp, metric).table"
+"""The table whose rows are grouped by condition; one of runs mixes them."""
 _ORDER = ["deployment", "round", "order", "attempt"]
 
 
@@ -49,7 +51,7 @@ class Results:
 
     @cached_property
     def _declared(self) -> Declaration:
-        return _untouched(self.store.declaration(), self.runs)
+        return _untouched(self.store.declaration(), self._whole)
 
     @property
     def declaration(self) -> Experiment:
@@ -57,9 +59,16 @@ class Results:
         return self._declared.experiment
 
     @cached_property
-    def runs(self) -> pd.DataFrame:
-        """The table of runs, one row each, sorted by round; a missing value is null."""
+    def _whole(self) -> pd.DataFrame:
         return _frame(self.store, "runs", self.instead)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """The table of runs, one row each, sorted by round, with the columns that have a value.
+
+        A missing value is null. What to group is the table of `netperf_lib.observe`.
+        """
+        return _plain(self._whole)
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -94,7 +103,7 @@ class Results:
     @property
     def metrics(self) -> list[str]:
         """The metrics that were measured."""
-        return [m for m in METRICS if m in self.runs and self.runs[m].notna().any()]
+        return [m for m in METRICS if m in self.runs]
 
     @property
     def factors(self) -> list[str]:
@@ -106,6 +115,8 @@ class Results:
             raise AttributeError(name)
         if near := get_close_matches(name, dir(type(self)), n=1, cutoff=0.8):
             raise AttributeError(f"an experiment has no {name!r}; did you mean {near[0]}?")
+        if hasattr(pd.DataFrame, name):
+            raise no_table("an experiment", name, "exp.runs")
         raise AttributeError(
             f"an experiment has no {name!r}; functions take it, as npl.levels(exp, …); see dir(npl)"
         )
@@ -132,16 +143,24 @@ class Results:
         counts = self.runs["status"].value_counts().to_dict()
         states = ", ".join(f"{n} {status}" for status, n in counts.items())
         added = f", {len(self.added)} added later" if self.added else ""
-        return f"<{self.name}: {len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts{added}>"
+        runs = f"{len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts{added}"
+        return f"<{self.name}: {runs}>\n{self._conditions}"
+
+    @property
+    def _conditions(self) -> str:
+        """What makes a condition of the runs, and where the conditions are."""
+        columns = ", ".join(self.factors) or "nothing that varies"
+        return f"conditions: {columns}\ngroup {GROUP}, not exp.runs"
 
     def _repr_html_(self) -> str:
         measured, factors = self.metrics, self.factors
         rows = {
             "title": self.declaration.title,
-            "runs": repr(self).partition(": ")[2].rstrip(">"),
+            "runs": repr(self).partition("\n")[0].partition(": ")[2].rstrip(">"),
             "frozen": self.frozen_utc or "not recorded",
             "metrics": ", ".join(m for m in PAGES if m in measured),
-            "factors": ", ".join(factors),
+            "conditions": ", ".join(factors),
+            "group": f"{GROUP}, not exp.runs",
             "ask": f"npl.ask(exp, {(factors or ['placement'])[0]!r})",
             "notice": self.notice,
             "path": self.path,
@@ -214,6 +233,8 @@ def read(location: Location) -> Results | Fleet:
     --------
     >>> npl.read("data/recorded/zones")
     <zones: 144 runs (144 ok), 0 contrasts>
+    conditions: test, client, server
+    group npl.observe(exp, metric).table, not exp.runs
     """
     location, instead = located(location)
     if is_experiment(location):
@@ -290,6 +311,13 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
         every = " ".join(filter(None, (attached(frame).notice, notice))) or None
         attach(frame, declared=declaration, added=len(declared.added), path=store.url, notice=every)
     return frame
+
+
+def _plain(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that have a value; those without a gap have types of numpy."""
+    runs = runs.dropna(axis="columns", how="all")
+    whole = [c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()]
+    return runs.astype({c: runs[c].dtype.numpy_dtype for c in whole})
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:

@@ -54,8 +54,8 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     name = os.fspath(path)
     if name == "-":
         return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
-    if "\0" in name:
-        raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
+    if "\0" in name or "\n" in name:
+        raise ParseError("no such file; for the text of a log use parse_text", file=name[:40])
     try:
         return read_log(name, tool=tool)
     except IsADirectoryError:

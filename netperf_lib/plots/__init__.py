@@ -1,41 +1,28 @@
-"""Figures of observations, or of whatever `netperf_lib.observe` takes.
+"""Figures of observations, or of whatever `netperf_lib.observe` takes; what seaborn draws is drawn with seaborn.
 
-Every figure has units on its axes, n and method in its caption, and an alternative text; it is legible in print and to
-colour-blind readers.
+Every figure has a title, units on its axes, n and method in its caption, and an alternative text; it is legible in
+print and to colour-blind readers. Each function draws on `ax`, or on a figure of its own, and returns the axes.
 """
 
 from typing import NoReturn
 
 from ..errors import unknown
-from ._tails import ecdf
-from ._throughput import roofline, roofs, share, streams, waits
-from ._time import by_clock, over_time
 from .answers import forest
-from .drawing import Panels
-from .figure import Chart, Plot
-from .places import levels, matrix
-from .rounds import drift, intervals, paired, rounds, under_load
+from .ceilings import limits
+from .conditions import levels, matrix, rounds
+from .figure import Chart, Plot, label_axis
+from .history import over_time
 
 __all__ = [
     "Chart",
-    "Panels",
     "Plot",
-    "by_clock",
-    "drift",
-    "ecdf",
     "forest",
-    "intervals",
+    "label_axis",
     "levels",
+    "limits",
     "matrix",
     "over_time",
-    "paired",
-    "roofline",
-    "roofs",
     "rounds",
-    "share",
-    "streams",
-    "under_load",
-    "waits",
 ]
 
 

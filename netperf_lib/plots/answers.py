@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.ticker import NullFormatter
 from matplotlib.transforms import blended_transform_factory
 
 from ..analysis.compare import compare
 from ..analysis.comparison import Comparison, Family
 from ..analysis.lead import ABBREVIATIONS
-from ..analysis.observe import Observations
 from ..analysis.words import effect, span
-from ..errors import NothingToReport
 from ..metrics import METRICS, format_value
-from .drawing import CAPTION, Draws, plot
-from .figure import INK, MUTE, VERDICTS, each, tick_words
+from .figure import CAPTION, INK, LINE_HEIGHT, MUTE, canvas, each, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,19 +26,23 @@ FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
 MOST = 20
 """Rows of a picture; a table shows all."""
-SHAPES = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
+LOOKS = {
+    "better": ("▲", "^", "#00795a"),
+    "worse": ("▼", "v", "#b8420a"),
+    "equivalent": ("■", "s", "#0072b2"),
+    "inconclusive": ("○", "o", "#8a5a00"),
+}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
-VERDICT_MARKERS = {"better": "^", "worse": "v", "equivalent": "s"}
+OTHER = ("·", "o", MUTE)
 WRITTEN_OUT = {
     **ABBREVIATIONS,
     "TCP": "Transmission Control Protocol",
     "UDP": "User Datagram Protocol",
 }
 """What a caption writes out, as a picture is the first thing on a page."""
-LINE_HEIGHT = 0.13
-"""Inches from a line of text to the next."""
 LEFT, RIGHT = 0.5, 0.775
 """Shares of the width at which the axis begins and ends."""
+THIN_LINE: Any = {"color": "#d8dee6", "lw": 0.6, "clip_on": False}
 
 
 @dataclass(frozen=True)
@@ -54,78 +56,67 @@ class AnswerRow:
     interval: list[str]
 
     @property
-    def lines(self) -> int:
-        """How many lines of text stand below each other."""
-        return max(len(self.names) + len(self.values), 1 + len(self.interval))
-
-    @property
     def height(self) -> float:
         """Height with the space to the next, in lines."""
-        return self.lines + 0.7
+        return max(len(self.names) + len(self.values), 1 + len(self.interval)) + 0.7
 
 
 def _row(c: Comparison) -> AnswerRow:
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     values = [format_value(value, unit) for value in c.medians if math.isfinite(value)]
     quantity = c.quantity[:1].upper() + c.quantity[1:]
-    measured = f"{quantity}: {' and '.join(values)}"
     context = f" ({c.context})" if c.context else ""
-    interval = span(c.ratio, c.low, c.high).removesuffix("–")
-    mark = SHAPES.get(c.verdict, "·")
     joined = ": " if c.threshold is not None else " against "
     return AnswerRow(
         comparison=c,
         names=wrap(joined.join(c.names), 45, break_on_hyphens=False),
-        values=wrap(measured + context, 58, break_on_hyphens=False),
-        verdict=f"{effect(c.ratio)}  {mark} {c.verdict}",
-        interval=wrap(interval, 28),
+        values=wrap(f"{quantity}: {' and '.join(values)}{context}", 58, break_on_hyphens=False),
+        verdict=f"{effect(c.ratio)}  {LOOKS.get(c.verdict, OTHER)[0]} {c.verdict}",
+        interval=wrap(span(c.ratio, c.low, c.high).removesuffix("–"), 28),
     )
 
 
-def _compared(data: Any) -> bool:
-    several = isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data)
-    return several or isinstance(data, Family)
-
-
-def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Of an answer, its comparisons; without a metric, those that an experiment declares."""
-    data = data.verdicts if hasattr(data, "observations") else data
-    if metric is None and not isinstance(data, Observations) and not _compared(data):
-        data = compare(data)
-    return getattr(data, "family", data), metric, {}
-
-
-@Draws(drawable=_compared, make=compare, arrange=_declared)
-def forest(family: Iterable[Comparison], *, title: str = "", ax: Axes | None = None) -> Axes:
+def forest(
+    data: Any,
+    metric: str | None = None,
+    *,
+    by: str | Sequence[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Comparisons as rows: both values, the change with its interval and margin, and the verdict.
-
-    The result of `netperf_lib.compare` can be drawn, too. For an experiment, the comparisons are
-    the declared ones or, with a metric, those between the levels of `by`.
 
     Parameters
     ----------
-    title : str
-        Title of the picture.
+    data : comparisons, an answer, or what `netperf_lib.compare` takes
+        What to draw.
+    metric, by, where : optional
+        As `netperf_lib.compare` takes them; without them, the declared comparisons.
+    ax : Axes, optional
+        Where to draw; default: a new figure with a caption.
 
     Examples
     --------
-    >>> axes = npl.plots.forest(exp)
+    >>> ax = npl.plots.forest(npl.compare(exp))
     """
-    every = list(family)
-    if not every:
-        raise NothingToReport("no contrast was declared, and there is nothing to compare")
+    data = data.verdicts if hasattr(data, "observations") else data
+    given = isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data)
+    if not (given or isinstance(data, Family)):
+        data = compare(data, metric=metric, by=by, where=where)
+    every = list(data)
+    some(every, "no contrast was declared, and there is nothing to compare")
     shown = every[:MOST]
     rows = [_row(c) for c in shown]
     alt = "; ".join(c.words for c in shown) + "."
     height = 0.65 + LINE_HEIGHT * sum(row.height for row in rows)
-    with plot(height, _caption(every, shown), alt, ax=ax) as box:
+    with canvas(data, height, _caption(every, shown), alt, ax) as (box,):
         box.set_axis_off()
         tall = box.get_window_extent().height / box.figure.dpi
         axes = box.inset_axes((LEFT, 0.25 / tall, RIGHT - LEFT, 1 - 0.45 / tall))
         _draw(axes, rows)
-        box.plot([0, 1], [1 - 0.2 / tall] * 2, color="#d8dee6", lw=0.6)
+        box.plot([0, 1], [1 - 0.2 / tall] * 2, **THIN_LINE)
         box.set(xlim=(0, 1), ylim=(0, 1))
-        box.text(0, 1, title or "Answers", weight="bold", size=9, va="top")
+        box.text(0, 1, "Answers", weight="bold", size=9, va="top")
     return box  # type: ignore[no-any-return]
 
 
@@ -153,63 +144,56 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
 
 
 def _draw(axes: Axes, rows: Sequence[AnswerRow]) -> None:
-    shown = [row.comparison for row in rows]
-    low, high = _window(shown)
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    axes.set_ylim(sum(row.height for row in rows), 0)
+    low, high = _window([row.comparison for row in rows])
+    axes.set(xscale="log", xlim=(low, high), ylim=(sum(row.height for row in rows), 0))
     axes.set_yticks([])
-    axes.set_xticks(_ticks(low, high))
-    tick_words(axes.xaxis, _ratio_text)
-    axes.tick_params(axis="x", labelsize=7)
+    ticks = _ticks(low, high)
+    axes.set_xticks(ticks, list(map(_ratio_text, ticks)), size=7)
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.spines["left"].set_visible(False)
     axes.axvline(1, color=INK, lw=0.8)
     top = 0.0
     for row in rows:
         _words(axes, row, top)
-        _effect(axes, row, top, (low, high))
+        _effect(axes, row.comparison, (top, top + row.height), (low, high))
         top += row.height
 
 
 def _words(axes: Axes, row: AnswerRow, top: float) -> None:
-    """Names and values at the left, change and verdict at the right, and a line above."""
-    place: dict[str, Any] = {
-        "transform": blended_transform_factory(axes.transAxes, axes.transData),
-        "va": "center",
-        "clip_on": False,
-    }
+    """Names and values at the left, change and verdict at the right, and a line below."""
+    across = blended_transform_factory(axes.transAxes, axes.transData)
+    place: dict[str, Any] = {"transform": across, "va": "center", "clip_on": False}
     width = RIGHT - LEFT
-    left, right = -LEFT / width, (1 - LEFT) / width
-    beside = (RIGHT + 0.015 - LEFT) / width
-    colour = VERDICTS.get(row.comparison.verdict, MUTE)
-    rule = {"transform": place["transform"], "color": "#d8dee6", "lw": 0.6, "clip_on": False}
-    axes.plot([left, right], [top + row.height] * 2, **rule)
-    for i, line in enumerate(row.names):
-        axes.text(left, top + 0.85 + i, line, weight="bold", size=7.5, **place)
-    for i, line in enumerate(row.values, len(row.names)):
-        axes.text(left, top + 0.85 + i, line, size=7, color=MUTE, **place)
-    axes.text(beside, top + 0.85, row.verdict, weight="bold", size=8, color=colour, **place)
-    for i, line in enumerate(row.interval):
-        axes.text(beside, top + 1.85 + i, line, size=7, color=MUTE, **place)
+    left, right, beside = -LEFT / width, (1 - LEFT) / width, 1 + 0.015 / width
+    axes.plot([left, right], [top + row.height] * 2, transform=across, **THIN_LINE)
+    strong, plain = {"weight": "bold", "size": 7.5}, {"size": 7, "color": MUTE}
+    verdict = strong | {"size": 8, "color": LOOKS.get(row.comparison.verdict, OTHER)[2]}
+    lines = [(left, i, line, strong) for i, line in enumerate(row.names)]
+    lines += [(left, i, line, plain) for i, line in enumerate(row.values, len(row.names))]
+    lines += [(beside, 0, row.verdict, verdict)]
+    lines += [(beside, i, line, plain) for i, line in enumerate(row.interval, 1)]
+    for x, i, line, look in lines:
+        axes.text(x, top + 0.85 + i, line, **place, **look)
 
 
-def _effect(axes: Axes, row: AnswerRow, top: float, window: tuple[float, float]) -> None:
+def _effect(
+    axes: Axes, c: Comparison, row: tuple[float, float], window: tuple[float, float]
+) -> None:
     """The change with its interval and its margin; an arrow where it lies outside of the axis."""
-    c, (low, high) = row.comparison, window
-    middle = top + row.height / 2
-    margin = [top + 0.1, top + row.height - 0.1]
+    (top, bottom), (low, high) = row, window
+    middle, margin = (top + bottom) / 2, (top + 0.1, bottom - 0.1)
     axes.fill_betweenx(margin, 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.14, lw=0)
     if not 0 < c.ratio < math.inf:
         axes.text(1, middle, "no value", ha="center", va="center", color=MUTE, fontsize=7)
         return
-    colour = VERDICTS.get(c.verdict, MUTE)
-    x, marker = c.ratio, VERDICT_MARKERS.get(c.verdict, "o")
+    _, marker, colour = LOOKS.get(c.verdict, OTHER)
+    x = c.ratio
     if not low <= x <= high:
         x, marker = (low * 1.06, "<") if x < low else (high / 1.06, ">")
     if c.low > 0 and math.isfinite(c.high):
         ends = [min(max(end, low), high) for end in (c.low, c.high)]
         axes.plot(ends, [middle] * 2, color=colour, lw=2.4, solid_capstyle="butt")
-    axes.plot([x], [middle], marker, color=colour, ms=6.5, mec="white", mew=0.7)
+    axes.plot(x, middle, marker, color=colour, ms=6.5, mec="white", mew=0.7)
 
 
 def _ratio_text(v: float) -> str:
@@ -235,17 +219,16 @@ def _window(comparisons: Sequence[Comparison]) -> tuple[float, float]:
     return max(low, 1 / (1.15 * FAR)), min(high, 1.15 * FAR)
 
 
+COARSE = [step * 10.0**decade for decade in range(-6, 7) for step in (1, 2, 5)]
+FINE = [0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.3, 1.5]
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """A few round ratios between two values, none so near to another that their labels touch."""
-    fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
-    coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
-    medium = [0.25, 0.5, 0.7, 1, 1.5, 2, 3, 4]
-    choice = fine if low > 0.4 and high < 2.6 else medium if low > 0.2 and high < 5 else coarse
-    choice = choice if high / low < 2000 else [10.0**e for e in range(-6, 7)]
     least = 0.22 * math.log(high / low)
     ticks = [1.0]
-    near = sorted((v for v in choice if low <= v <= high), key=lambda v: abs(math.log(v)))
-    for v in near:
-        if all(abs(math.log(v / t)) >= least for t in ticks):
-            ticks.append(v)
+    for choice in (COARSE, FINE):
+        for v in sorted(choice, key=lambda v: abs(math.log(v))):
+            if low <= v <= high and all(abs(math.log(v / t)) >= least for t in ticks):
+                ticks.append(v)
     return sorted(ticks)

@@ -8,38 +8,44 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.category import StrCategoryFormatter
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from ..analysis.runs import is_details
-from ..analysis.words import Words
-from ..errors import UsageError
+from ..analysis.observe import Observations
+from ..analysis.words import shortened
+from ..errors import NothingToReport
+from ..experiment.attached import attached
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
+CAPTION = 118
+"""Characters of a caption on a line."""
+LEGEND = 96
+"""Characters of a legend on a line."""
 UPRIGHT = 18
 """Characters of an upright label on a line, which is as long as a small figure is high."""
+LINE_HEIGHT = 0.13
+"""Inches from a line of text to the next."""
+MOST_LINES = 6
+"""Conditions in a panel: of more, nobody can tell which is which."""
+WIDE_RANGE = 8
+"""An axis is logarithmic where the largest value is so many times the smallest."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
-VERDICTS = {
-    "better": "#00795a",
-    "worse": "#b8420a",
-    "equivalent": "#0072b2",
-    "inconclusive": "#8a5a00",
-}
+DOT: Any = {"ms": 5.5, "mec": "white", "mew": 0.5}
+"""A point: small, with a white edge."""
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 8,
@@ -49,19 +55,12 @@ STYLE: Any = {
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.axisbelow": True,
     "axes.grid": True,
     "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "grid.color": GRID,
     "grid.linewidth": 0.6,
-    "xtick.color": MUTE,
-    "ytick.color": MUTE,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
     "xtick.minor.size": 0,
     "ytick.minor.size": 0,
     "legend.frameon": False,
@@ -72,11 +71,6 @@ STYLE: Any = {
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",
 }
-DOT: Any = {"ls": "", "ms": 4, "mec": "white", "mew": 0.5}
-"""A point: small, with a white edge."""
-_SCALED_FOR: ContextVar[Mapping[str, Sequence[float]]] = ContextVar("_SCALED_FOR", default={})  # noqa: B039 - never changed
-BIG: Any = {"ls": "", "ms": 6.5, "mec": "white", "mew": 0.6}
-"""A median."""
 
 
 class Plot(Figure):
@@ -88,16 +82,13 @@ class Plot(Figure):
         What the figure shows, n and method.
     alt : str
         Alternative text for readers who cannot see it.
-    empty : str
-        Why there is nothing to draw, shown instead of the figure.
     """
 
     caption: str = ""
     alt: str = ""
-    empty: str = ""
 
     def __repr__(self) -> str:
-        return self.empty or f"{self.caption} {self.alt}"
+        return f"{self.caption} {self.alt}"
 
     def svg(self) -> str:
         """Return the figure as SVG; the same figure gives the same text."""
@@ -113,9 +104,7 @@ class Plot(Figure):
         return out.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        if self.empty:
-            return {"text/plain": self.empty, "text/markdown": Words(self.empty)._repr_markdown_()}
-        alt = {"image/svg+xml": {"alt": f"{self.caption} {self.alt}"}}
+        alt = {"image/svg+xml": {"alt": repr(self)}}
         return {"text/plain": repr(self), "image/svg+xml": self.svg()}, alt
 
 
@@ -128,6 +117,10 @@ class Chart(Axes):
         assert isinstance(self.figure, Plot)
         return self.figure
 
+    def savefig(self, *place: Any, **options: Any) -> None:
+        """Write the figure, as its own `savefig` does."""
+        self.drawn.savefig(*place, **options)
+
     def __repr__(self) -> str:
         return repr(self.drawn)
 
@@ -136,95 +129,122 @@ class Chart(Axes):
 
 
 @contextmanager
-def scaled_for(metric: str, values: Iterable[float]) -> Iterator[None]:
-    """Choose the unit and scale of every axis of the metric by these values: panels that are compared have one."""
-    token = _SCALED_FOR.set({metric: list(values)})
-    try:
-        yield
-    finally:
-        _SCALED_FOR.reset(token)
+def canvas(
+    data: Any, height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any
+) -> Iterator[list[Any]]:
+    """Begin a figure of this height in inches, in the common style; yields its axes, or the axes given.
+
+    The notice of the data is written into the figure, so that it stays with a copy.
+    """
+    with mpl.rc_context(STYLE):
+        if ax is not None:
+            yield [ax]
+            return
+        notice = attached(data).notice or getattr(data, "notice", None)
+        lines = [*wrap(caption, CAPTION), *([shortened(notice)] if notice else [])]
+        figure = Plot(figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained")
+        figure.caption, figure.alt = caption, alt
+        figure.supxlabel("\n".join(lines), fontsize=7, color=MUTE, x=0.005, ha="left")
+        charts = figure.subplots(squeeze=False, subplot_kw={"axes_class": Chart}, **grid)
+        yield list(charts.ravel())
 
 
-def axis(
-    axes: Axes,
-    metric: str,
-    values: Iterable[float],
-    *,
-    which: str = "y",
-    zero: bool = False,
-    label: bool = True,
+def label_axis(
+    ax: Axes, data: Observations | str, which: str = "x", values: Iterable[Any] | None = None
 ) -> None:
-    """Label an axis with the metric and its unit; a wide range gets a log axis."""
-    info = metric_of(metric)
-    values = _SCALED_FOR.get().get(metric, values)
-    x = np.asarray([v for v in values if v is not None and np.isfinite(v)], float)
-    axis = getattr(axes, f"{which}axis")
-    wide = x.size > 0 and x.min() > 0 and x.max() / x.min() > 8 and not zero
-    unit, factor = _unit(info.unit, x)
+    """Scale an axis for a metric, and write its name, its unit and round values.
+
+    Parameters
+    ----------
+    data : Observations or str
+        What is drawn, or the name of its metric.
+    which : {"x", "y"}
+        The axis.
+    values : iterable of float, optional
+        The values, in the metric's own unit; default: those of the observations. Where the largest
+        is much larger than the smallest, the axis is logarithmic.
+
+    Examples
+    --------
+    >>> import seaborn as sns
+    >>> obs = npl.observe(exp, "latency_oneway_us", by="placement")
+    >>> ax = sns.stripplot(obs.table, x="value", y="condition")
+    >>> npl.plots.label_axis(ax, obs)
+    """
+    if not isinstance(data, str):
+        values, data = data.table["value"] if values is None else values, data.metric
+    info = metric_of(data)
+    found = np.asarray([] if values is None else list(values), float)
+    found = found[np.isfinite(found)]
+    wide = found.size and found.min() > 0 and found.max() > WIDE_RANGE * found.min()
+    axis: Any = ax.xaxis if which == "x" else ax.yaxis
+    unit, factor = _unit(info.unit, found)
     if wide:
-        getattr(axes, f"set_{which}scale")("log")
-        round_ticks(axis, info.unit)
-        words = f"{info.label} (log scale)" if label else "log scale"
-        getattr(axes, f"set_{which}label")(words if which == "x" else fill(words, UPRIGHT))
-        return
-    axis.set_major_locator(MaxNLocator(6))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / factor:,.6g}"))
-    words = f"{info.label}{f' ({unit})' if unit else ''}" if label else unit
-    getattr(axes, f"set_{which}label")(words if which == "x" else fill(words, UPRIGHT))
-    if zero:
-        getattr(axes, f"set_{which}lim")(0, None)
+        (ax.set_xscale if which == "x" else ax.set_yscale)("log")
+        round_ticks(axis, info.unit, found)
+    else:
+        axis.set_major_locator(MaxNLocator(6))
+        axis.set_major_formatter(lambda v, _: f"{v / factor:,.6g}")
+    words = info.label + (" (log scale)" if wide else f" ({unit})" if unit else "")
+    axis.set_label_text(words if which == "x" else fill(words, UPRIGHT))
+    other: Any = ax.yaxis if which == "x" else ax.xaxis
+    if isinstance(other.get_major_formatter(), StrCategoryFormatter):
+        for text in other.get_ticklabels():
+            text.set_parse_math(False)  # a label may hold a price: $5
 
 
-STEPS = ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3))
-"""Ticks of a decade, the most first."""
-TICK_WIDTH, TICK_HEIGHT = 0.75, 0.22
-"""Inches that a tick with its label takes on an axis."""
-
-
-class RoundTicks(LogLocator):
-    """Ticks of a log axis at round values, as many as there is room for; those of bytes are powers of four."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__(base=4 if unit == "bytes" else 10)
-
-    def tick_values(self, vmin: float, vmax: float) -> Any:
-        """Return the ticks between two values."""
-        if self._base == 10:  # type: ignore[attr-defined]
-            axes, tall = self.axis.axes, self.axis.axis_name == "y"  # type: ignore[union-attr]
-            inches = (
-                axes.get_window_extent().height if tall else axes.get_window_extent().width
-            ) / axes.figure.dpi
-            most = inches / (TICK_HEIGHT if tall else TICK_WIDTH) / math.log10(vmax / vmin)
-            self.set_params(subs=next((s for s in STEPS if len(s) <= most), (1,)))
-        return super().tick_values(vmin, vmax)
-
-
-def round_ticks(axis: Any, unit: str) -> None:
-    """Write round values with their unit on a log axis."""
-    axis.set_major_locator(RoundTicks(unit))
-    tick_words(axis, lambda v: format_value(v, unit))
-
-
-def tick_words(axis: Any, words: Callable[[float], str]) -> None:
-    """Write the major ticks of an axis in words, and no others."""
-    axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda v, _: words(v)))
-
-
-def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
-    """Draw the interval of a level as a horizontal bar; without bounds, nothing."""
-    bounds = [float(v) for v in (low, high) if pd.notna(v) and math.isfinite(v)]
-    if len(bounds) == 2:
-        axes.plot(bounds, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
-
-
-def _unit(unit: str, x: Any) -> tuple[str, float]:
-    """The unit that keeps numbers short, and its size in stored units."""
-    top = float(np.median(np.abs(x))) if x.size else 1.0
-    sizes = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(
-        unit, (("", 1.0),)
-    )
+def _unit(unit: str, values: Any) -> tuple[str, float]:
+    """Return the unit for a linear axis, and its size in stored units."""
+    top = values.max() if values.size else 1.0
+    others = {"ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}
+    sizes = WRITTEN.get(unit) or others.get(unit, (("", 1.0),))
     return next(((name, size) for name, size in sizes if top >= size), sizes[-1])
+
+
+def round_ticks(axis: Any, unit: str, values: Any) -> None:
+    """Write round values with their unit on a log axis, and no others."""
+    decades = math.log10(np.max(values) / np.min(values))
+    axis.set_major_locator(LogLocator(subs=(1, 3) if decades < 2 else (1,)))
+    axis.set_major_formatter(lambda v, _: format_value(v, unit))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def room(ax: Axes, share: float = 0.1) -> None:
+    """Leave room on a linear axis, so that noise of a few per cent does not look large."""
+    low, high = ax.get_ylim()
+    if ax.get_yscale() == "linear" and low >= 0:
+        centre = (low + high) / 2
+        half = max((high - low) / 2, 0.05 * centre) * (1 + share)
+        ax.set_ylim(max(0.0, centre - half), centre + half)
+
+
+def title(
+    ax: Axes, words: str, painted: Mapping[str, tuple[str, str]], width: int = LEGEND
+) -> None:
+    """Write the title of a panel and, between that and the picture, its legend."""
+    names = list(painted)
+    handles = [Line2D([], [], color=c, marker=m, ls="", **DOT) for c, m in painted.values()]
+    if names:
+        place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+        ax.legend(handles, names, ncols=_columns(names, width), handletextpad=0.1, **place)
+    ax.set_title(words, pad=72 * legend_height(names, width) + 4)
+
+
+def _columns(names: list[str], width: int) -> int:
+    return max(1, min(len(names), width // (max(map(len, names)) + 6)))
+
+
+def legend_height(names: Iterable[str], width: int = LEGEND) -> float:
+    """Inches that a legend of these names takes."""
+    names = list(names)
+    return 0.17 * math.ceil(len(names) / _columns(names, width)) + 0.04 if names else 0
+
+
+def rows_of(ax: Axes, names: list[str]) -> None:
+    """Name the rows of a figure, whose first one is on top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
 
 
 def each(counts: Iterable[int], noun: str = "run") -> str:
@@ -236,110 +256,12 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
     return f"{count} {noun}{'' if distinct[-1] == 1 else 's'}"
 
 
-def clusters(medians: dict[str, float]) -> list[list[str]]:
-    """Conditions that can share a linear axis; all in one group if there would be too many groups."""
-    order = sorted(
-        (n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True
-    )
-    groups: list[list[str]] = []
-    for name in order:
-        if groups and medians[groups[-1][-1]] < 3 * medians[name]:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
-    return groups if 0 < len(groups) <= 4 else [order]
-
-
-def conditions(table: pd.DataFrame) -> list[str]:
-    """Names of the conditions that a table holds, in their order."""
-    column = table["condition"]
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return [str(c) for c in column.cat.remove_unused_categories().cat.categories]
-    return list(dict.fromkeys(column.astype(str)))
-
-
-def round_label(runs: pd.DataFrame) -> str:
-    """Label of an axis of rounds."""
-    deployments = runs["deployment"].nunique()
-    return "Round" if deployments == 1 else f"Round ({deployments} deployments, one after another)"
-
-
-def room(axes: Axes, share: float = 0.25) -> None:
-    """Leave room on a linear axis, so that noise of a few per cent does not look large."""
-    if axes.get_yscale() == "linear":
-        low, high = axes.get_ylim()
-        centre = (low + high) / 2
-        half = max((high - low) / 2, 0.05 * abs(centre)) * (1 + share)
-        axes.set_ylim(max(0.0, centre - half) if low >= 0 else low, centre + half)
-
-
-def _columns(names: Sequence[str]) -> int:
-    return max(1, min(len(names), int(112 / (max(map(len, names), default=1) + 6))))
-
-
-def legend_height(names: Sequence[str]) -> float:
-    """Inches that a legend of these names takes beyond its first line."""
-    return 0.17 * (math.ceil(len(names) / _columns(names)) - 1)
-
-
-def table_first(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """A table of details may come first, and then its runs, which else are named by the column ``condition``."""
-    if not is_details(data):
-        return data, metric, {}
-    if metric is not None:
-        return metric, None, {"table": data}
-    if "condition" not in data:
-        raise UsageError(
-            "give the runs of these details too, as in plots.intervals(exp.intervals, exp), or exp alone"
-        )
-    return data, None, {}
-
-
-COMPACT: Any = {"handletextpad": 0.1, "columnspacing": 1.2}
-
-
-def legend(axes: Axes, colours: dict[str, tuple[str, str]]) -> None:
-    """One legend in the order of the conditions: above everything, or inside of axes that were given."""
-    handles = [
-        Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5)
-        for c, m in colours.values()
-    ]
-    if not isinstance(axes, Chart):
-        axes.legend(handles, list(colours))
-        return
-    axes.drawn.legend(
-        handles, list(colours), ncols=_columns(list(colours)), loc="outside upper left", **COMPACT
-    )
-
-
-def title_above(axes: Axes, words: str) -> float:
-    """Give a panel its title, with its legend between that and the picture; returns the inches of the legend."""
-    inside, height = axes.get_legend(), 0.0
-    if inside is not None:
-        names = [text.get_text() for text in inside.get_texts()]
-        columns = max(1, _columns(names) // 2)  # two panels stand side by side
-        above: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, **COMPACT}
-        handles: Any = inside.legend_handles  # with types that no legend takes
-        axes.legend(handles, names, ncols=columns, **above)
-        height = 0.18 * math.ceil(len(names) / columns) + 0.1
-    axes.set_title(words, pad=72 * height + 6)
-    return height
-
-
-def rows_of(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of a figure, whose first one is on top."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-
-
-def at_right(axes: Axes, words: Sequence[str], **look: Any) -> None:
-    """Write words at the right end of each row."""
-    right = axes.secondary_yaxis("right")
-    right.set_yticks(range(len(words)), words)
-    right.tick_params(length=0, **look)
-    right.spines["right"].set_visible(False)
-
-
 def listed(values: Mapping[Any, Any], unit: str) -> str:
     """Names with their values, for an alternative text."""
     return "; ".join(f"{name} {format_value(float(value), unit)}" for name, value in values.items())
+
+
+def some(rows: Any, words: str) -> None:
+    """Raise NothingToReport with these words where there are no rows to draw."""
+    if not len(rows):
+        raise NothingToReport(words)

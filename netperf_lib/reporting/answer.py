@@ -154,9 +154,8 @@ class Answer:
         See `netperf_lib.plots.rounds`, which has the options, and `netperf_lib.plots.levels`.
         """
         from ..plots import levels, rounds
-        from ..plots.rounds import MANY
 
-        many = len(self.main.conditions) > MANY and not options
+        many = len(self.main.conditions) > MOST and not options
         return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
 
     def to_frame(self) -> pd.DataFrame:

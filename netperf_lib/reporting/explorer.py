@@ -23,6 +23,7 @@ from ..analysis.colours import colours
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, Observed, levels, observe
+from ..analysis.runs import table_of
 from ..data.files import plain_file
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
@@ -101,7 +102,7 @@ def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
 
 def _data(exp: Results) -> dict[str, Any]:
     """Everything that the page shows but the logs."""
-    runs = exp.runs
+    runs = table_of(exp)
     complete = runs[runs["status"] == "ok"]
     names = [m for m in METRICS if m in runs and complete[m].notna().any()]
     names.sort(key=lambda m: m not in HEADLINES)

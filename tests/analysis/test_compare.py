@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from matplotlib.axes import Axes
 
 import netperf_lib as npl
 from netperf_lib.analysis.words import as_markdown
@@ -173,33 +171,16 @@ def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
     assert max(map(len, done.output.splitlines())) <= 100
 
 
-def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_given_axes(
-    exp: npl.Results,
-) -> None:
-    percentiles, intervals = exp.percentiles, exp.intervals
-    _, axes = plt.subplots(2)
-    assert npl.plots.ecdf(percentiles, exp, hue="placement", ax=axes[0]) is axes[0]
-    assert npl.plots.intervals(intervals, exp, hue="streams", ax=axes[1]) is axes[1]
-    assert all(ax.lines for ax in axes)
-    plot: Any
-    for plot, table in ((npl.plots.ecdf, percentiles), (npl.plots.intervals, intervals)):
-        with pytest.raises(UsageError, match="no factor 'banana'"):
-            plot(table, exp, hue="banana")
-
-
 PLOTTED: dict[str, tuple[Any, ...]] = {
     "matrix": ("data/recorded/zones", "latency_oneway_us"),
-    "by_clock": ("data/recorded/day",),
     "over_time": ("data/recorded/day",),
-    "share": (None, 10),
-    **dict.fromkeys(
-        ("streams", "roofline", "waits", "roofs", "ecdf", "intervals", "forest"), (None,)
-    ),
+    **dict.fromkeys(("limits", "forest"), (None,)),
 }
 """What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
+DRAWN = [n for n in npl.plots.__all__ if n[0].islower() and n != "label_axis"]
 
 
-@pytest.mark.parametrize("name", [n for n in npl.plots.__all__ if n[0].islower()])
+@pytest.mark.parametrize("name", DRAWN)
 def test_every_plot_returns_axes_that_show_themselves_and_composes(
     exp: npl.Results, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,58 +188,42 @@ def test_every_plot_returns_axes_that_show_themselves_and_composes(
     data, *metric = PLOTTED.get(name, (None, "latency_oneway_us"))
     plot = getattr(npl.plots, name)
     alone = plot(data or exp, *metric)
-    assert isinstance(alone, Axes)
-    shown, told = alone._repr_mimebundle_()  # type: ignore[attr-defined]
+    assert isinstance(alone, npl.plots.Chart)
+    shown, told = alone._repr_mimebundle_()
     assert "<svg" in shown["image/svg+xml"]
     assert told["image/svg+xml"]["alt"]
+    assert alone.get_title(loc="left") or alone.texts
     _, grid = plt.subplots(1, 2)
     assert plot(data or exp, *metric, ax=grid[1]) is grid[1]
-    assert grid[1].has_data() or grid[1].texts
+    assert grid[1].has_data()
     assert not grid[0].has_data()
-    assert {"hue", "col", "where", "ax"} <= set(inspect.signature(plot).parameters)
-    assert "ax : Axes" in plot.__doc__
+    assert {"where", "ax"} <= set(inspect.signature(plot).parameters)
     plt.close("all")
 
 
-@pytest.mark.parametrize(
-    "name", ["rounds", "levels", "drift", "ecdf", "intervals", "streams", "waits", "over_time"]
-)
-def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) -> None:
-    metric = {
-        "rounds": "latency_oneway_us",
-        "levels": "latency_oneway_us",
-        "drift": "latency_oneway_us",
-    }.get(name)
-    col = {"streams": "tcp_buffer_bytes", "over_time": "accelerated"}.get(name, "placement")
-    panels = getattr(npl.plots, name)(exp, metric, col=col)
+def test_a_factor_gives_each_of_its_levels_a_panel_on_one_scale(exp: npl.Results) -> None:
+    first = npl.plots.rounds(exp, "latency_oneway_us", col="placement")
+    panels = first.figure.axes
+    assert first is panels[0]
     titles = [axes.get_title(loc="left") for axes in panels]
-    assert len(titles) == len(set(titles)) > 1
-    assert all(axes.has_data() or axes.texts for axes in panels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # matplotlib's, of panels without room
-        assert "image/svg+xml" in panels._repr_mimebundle_()[0]
-    drawn = [axes for axes in panels if axes.axison]
-    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) <= 1 or name in (
-        "levels",
-        "waits",
-    )  # rows
-    for axes in drawn:
-        low, high = sorted(axes.get_ylim())
-        points = [
-            y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if np.isfinite(y)
-        ]
-        assert points or name == "waits"  # bars
-        assert all(low <= y <= high for y in points)
-    for axes in drawn:
-        if legend := axes.get_legend():  # it covers no point, and nothing covers it
-            box, title = legend.get_window_extent(), axes._left_title.get_window_extent()
-            assert axes.get_window_extent().y1 <= box.y0 + 1
-            assert box.y1 <= title.y0 + 1
-    if name == "rounds":  # 12 ms and 413 µs on one scale, each with its unit
-        words = {panels[0].yaxis.get_major_formatter()(v) for v in (500, 10_000)}
-        assert words == {"500 µs", "10 ms"}
-    assert exp.notice
-    assert panels[0].figure.get_supxlabel()
+    assert titles == ["ppg", "same-zone", "cross-zone", "cross-region"]
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
+    words = {first.yaxis.get_major_formatter()(v) for v in (500, 10_000)}
+    assert words == {"500 µs", "10 ms"}
+    first.figure.canvas.draw()
+    for axes in panels:  # a legend covers no point, and nothing covers it
+        box, title = axes.get_legend().get_window_extent(), axes._left_title.get_window_extent()
+        assert axes.get_window_extent().y1 <= box.y0 + 1
+        assert box.y1 <= title.y0 + 1
+
+
+def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp: npl.Results) -> None:
+    first = npl.plots.rounds(exp, "throughput_bps", hue="placement")
+    named = {text.get_text() for ax in first.figure.axes for text in ax.get_legend().get_texts()}
+    assert named == {"ppg", "same-zone", "cross-zone", "cross-region"}
+    every = npl.plots.rounds(exp, "throughput_bps")
+    assert max(len(axes.get_legend().get_texts()) for axes in every.figure.axes) <= 6
+    assert sum(len(axes.get_legend().get_texts()) for axes in every.figure.axes) == 13
 
 
 @pytest.mark.parametrize("part", ["analysis", "hosts", "plots", "workshop"])

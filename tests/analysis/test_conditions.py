@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pandas as pd
-
 import netperf_lib as npl
 from netperf_lib.analysis.observe import describe
 from netperf_lib.plots.figure import each
@@ -49,26 +47,6 @@ def test_a_run_that_is_excluded_is_in_no_level(tmp_path: Path) -> None:
             "a cable was pulled",
         )
     assert counts[1] == counts[0] - 1
-
-
-def test_streams_are_drawn_where_only_another_tool_gave_their_sum() -> None:
-    table = pd.DataFrame(
-        [
-            {
-                "condition": run,
-                "run_id": run,
-                "stream": stream,
-                "start_s": second,
-                "end_s": second + 1,
-                "omitted": False,
-            }
-            | {"throughput_bps": 1e9 if stream >= 0 else 2e9, "retransmits_count": None}
-            for run, streams in {"sums": (-1, 1, 2), "streams": (1, 2)}.items()
-            for stream in streams
-            for second in range(3)
-        ]
-    )
-    assert repr(npl.plots.intervals(table)).endswith("Means: streams 2 Gbit/s; sums 2 Gbit/s.")
 
 
 def test_the_caption_of_ratios_says_what_was_counted_and_each_comparison_its_method() -> None:

@@ -337,13 +337,8 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
 
 
 def test_plots_take_the_levels_as_they_come(recorded: Any) -> None:
-    for figure in (
-        npl.plots.levels(
-            levels(recorded, "latency_oneway_us", by="placement"), "latency_oneway_us"
-        ),
-        npl.plots.share(levels(recorded, "throughput_bps", by="streams"), advertised_bps=8e9),
-    ):
-        assert figure.axes
+    table = levels(recorded, "latency_oneway_us", by="placement")
+    assert npl.plots.levels(table).has_data()
 
 
 def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> None:

@@ -22,7 +22,7 @@ TYPED = [
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
     exp = npl.read(npl.recorded())
-    return {"npl": npl, "exp": exp, "runs": exp.runs}
+    return {"npl": npl, "exp": exp, "runs": exp.runs, "plt": plt}
 
 
 @pytest.mark.parametrize("line", TYPED)

@@ -6,76 +6,51 @@ look at what changed before it is kept.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import papermill
 
 import netperf_lib as npl
 from netperf_lib.reporting import notebooks
 
 FOLDER = Path(__file__).parent / "reference"
-WHERE = 'import os\n\nexperiment = os.environ["{}"]'
-"""Stands in for the experiment that papermill injected: it lies elsewhere each time."""
-PAGES = (
-    "summary",
-    "01-placement-latency",
-    "02-accelerated-latency",
-    "03-streams-throughput",
-    "04-tcp-buffers",
-    "06-tails",
-    "07-quality",
-)
-"""One page of each notebook that the recorded experiment can answer."""
+RECORDED = npl.recorded().parent
+OTHERS: dict[str, dict[str, str]] = {
+    "05-paths": {"experiment": f"{RECORDED}/paths"},
+    "before-after": {"experiment": f"{RECORDED}/after", "before": f"{RECORDED}/before"},
+    "pairs": {"experiment": f"{RECORDED}/zones"},
+    "time": {"experiment": f"{RECORDED}/day"},
+}
+"""Parameters of the notebooks that the recorded experiment does not answer."""
+CHANGING = ("npl.explore(exp)", "@interact", "npl.summary(")
+"""Cells that show a page, a widget, or what was measured before: nbval executes them alone."""
 
 
-def names() -> list[str]:
-    """The notebooks that answer a question; `explore` answers none by itself."""
-    return [n for n in notebooks() if n != "explore"]
-
-
-def executed(where: dict[str, Path]) -> dict[str, Any]:
-    """Execute the notebooks, each on its experiment, and make of them what can be compared."""
-    found = {}
-    for wanted, place in where.items():
-        for pdf in npl.report(place):
-            if pdf.stem in PAGES:
-                found[pdf.stem] = comparable(
-                    nbformat.read(pdf.with_suffix(".ipynb"), as_version=4), wanted
-                )
-    return found
-
-
-def comparable(book: Any, where: str) -> Any:
-    """Leave of an executed notebook what means something the next time."""
-    book.metadata = {k: v for k, v in book.metadata.items() if k in ("kernelspec", "language_info")}
-    book.metadata["language_info"].pop("version", None)
+def executed(name: str) -> Any:
+    """Execute a notebook, and leave of it what means something the next time."""
+    given = OTHERS.get(name, {"experiment": f"{RECORDED}/lab-full"})
+    book = papermill.execute_notebook(
+        notebooks()[name], None, given, kernel_name="python3", progress_bar=False
+    )
+    book.metadata = {"kernelspec": book.metadata["kernelspec"]}
     for cell in book.cells:
         tags = cell.metadata.get("tags", [])
+        if "injected-parameters" in tags:  # the experiment lies elsewhere each time
+            source = cell.source.replace(f'"{RECORDED}/', 'os.environ["NETPERF_RECORDED"] + "/')
+            cell.source = f"import os\n\n{source}"
+        if any(words in cell.source for words in CHANGING) and cell.cell_type == "code":
+            tags, cell.outputs = [*tags, "nbval-ignore-output"], []
         cell.metadata = {"tags": tags} if tags else {}
-        if "injected-parameters" in tags:
-            others = [
-                line
-                for line in cell.source.splitlines()
-                if not line.startswith(("#", "experiment ="))
-            ]
-            cell.source = "\n".join([WHERE.format(where), *others])
         if "outputs" in cell:  # warnings name files of this machine
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
         for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            data.pop("image/svg+xml", None)  # a picture is not compared
-            if str(data.get("text/plain")).startswith("<Figure"):
-                data["text/plain"] = "a picture"
+            if "image/svg+xml" in output.get("data", {}):  # a picture is not compared
+                output.data["image/svg+xml"] = "PICTURE"
     return book
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        recorded = Path(shutil.copytree(npl.recorded(), Path(folder) / "lab-full"))
-        books = executed({"NETPERF_RECORDED": recorded})
-    for name, book in books.items():
-        nbformat.write(book, FOLDER / f"{name}.ipynb")
+    for name in notebooks():
+        nbformat.write(executed(name), FOLDER / f"{name}.ipynb")

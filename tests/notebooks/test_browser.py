@@ -160,38 +160,21 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> 
     page.close()
 
 
-# -- pictures and pages without a server -------------------------------------------------------------------------------
-
-OUTSIDE = """() => {
-    const outside = [];
-    for (const svg of document.querySelectorAll('svg')) {
-        const edge = svg.getBoundingClientRect();
-        for (const text of svg.querySelectorAll('text')) {
-            const box = text.getBoundingClientRect();
-            const aside = Math.max(edge.left - box.left, box.right - edge.right);
-            const out = Math.max(aside, edge.top - box.top, box.bottom - edge.bottom);
-            if (out > 1.5) outside.push(`${text.textContent}: ${out.toFixed(1)}`);
-        }
-    }
-    return outside;
-}"""
-
-
-def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> None:
-    runs = npl.load(npl.recorded())
-    charts: list[Any] = [
-        npl.plots.rounds(runs, "latency_oneway_us"),
-        npl.plots.forest(npl.compare(runs)),
-        npl.plots.rounds(runs, "throughput_bps"),
-        npl.plots.drift(runs, "latency_oneway_us"),
-    ]
-    page = browser.new_page(viewport={"width": 1000, "height": 1400})
-    page.set_content(
-        "".join(
-            f"<p>{svg[svg.index('<svg') :]}</p>" for svg in (chart.drawn.svg() for chart in charts)
-        )
+def test_the_cells_to_explore_follow_what_is_chosen(desk: Any, lab: str) -> None:
+    page = opened(desk, lab, "explore.ipynb")
+    boxes = page.locator(".widget-dropdown select")
+    boxes.nth(2).wait_for(timeout=540_000)
+    picture = page.locator(".jp-OutputArea-child img, .widget-output img").last
+    picture.wait_for(timeout=180_000)
+    before = picture.get_attribute("src")
+    boxes.nth(0).select_option("throughput_bps")
+    page.wait_for_function(
+        "src => [...document.querySelectorAll('.widget-output img')].some(i => i.src !== src)",
+        arg=before,
+        timeout=180_000,
     )
-    assert page.evaluate(OUTSIDE) == []
+    assert "Traceback" not in page.inner_text("body")
+    kept(page, "explore")
     page.close()
 
 

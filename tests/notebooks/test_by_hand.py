@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from netperf_lib.analysis.observe import Observations
 from netperf_lib.data.imports import import_logs
 from netperf_lib.reporting import notebooks
 from tests.studies.kept import kept
+
+from .cells import executed
 
 RECORDED = npl.recorded().parent
 OWN = {"placement": 12, "paths": 12, "ladder": 14}
@@ -50,18 +51,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-def executed(name: str, experiment: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+def names_of(name: str, experiment: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Execute the cells of a notebook here, and return its names."""
-    import matplotlib.pyplot as plt
-
-    names: dict[str, Any] = {"display": lambda *_: None}
-    for cell in nbformat.read(notebooks()[name], as_version=4).cells:
-        if cell.cell_type == "code":
-            exec(re.sub(r"(?m)^%.*$", "", cell.source), names)
-            if "parameters" in cell.metadata.get("tags", []):
-                names |= {"experiment": str(experiment), **parameters}
-    plt.close("all")
-    return names
+    return executed(notebooks()[name], {"experiment": str(experiment), **parameters})[0]
 
 
 @pytest.mark.parametrize(("name", "data", "parameters"), CHECKED)
@@ -70,13 +62,13 @@ def test_the_ratio_by_hand_is_that_of_page_one(
 ) -> None:
     folder = own.get(data) or RECORDED / data
     given = {key: str(own.get(value, value)) for key, value in parameters.items()}
-    names = executed(name, folder, given)
+    names = names_of(name, folder, given)
     assert len(names["check"]) > 0
     assert names["same"].all(), names["check"]
 
 
 def test_page_one_has_the_ratios_that_are_checked() -> None:
-    names = executed("01-placement", RECORDED / "lab-full", {"metric": "latency_oneway_us"})
+    names = names_of("01-placement", RECORDED / "lab-full", {"metric": "latency_oneway_us"})
     front = {c.ratio for c in npl.compare(RECORDED / "lab-full")}
     assert set(names["page_one"]["ratio"]) <= front
 
@@ -93,7 +85,7 @@ def test_a_wrong_value_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Observations, "wide", property(wrong))
     data, before = ("after", "before") if name == "before-after" else ("lab-full", "")
     given = {"before": str(RECORDED / before)} if before else {}
-    assert not executed(name, RECORDED / data, given)["same"].all()
+    assert not names_of(name, RECORDED / data, given)["same"].all()
 
 
 HAND = sorted({name for name, _, _ in CHECKED})

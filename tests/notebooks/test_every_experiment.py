@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.lead import Lead, lead_paragraph
-from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.errors import NothingToReport
 from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO
 from tests.reporting import made
+
+from .cells import executed
 
 Runs = pd.DataFrame
 NOT_HERE = ("summary", "explore")
@@ -46,7 +43,7 @@ def pages(
     assert len({p.key for p in planned}) == len(planned)
     for page in planned:
         if page.notebook not in NOT_HERE and (not only or page.key in only):
-            found[page.key] = shown(notebooks()[page.notebook], page.parameters, monkeypatch)
+            found[page.key] = shown(notebooks()[page.notebook], page.parameters)
     return found
 
 
@@ -63,31 +60,14 @@ def once(lead: Callable[..., Lead]) -> Callable[..., Lead]:
     return asked
 
 
-def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    outputs: list[Any] = []
-    monkeypatch.setattr(
-        builtins, "display", lambda *several: outputs.extend(several), raising=False
-    )
-    names: dict[str, Any] = {}
-    for cell in nbformat.read(book, as_version=4).cells:
-        if cell.cell_type != "code":
-            continue
-        tree = ast.parse(re.sub(r"(?m)^%.*$", "", cell.source))
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, book.name, "exec"), names)
-        if isinstance(last, ast.Expr):
-            last_value = eval(compile(ast.Expression(last.value), book.name, "eval"), names)
-            outputs += last_value.parts() if hasattr(last_value, "parts") else [last_value]
-        if "parameters" in cell.metadata.get("tags", []):
-            names |= parameters
-    plt.close("all")  # what seaborn drew
-    for output in outputs:
-        if isinstance(output, npl.plots.Chart) and not output.drawn.empty:
-            assert all(axes.has_data() for axes in output.drawn.axes if axes.get_visible()), (
-                book.name
-            )
-            assert output.drawn.caption
-            output.drawn.svg()
+def shown(book: Path, parameters: dict[str, Any]) -> list[Any]:
+    """Execute a notebook; return what it shows, whose figures are complete."""
+    _, outputs = executed(book, parameters)
+    for chart in outputs:
+        if isinstance(chart, npl.plots.Chart):
+            assert all(axes.has_data() for axes in chart.drawn.axes), book.name
+            assert chart.drawn.caption
+            chart.drawn.svg()
     return outputs
 
 
@@ -191,128 +171,43 @@ def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.M
     assert "c1" in shown
 
 
-def zones(seed: int = 3) -> Runs:
-    """Six pairs of three availability domains, one placement, three rounds, latency and throughput."""
-    random = np.random.default_rng(seed)
-    level = {("AD1", "AD2"): 402, ("AD2", "AD3"): 386, ("AD3", "AD1"): 113}
-    rows = []
-    for number in (1, 2, 3):
-        for order, ((a, b), us) in enumerate(
-            [*level.items(), *(((b, a), us + 6) for (a, b), us in level.items())]
-        ):
-            common = {
-                "experiment": "zones",
-                "deployment": 1,
-                "round": number,
-                "order": order,
-                "status": "ok",
-            }
-            common |= {
-                "client": f"vm-{a}",
-                "server": f"vm-{b}",
-                "client_zone": a,
-                "server_zone": b,
-                "tool": "qperf",
-            }
-            common |= {"placement": "cross-zone", "client_region": "phx", "server_region": "phx"}
-            at = pd.Timestamp("2026-11-20T09:00Z") + pd.Timedelta(minutes=10 * number + order)
-            for test, metric, value in (
-                ("tcp_lat", "latency_oneway_us", us),
-                ("tcp_bw", "throughput_bps", 16e9),
-            ):
-                run = {
-                    "run_id": f"r{number}-{a}{b}-{test}",
-                    "test": test,
-                    metric: value * random.normal(1, 0.01),
-                }
-                rows.append(common | run | {"started_utc": at, "duration_s": 60.0, "attempt": 1})
-    names = made.SCHEMAS["runs"].names
-    runs = pd.DataFrame(rows).reindex(columns=names).astype({"latency_oneway_us": float})
-    runs["raw_sha256"], runs["raw_path"] = "0", "raw"
-    attach(runs, declared={"name": "zones", "contrasts": []}, notice=None)
-    return runs
+@pytest.fixture(scope="module")
+def zones() -> Runs:
+    """Six pairs of three availability zones, latency and throughput."""
+    return npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
 
 
 def test_pairs_of_one_placement_are_a_matrix_with_both_directions(
-    monkeypatch: pytest.MonkeyPatch,
+    zones: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = zones()
-    answer = npl.ask(runs, "pairs", "latency_oneway_us")
+    answer = npl.ask(zones, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6
     assert answer.observations.asked == ("client_zone", "server_zone")
-    assert "Best is AD3 → AD1" in answer.headline
-    assert "75 %" in npl.plots.matrix(answer, intervals=True).figure.caption
-    found = pages(runs, monkeypatch, "pairs-latency", "pairs-throughput")
+    assert "Best is 3 → 1" in answer.headline
+    found = pages(zones, monkeypatch, "pairs-latency", "pairs-throughput")
     assert {"pairs-latency", "pairs-throughput"} == set(found)
     matrix = next(o for o in found["pairs-latency"] if isinstance(o, npl.plots.Chart))
-    assert "AD3 to AD1 113" in repr(matrix) or "AD3 to AD1 11" in repr(matrix)
+    assert "3 to 1 114 µs" in repr(matrix)
+    assert "1 to 3 115 µs" in repr(matrix)
 
 
-def test_the_interval_of_three_runs_tells_its_confidence() -> None:
-    table = npl.levels(zones(), "latency_oneway_us", by=["client", "server"])
+def test_the_interval_of_three_runs_tells_its_confidence(zones: Runs) -> None:
+    few = zones[zones["round"] <= 3]
+    table = npl.levels(few, "latency_oneway_us", by=["client", "server"])
     assert set(table["confidence"]) == {0.75}
-
-
-def test_a_placement_with_several_pairs_is_their_geometric_mean_in_each_round() -> None:
-    runs = zones()
-    near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
-    both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
-    both.attrs = runs.attrs
-    answer = npl.ask(both, "placement", "latency_oneway_us", pool="pairs")
-    assert "geometric mean" in answer.words
-    rows = answer.observations.complete
-    far = rows[rows["condition"] == "cross-zone"]
-    assert len(far) == 3
-    one = runs[(runs["round"] == 1) & runs["latency_oneway_us"].notna()]["latency_oneway_us"]
-    assert far["latency_oneway_us"].iloc[0] == pytest.approx(float(np.exp(np.log(one).mean())))
 
 
 def test_a_long_experiment_has_a_page_over_time_with_its_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    random = np.random.default_rng(1)
-    hours = np.arange(24 * 20)
-    at = pd.Timestamp("2026-11-01T00:00Z") + pd.to_timedelta(hours, unit="h")
-    rtt = np.where(hours < 24 * 12, 45.0, 58.0) * np.exp(random.normal(0, 0.02, hours.size))
-    first = zones().iloc[[0] * hours.size].reset_index(drop=True)
-    first = first.assign(
-        run_id=[f"r{h}" for h in hours], round=hours + 1, order=hours, started_utc=at, rtt_us=rtt
-    )
-    runs = first.assign(
-        latency_oneway_us=np.nan, tool="sockperf", test="ping-pong", placement="ppg"
-    )
-    attach(runs, declared={"name": "minutely", "contrasts": []}, notice=None)
-    found = pages(runs, monkeypatch, "time-rtt")
-    h = npl.analysis.ask_history(runs, "rtt_us")
-    changes = [p for points in h.changes.values() for p in points]
-    assert [p.at.date().isoformat() for p in changes] == ["2026-11-13"]
-    assert sum(isinstance(o, npl.plots.Chart) for o in found["time-rtt"]) == 3
+    found = pages(npl.load(npl.recorded().parent / "day"), monkeypatch, "time-rtt")["time-rtt"]
+    assert sum(isinstance(o, npl.plots.Chart) for o in found) == 1
+    assert "from 02 November 2026, 15:00 to 19:00 UTC" in "\n".join(map(str, found))
 
 
 def test_a_page_that_has_nothing_says_so(lab: Runs) -> None:
     with pytest.raises(NothingToReport, match="during"):
         npl.ask(lab, "during", "latency_oneway_us")
-    assert "during" in repr(npl.plots.under_load(lab, "latency_oneway_us"))
-
-
-def test_plots_take_the_table_and_axes(lab: Runs) -> None:
-    figure, axes = plt.subplots()
-    assert npl.plots.rounds(lab, "latency_oneway_us", hue="placement", ax=axes) is axes
-    assert axes.has_data()
-    plt.close(figure)
-
-
-def test_a_colour_is_one_condition(lab: Runs) -> None:
-    drawn = npl.plots.rounds(lab, "latency_oneway_us", hue="placement")
-    assert "same-zone, no accelerated networking" in repr(drawn)
-    with pytest.raises(UsageError, match="no factor 'banana'"):
-        npl.plots.rounds(lab, "latency_oneway_us", hue="banana")
-
-
-def test_details_are_drawn_from_the_tables_that_reading_gives() -> None:
-    exp = npl.read(npl.recorded())
-    assert npl.plots.intervals(exp.intervals, exp.runs[exp.runs["streams"] == 16]).has_data()
-    assert npl.plots.ecdf(exp.percentiles, exp.runs[exp.runs["tool"] == "sockperf"]).has_data()
 
 
 def test_the_gallery_shows_every_plot() -> None:

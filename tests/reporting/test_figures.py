@@ -8,16 +8,21 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+import nbformat
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
+import netperf_lib as npl
+from netperf_lib.reporting import notebooks
+
 from ..conftest import REPO
 
 GALLERY = REPO / "docs" / "figures.md"
-SMALLEST = 7.0
-"""Points of the smallest text, as printed."""
+SMALLEST, PAGE = 7.0, 6.54
+"""Points of the smallest text as printed, and inches of a page between its margins."""
 
 
 def last_value(code: str, names: dict[str, Any]) -> Any:
@@ -32,7 +37,7 @@ def last_value(code: str, names: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[str, Any]:
+def gallery() -> dict[str, Any]:
     """The figures of the gallery by the name of their function."""
     names: dict[str, Any] = {}
     found = {}
@@ -42,9 +47,31 @@ def figures() -> dict[str, Any]:
             shown = last_value(code, names)
             if isinstance(shown, Axes):
                 found[re.findall(r"npl\.plots\.(\w+)\(", code)[-1]] = shown.figure
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(gallery: dict[str, Any]) -> dict[str, Any]:
+    """The figures of the gallery, and those of the default report by page and cell."""
+    found = dict(gallery)
+    for page in npl.analysis.pages(npl.load(npl.recorded())):
+        names: dict[str, Any] = {"display": lambda *_: None}
+        for n, cell in enumerate(nbformat.read(notebooks()[page.notebook], as_version=4).cells):
+            if cell.cell_type != "code":
+                continue
+            shown = last_value(re.sub(r"(?m)^%.*$", "", cell.source), names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names |= {"experiment": str(npl.recorded()), **page.parameters}
+            drawn = [figure for figure in map(plt.figure, plt.get_fignums()) if figure.axes]
+            drawn = [shown.figure] if isinstance(shown, npl.plots.Chart) else drawn
+            known = set(map(id, found.values()))
+            new = [figure for figure in drawn if id(figure) not in known]
+            found |= {f"{page.key}, cell {n}, {i}": figure for i, figure in enumerate(new)}
+            plt.figure()  # the next cell draws on one of its own
     for figure in found.values():
         FigureCanvasAgg(figure)
         figure.canvas.draw()
+    plt.close("all")
     return found
 
 
@@ -68,14 +95,19 @@ def texts(figure: Any) -> list[Text]:
     return [text for text in every if text.get_text().strip()]
 
 
-def test_the_gallery_has_figures(figures: dict[str, Any]) -> None:
-    assert len(figures) >= 8
+def test_the_gallery_has_a_figure_of_each_function(gallery: dict[str, Any]) -> None:
+    assert {n for n in npl.plots.__all__ if n[0].islower()} == set(gallery)
+
+
+def test_the_report_has_figures(figures: dict[str, Any], gallery: dict[str, Any]) -> None:
+    assert len(figures) > len(gallery) + 5
 
 
 def test_no_text_of_a_figure_is_cut(figures: dict[str, Any]) -> None:
     cut = [
         (name, text.get_text())
         for name, figure in figures.items()
+        if isinstance(figure, npl.plots.Plot)  # Jupyter makes others as large as their texts
         for text in texts(figure)
         if not all(
             figure.bbox.padded(1).contains(*end) for end in text.get_window_extent().corners()
@@ -94,6 +126,9 @@ def test_no_text_of_a_figure_lies_over_another(figures: dict[str, Any]) -> None:
 
 
 def test_no_text_of_a_figure_is_too_small(figures: dict[str, Any]) -> None:
-    every = [(name, text) for name, figure in figures.items() for text in texts(figure)]
-    small = [(name, text.get_text()) for name, text in every if text.get_fontsize() < SMALLEST]
+    small = []
+    for name, figure in figures.items():
+        scale = min(1, PAGE / figure.get_tightbbox().width)
+        sizes = {text.get_text(): scale * text.get_fontsize() for text in texts(figure)}
+        small += [(name, words, size) for words, size in sizes.items() if size < SMALLEST]
     assert small == []

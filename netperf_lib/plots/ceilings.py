@@ -1,0 +1,94 @@
+"""What limits the throughput of each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.ticker import PercentFormatter
+
+from ..analysis.colours import colours
+from ..analysis.limits import Held
+from ..analysis.limits import limits as limits_of
+from ..metrics import format_value
+from .figure import DOT, INK, MUTE, canvas, legend_height, round_ticks, rows_of, some, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BESIDE_NAMES = 48
+"""Characters of a legend on a line, beside the names of the conditions."""
+TIMES = {"path": INK, "receive window": "#0072b2", "send buffer": "#e69f00", "program": "#cc79a7"}
+
+
+def limits(data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None = None) -> Axes:
+    """The throughput of each condition with the rate that each limit allows, and what its sender waited for.
+
+    Parameters
+    ----------
+    data : list of Held, or what `observe` takes
+        What to draw; of the former, what `netperf_lib.limits` returns.
+    where : mapping, optional
+        Factor and level: only these runs.
+    ax : Axes, optional
+        Where to draw the throughput alone; default: a new figure with a caption.
+
+    Examples
+    --------
+    >>> ax = npl.plots.limits(exp)
+    """
+    given = isinstance(data, list | tuple) and all(isinstance(one, Held) for one in data)
+    rows: Sequence[Held] = data if given else limits_of(data, where=where)
+    some(rows, "no throughput was measured")
+    sampled = ax is None and any(one.times for one in rows)
+    names = list(dict.fromkeys(name for one in rows for name in one.roofs))
+    caption = (
+        "Bar: throughput; marks: the rate that each limit allows. A bar that ends at a mark is "
+        "limited by it."
+    )
+    if sampled:
+        caption += " Below: what the sender waited for, by the kernel. Medians of the runs."
+    tall = 0.9 + 0.2 * len(rows)
+    height = (1 + sampled) * tall + legend_height(names, BESIDE_NAMES) + 0.4
+    alt = "; ".join(map(_words, rows)) + "."
+    with canvas(rows[0], height, caption, alt, ax, nrows=1 + sampled) as charts:
+        _roofs(charts[0], rows, colours(names))
+        if sampled:
+            _times(charts[1], [one for one in rows if one.times])
+    return charts[0]  # type: ignore[no-any-return]
+
+
+def _words(one: Held) -> str:
+    roofs = (f"{name} {format_value(rate, 'bps')}" for name, rate in one.roofs.items())
+    times = (f"{name} {100 * share:.0f} %" for name, share in one.times.items())
+    return f"{one.condition}: {format_value(one.bps, 'bps')} of {', '.join([*roofs, *times])}"
+
+
+def _roofs(chart: Axes, rows: Sequence[Held], painted: Mapping[str, tuple[str, str]]) -> None:
+    """Draw the throughput as bars, and the limits as marks."""
+    for y, one in enumerate(rows):
+        chart.barh(y, one.bps, color=MUTE, alpha=0.3, height=0.62)
+        for name, rate in one.roofs.items():
+            colour, marker = painted[name]
+            chart.plot(rate, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))
+    every = [rate for one in rows for rate in (one.bps, *one.roofs.values())]
+    chart.set(xscale="log", xlim=(min(every) / 2, max(every) * 1.5))
+    chart.set_xlabel("Throughput (log scale)")
+    round_ticks(chart.xaxis, "bps", every)
+    rows_of(chart, [one.condition for one in rows])
+    title(chart, "Throughput, and the rate that each limit allows", painted, BESIDE_NAMES)
+
+
+def _times(chart: Axes, rows: Sequence[Held]) -> None:
+    """Draw what each sender waited for as a stacked bar."""
+    for y, one in enumerate(rows):
+        left = 0.0
+        for name, colour in TIMES.items():
+            share = one.times[name]
+            chart.barh(y, share, left=left, color=colour, alpha=0.75, height=0.62)
+            left += share
+    rows_of(chart, [one.condition for one in rows])
+    chart.set(xlim=(0, 1), xlabel="Share of the time after slow start")
+    chart.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
+    painted = {name: (colour, "s") for name, colour in TIMES.items()}
+    title(chart, "What the sender waited for", painted, BESIDE_NAMES)

@@ -1,0 +1,269 @@
+"""Conditions side by side: every run in time order, levels in rows, and every pair of ends as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import MaxNLocator
+
+from ..analysis.colours import colours, document_colours
+from ..analysis.observe import Observations, as_tuple, level_names, level_of, levels_by, observe
+from ..analysis.observe import levels as observed_levels
+from ..analysis.pairs import ends_of
+from ..analysis.words import interval_words
+from ..errors import NothingToReport
+from ..experiment.attached import attached
+from ..experiment.factors import sort_levels
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from .figure import (
+    DOT,
+    MOST_LINES,
+    canvas,
+    each,
+    label_axis,
+    legend_height,
+    listed,
+    room,
+    rows_of,
+    some,
+    title,
+)
+
+FactorNames = str | Sequence[str]
+MOST_PANELS = 4
+"""Panels of conditions that are far apart; of more, they share a logarithmic axis."""
+
+
+def rounds(
+    data: Any,
+    metric: str | None = None,
+    *,
+    hue: FactorNames = (),
+    by: FactorNames = (),
+    col: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    pool: FactorNames = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Every run in time order, and the median of each condition.
+
+    Conditions that are far apart get separate panels, each with its own axis.
+
+    Parameters
+    ----------
+    data : Observations, or what `observe` takes
+        What to draw: an experiment, its runs, its folder, observations or an answer.
+    metric : str, optional
+        The metric, where `data` does not imply it.
+    hue : str or sequence of str, optional
+        FactorNames whose levels get a colour each; other factors that vary get lines, and no colours.
+    by, where, pool : optional
+        As `observe` takes them; each condition gets a colour.
+    col : str, optional
+        A factor: each of its levels gets a panel, all on one scale.
+    ax : Axes, optional
+        Where to draw; default: a new figure with a caption.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on, or the first of several; `figure.axes` are all.
+
+    Examples
+    --------
+    >>> ax = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
+    """
+    factors = (*as_tuple(hue or by), *as_tuple(col))
+    obs = observe(data, metric, factors, where=where, pool=pool)
+    info, complete = metric_of(obs.metric), obs.complete
+    groups = complete.groupby("condition", observed=True)
+    medians = {str(name): level_of(rows, obs.metric).median for name, rows in groups}
+    words = f"{info.label} by round"
+    if col:
+        panels = [*levels_by(obs, col).items()]
+    elif ax is not None:
+        panels = [(words, obs)]
+    else:
+        panels = [("", obs.only(names)) for names in _near(medians)]
+        panels[0] = words, panels[0][1]
+    units = len(set(complete["unit"]))
+    interval = interval_words(groups.size(), deployments=units)
+    caption = (
+        f"{info.label}: every run in time order; line and band: median of each condition and "
+        f"{interval}. n = {each(groups.size())} per condition."
+        + (" The panels have different scales." if len(panels) > 1 and not col else "")
+    )
+    alt = f"Medians: {listed(medians, info.unit)}."
+    height = 0.5 + sum(1.2 + legend_height(part.names) for _, part in panels)
+    grid = {"nrows": len(panels), "sharex": True, "sharey": bool(col)}
+    with canvas(complete, height, caption, alt, ax, **grid) as charts, document_colours(obs):
+        for chart, (named, part) in zip(charts, panels, strict=True):
+            _rounds(chart, part, as_tuple(hue), named, units)
+            label_axis(chart, obs if col else part, "y")
+            chart.margins(y=0.15)
+            room(chart)
+        deployments = "" if units == 1 else f" ({units} deployments, one after another)"
+        charts[-1].set_xlabel(f"Round{deployments}")
+        charts[-1].xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    return charts[0]  # type: ignore[no-any-return]
+
+
+def _near(medians: Mapping[str, float]) -> list[list[str]]:
+    """The conditions in panels: a few in each that can share a linear axis."""
+    order = sorted(medians, key=lambda name: medians[name], reverse=True)
+    panels: list[list[str]] = []
+    for name in order:
+        last = panels[-1] if panels else []
+        if 0 < len(last) < MOST_LINES and medians[last[-1]] < 3 * medians[name]:
+            last.append(name)
+        else:
+            panels.append([name])
+    if len(panels) <= MOST_PANELS:
+        return panels
+    return [order[i : i + MOST_LINES] for i in range(0, len(order), MOST_LINES)]
+
+
+def _rounds(chart: Axes, obs: Observations, hue: Sequence[str], words: str, units: int) -> None:
+    """Draw the runs of a panel, each condition with its median and interval."""
+    called = level_names(obs, hue) if hue else dict(zip(obs.names, obs.names, strict=True))
+    painted = colours(list(dict.fromkeys(called.values())))
+    runs = obs.complete
+    runs["at"] = runs["round"] if units == 1 else runs.groupby(["unit", "round"]).ngroup() + 1
+    for name, rows in runs.groupby("condition", observed=True):
+        colour, marker = painted[called[str(name)]]
+        level = level_of(rows, obs.metric)
+        chart.plot(rows["at"], rows[obs.metric], marker=marker, color=colour, lw=0.5, **DOT)
+        chart.axhline(level.median, color=colour, lw=1)
+        if level.low < level.high:
+            chart.axhspan(level.low, level.high, color=colour, alpha=0.12, lw=0)
+    title(chart, words, painted)
+
+
+def levels(
+    data: Any,
+    metric: str | None = None,
+    *,
+    by: FactorNames = (),
+    where: Mapping[str, Any] | None = None,
+    pool: FactorNames = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Median and interval of every condition, in rows.
+
+    A table of `netperf_lib.levels` can be drawn, too.
+
+    Parameters
+    ----------
+    data : Observations, what `observe` takes, or a table of levels
+        What to draw.
+    metric : str, optional
+        The metric, where `data` does not imply it.
+    by, where, pool : optional
+        As `observe` takes them.
+    ax : Axes, optional
+        Where to draw; default: a new figure with a caption.
+
+    Examples
+    --------
+    >>> ax = npl.plots.levels(exp, "latency_oneway_us", by="placement")
+    """
+    if not (isinstance(data, pd.DataFrame) and "median" in data):
+        data = observed_levels(observe(data, metric, by, where=where, pool=pool))
+    info = metric_of(metric or attached(data).metric or "")
+    table = data[data["n"] > 0]
+    some(table, f"there is no value of {info.label}")
+    rows = table if "condition" in table else table.reset_index()
+    names = list(map(str, rows["condition"]))
+    interval = interval_words(rows["n"], deployments=attached(data).deployments)
+    caption = f"{info.label}: median of the runs and {interval}. n = {each(rows['n'])} per row."
+    alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
+    row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
+    with canvas(data, 0.9 + row_height * len(names), caption, alt, ax) as (chart,):
+        looks = zip(colours(names).values(), rows.itertuples(), strict=True)
+        for y, ((colour, marker), row) in enumerate(looks):
+            value: Any = row
+            chart.hlines(y, value.low, value.high, color=colour, lw=2.4)
+            chart.plot(value.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))
+        rows_of(chart, names)
+        label_axis(chart, info.name, values=rows["median"])
+        chart.set_title(info.label)
+        right = chart.secondary_yaxis("right")
+        right.set_yticks(range(len(names)), [format_value(v, info.unit) for v in rows["median"]])
+        right.tick_params(length=0)
+        right.spines["right"].set_visible(False)
+    return chart  # type: ignore[no-any-return]
+
+
+def matrix(
+    data: Any,
+    metric: str | None = None,
+    *,
+    by: FactorNames = (),
+    where: Mapping[str, Any] | None = None,
+    pool: FactorNames = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Medians by client (row) and server (column): each direction is a cell of its own.
+
+    Parameters
+    ----------
+    data : Observations, or what `observe` takes
+        What to draw.
+    metric : str, optional
+        The metric, where `data` does not imply it.
+    by : two factors, optional
+        The two ends; default: as `netperf_lib.analysis.ends_of` finds them.
+    where, pool : optional
+        As `observe` takes them.
+    ax : Axes, optional
+        Where to draw; default: a new figure with a caption.
+
+    Examples
+    --------
+    >>> ax = npl.plots.matrix("data/recorded/zones", "latency_oneway_us")
+    """
+    if not by and metric:
+        by = ends_of(data, metric)
+    obs = observe(data, metric, by, where=where, pool=pool)
+    obs = obs if set(obs.by) == set(obs.asked) else obs.main()
+    if len(obs.asked) != 2:
+        raise NothingToReport("a matrix needs a factor for each of the two ends")
+    client, server = obs.asked
+    info, figures = metric_of(obs.metric), observed_levels(obs)
+    some(figures[figures["n"] > 0], "no pair has a value")
+    grid = figures.pivot(index=client, columns=server, values="median")  # noqa: PD010
+    grid = grid.reindex(sort_levels(client, grid.index), columns=sort_levels(server, grid.columns))
+    pairs = figures[[client, server, "median"]].itertuples(index=False)
+    alt = listed({f"{a} to {b}": v for a, b, v in pairs}, info.unit)
+    darker = {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")
+    caption = (
+        f"{info.label} by client (row) and server (column): median of the runs. "
+        f"n = {each(figures['n'])} per cell. Darker is {darker}; an empty cell was not measured."
+    )
+    with canvas(figures, 0.95 + 0.42 * len(grid), caption, alt, ax) as (chart,):
+        _cells(chart, grid, info.unit)
+        chart.set(title=info.label, xlabel="Server", ylabel="Client")
+    return chart  # type: ignore[no-any-return]
+
+
+def _cells(chart: Axes, grid: pd.DataFrame, unit: str) -> None:
+    """Draw the cells of a matrix, darker where the value is larger, with their words."""
+    import seaborn as sns  # takes a while to import
+
+    values = grid.to_numpy(float)
+    middle = float(np.nanmedian(values))
+    # noise of a few per cent must not look like a difference
+    low, high = min(np.nanmin(values), 0.9 * middle), max(np.nanmax(values), 1.1 * middle)
+    norm: Any = LogNorm(low, high) if low > 0 and high / low > 8 else Normalize(low, high)
+    words = grid.map(lambda v: "" if pd.isna(v) else format_value(float(v), unit))
+    heatmap: Any = sns.heatmap  # without types
+    look: Any = {"cmap": "Blues", "norm": norm, "linewidths": 2, "cbar": False}
+    heatmap(grid.astype(float), annot=words, fmt="", ax=chart, **look)
+    chart.tick_params(length=0, rotation=0)
+    chart.grid(visible=False)
