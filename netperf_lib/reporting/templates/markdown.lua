@@ -41,10 +41,11 @@ function Para(para)
   end
 end
 
--- a table that is wider than the page: short columns keep their width, long ones share the rest
+-- a table that is wider than the page: short columns keep their width, long ones share the
+-- rest, by less than their lengths so that none is a pile of single words
 local line, short = 112, 20
 local function spread(table_)
-  local widths, kept, shared = {}, 0, 0
+  local widths, kept, shared, roots = {}, 0, 0, 0
   for column in ipairs(table_.colspecs) do
     local longest = 6
     for _, body in ipairs(table_.bodies) do
@@ -54,13 +55,14 @@ local function spread(table_)
       end
     end
     widths[column] = longest + 4
-    if longest <= short then kept = kept + widths[column] else shared = shared + widths[column] end
+    if longest <= short then kept = kept + widths[column] else
+      shared, roots = shared + widths[column], roots + widths[column] ^ 0.7
+    end
   end
   if kept + shared > line and shared > 0 then
     for column, spec in ipairs(table_.colspecs) do
       if widths[column] > short + 4 then
-        local part = math.max(0.3, 1 - kept / line) * widths[column] / shared
-        table_.colspecs[column] = { spec[1], part }
+        table_.colspecs[column] = { spec[1], widths[column] ^ 0.7 / roots }
       end
     end
   end
