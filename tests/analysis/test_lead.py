@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ LATENCY = "latency_oneway_us"
 
 
 def table(
-    levels: dict[str, float], rounds: int = 12, metric: str = LATENCY, factor: str = "placement"
+    levels: dict[Any, float], rounds: int = 12, metric: str = LATENCY, factor: str = "placement"
 ) -> pd.DataFrame:
     """Runs of several levels of a factor, shared by all rounds, with little noise."""
     random = np.random.default_rng(3)
@@ -111,49 +112,27 @@ def test_without_a_sentence_on_any_factor_levels_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "base", "levels", "words", "never"),
+    ("rates", "against", "words"),
     [
-        (
-            {1: 0.85, 16: 6.0, 32: 11.2},
-            32,
-            [16],
-            [
-                "16 streams 5.99",
-                "32 streams 11.2 Gbit/s (93 % of",
-                "16 streams carry 47 % less than 32",
-            ],
-            "32 streams carry",
-        ),
+        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "16 streams carry 47 % less than 32."),
         (
             {1: 1.0, 4: 4.0, 16: 4.01},
-            1,
-            [16],
-            ["4 streams fill the path (at least 95 % of the best).", "16 streams give no more."],
-            "carry",
+            (16, 1),
+            "4 streams fill the path (at least 95 % of the best).",
         ),
-        (
-            {1: 1.0, 2: 1.0, 4: 1.0, 16: 1.0},
-            1,
-            [16],
-            ["(8 % of the advertised 12 Gbit/s), 16 streams"],
-            "carry",
-        ),
+        ({1: 1.0, 2: 1.0, 4: 1.0, 16: 1.0}, (16, 1), "16 streams 997 Mbit/s (8 %)."),
     ],
     ids=["not full", "no loss", "flat"],
 )
 def test_a_ladder_says_what_fills_the_path(
-    rates: dict[int, float], base: int, levels: list[int], words: list[str], never: str
+    rates: dict[Any, float], against: tuple[int, int], words: str
 ) -> None:
     bps = {n: rate * 1e9 for n, rate in rates.items()}
-    runs = table(bps, metric="throughput_bps", factor="streams")  # type: ignore[arg-type]
+    runs = table(bps, metric="throughput_bps", factor="streams")
     runs = runs.assign(tool="iperf3", test="tcp", placement="same-vnet", advertised_bps=12e9)
-    asked = [
-        Contrast(metric="throughput_bps", a={"streams": n}, b={"streams": base}) for n in levels
-    ]
-    text = str(lead_paragraph(runs, family=asked))
-    for each in words:
-        assert each in text
-    assert never not in text
+    one, two = ({"streams": n} for n in against)
+    asked = [Contrast(metric="throughput_bps", a=one, b=two)]
+    assert words in str(lead_paragraph(runs, family=asked))
 
 
 def test_work_a_level_does_not_grow_with_levels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +226,7 @@ def test_names_of_zones_ask_the_question_of_zones() -> None:
 
 
 def test_acceleration_is_what_switching_it_on_brings() -> None:
-    (one,) = lead_paragraph(table({True: 60.0, False: 160.0}, factor="accelerated")).family  # type: ignore[dict-item]
+    (one,) = lead_paragraph(table({True: 60.0, False: 160.0}, factor="accelerated")).family
     assert one.ratio < 1
     assert one.verdict == "better"
 

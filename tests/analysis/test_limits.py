@@ -77,51 +77,29 @@ def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
         limits(runs[runs["tool"] == "qperf"])
 
 
-def test_what_holds_back_shows_itself_in_words(runs: pd.DataFrame) -> None:
-    held = limits(runs, where={"streams": 1})
-    blocks = repr(held).split("Mbit/s, limited by: ")
-    assert "728 Mbit/s, limited by: send buffer" in repr(held)
-    assert len(blocks) > 1
-    assert "Held(" not in repr(held)
-    assert held._repr_markdown_().count("\n| ") == len(held) + 1
-
-
 def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
     lead = npl.analysis.lead_paragraph(runs)
-    assert "The link limits throughput on 5 of 13 conditions." in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
     assert "728 Mbit/s (send buffer)" in shown.markdown
-    rows = text(lines(lead.family))
-    assert "limited by" in rows
-    assert "send buffer / link" in rows
-    shown_in_markdown = markdown(lines(lead.family))
-    assert "| limited by |" in shown_in_markdown
-    assert "| send buffer / link |" in shown_in_markdown
-
-
-def test_levels_of_a_factor_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
-    """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
-    causes = {one.condition: one.cause for one in limits(runs, "streams")}
-    for where in (
-        {"placement": "cross-region", "tcp_buffer_bytes": None},
-        {"placement": "cross-region"},
-    ):
-        for family in (
-            npl.ask(runs, "streams", "throughput_bps", where=where).verdicts,
-            npl.compare(runs, metric="throughput_bps", by="streams", where=where),
-        ):
-            assert len(family)
-            assert all(
-                c.held_back[0] in causes.values() and c.held_back[1] in causes.values()
-                for c in family
-            )
-            assert "limited by" in text(lines(family))
-    assert {c.held_back for c in npl.compare(runs, metric="latency_oneway_us", by="placement")} == {
-        ("", "")
-    }
+    assert "send buffer / link" in text(lines(lead.family))
+    assert "| send buffer / link |" in markdown(lines(lead.family))
     assert "window, 1 MiB over 20" in explore(LAB).page
+
+
+def test_levels_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
+    """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
+    causes = {one.cause for one in limits(runs, "streams")}
+    where = {"placement": "cross-region"}
+    for family in (
+        npl.ask(runs, "streams", "throughput_bps", where=where).verdicts,
+        npl.compare(runs, metric="throughput_bps", by="streams", where=where),
+    ):
+        assert {cause for c in family for cause in c.held_back} <= causes
+        assert "limited by" in text(lines(family))
+    latency = npl.compare(runs, metric="latency_oneway_us", by="placement")
+    assert {c.held_back for c in latency} == {("", "")}
 
 
 def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
