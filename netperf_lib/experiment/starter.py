@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ..errors import UsageError
+
 HOST_SOURCES = {
     "lab": """\
 hosts:
@@ -30,52 +34,106 @@ hosts:
 }
 """Where the hosts come from, in YAML."""
 
-_CREATED_PAIRS = """\
+_ZONES = """\
   - {client: client, server: zone, placement: same-zone, accelerated: true}
   - {client: client, server: xzone, placement: cross-zone, accelerated: true}
 """
-_OWN_PAIRS = """\
+_OWN_ZONES = """\
   - {client: client, server: near, placement: same-zone}
   - {client: client, server: far, placement: cross-zone}
 """
+_CARDS = """\
+  - {client: client, server: zone, placement: same-zone, accelerated: true}
+  - {client: client, server: plain, placement: same-zone, accelerated: false}
+"""
+_OWN_CARDS = """\
+  - {client: client, server: near, placement: same-zone, accelerated: true}
+  - {client: client, server: far, placement: same-zone, accelerated: false}
+"""
+_REGIONS = """\
+  - {client: client, server: region, placement: cross-region, accelerated: true}
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a starter asks, in YAML."""
+
+    title: str
+    pairs: str
+    own_pairs: str
+    """Those of an inventory."""
+    tests: str
+    family: str
+
 
 QUESTIONS = {
-    "placement": (
+    "placement": Question(
         "Does the placement make a difference?",
+        _ZONES,
+        _OWN_ZONES,
         """\
   - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
   - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
 """,
-        "{factor: placement, baseline: same-zone, metrics: [latency_oneway_us, throughput_bps], margin: 10 %}",
+        "{factor: placement, baseline: same-zone, metrics: [latency_oneway_us, throughput_bps]",
     ),
-    "streams": (
+    "accelerated": Question(
+        "Does accelerated networking make a difference?",
+        _CARDS,
+        _OWN_CARDS,
+        """\
+  - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
+  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
+""",
+        "{factor: accelerated, baseline: false, metrics: [latency_oneway_us, throughput_bps]",
+    ),
+    "streams": Question(
         "Do parallel streams give more throughput?",
+        _ZONES,
+        _OWN_ZONES,
         """\
   - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, streams: [1, 4, 16], placements: [cross-zone]}
 """,
-        "{factor: streams, baseline: 1, metrics: [throughput_bps], margin: 10 %}",
+        "{factor: streams, baseline: 1, metrics: [throughput_bps]",
+    ),
+    "buffers": Question(
+        "Do larger TCP buffers give more throughput?",
+        _REGIONS,
+        "",
+        """\
+  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, tcp_buffer_bytes: [1 MiB, 16 MiB]}
+""",
+        "{factor: tcp_buffer_bytes, baseline: 1 MiB, metrics: [throughput_bps]",
     ),
 }
-"""The questions: a title, the tests in YAML, and the family of contrasts."""
 
 
 def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
-    """Return a commented experiment file, which `load_experiment` accepts as it is."""
-    title, tests, family = QUESTIONS[question]
-    pairs = _OWN_PAIRS if hosts == "inventory" else _CREATED_PAIRS
+    """Return a commented experiment file, which `load_experiment` accepts as it is.
+
+    UsageError for a question that the hosts cannot answer.
+    """
+    asked = QUESTIONS[question]
+    if hosts == "inventory" and question == "buffers":
+        raise UsageError(
+            "the settings of hosts of an inventory are not changed: ask about buffers with "
+            "hosts that are created (lab, azure)"
+        )
+    pairs = asked.own_pairs if hosts == "inventory" else asked.pairs
     return f"""\
 # `npl plan FILE` shows time and cost, `npl run FILE` measures and reports.
 name: {name}
-title: {title}
+title: {asked.title}
 {HOST_SOURCES[hosts]}
 # Ordered pairs of hosts and the placement that each represents; any name is a placement.
 pairs:
 {pairs}
 # Every pair runs every test, once in each round, in random order.
 tests:
-{tests}
+{asked.tests}
 rounds: {rounds}
 
 # The comparisons, declared before the data: the first run freezes them. Differences within the margin are equivalent.
-compare: {family}
+compare: {asked.family}, margin: 10 %}}
 """

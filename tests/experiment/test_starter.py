@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import hosts
+from netperf_lib.errors import UsageError
 from netperf_lib.experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from netperf_lib.experiment.yaml import load_experiment
 
+ASKED = [(s, q) for s in HOST_SOURCES for q in QUESTIONS if (s, q) != ("inventory", "buffers")]
 
-@pytest.mark.parametrize("source", list(HOST_SOURCES))
-@pytest.mark.parametrize("question", list(QUESTIONS))
+
+@pytest.mark.parametrize(("source", "question"), ASKED)
 def test_every_starter_can_be_planned_as_it_stands(
     tmp_path: Path, source: str, question: str
 ) -> None:
@@ -24,6 +26,11 @@ def test_every_starter_can_be_planned_as_it_stands(
     hosts.options(declared)
     assert declared.rounds == 12
     assert declared.contrasts
+
+
+def test_hosts_of_others_are_not_asked_about_buffers() -> None:
+    with pytest.raises(UsageError, match="not changed"):
+        starter("mine", "inventory", "buffers")
 
 
 def test_init_writes_what_plan_takes_and_overwrites_nothing(python: str, tmp_path: Path) -> None:
