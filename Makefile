@@ -54,6 +54,7 @@ fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs ath
 
 validate: setup ## compare the statistics with what people use on simulations with known truth, and write the page of the documentation (SEED=… repeats one)
 	@$(BIN)/python -m tests.analysis.validate --write $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.analysis.series_yardstick
 
 validate-limits: setup ## plant what holds a transfer back in the lab and write into the documentation how often it is named (needs root; 20 min)
 	@$(BIN)/python -m tests.analysis.limits_matrix --write

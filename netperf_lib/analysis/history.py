@@ -12,7 +12,7 @@ import pandas as pd
 from ..data.files import Location, split
 from ..data.layout import experiments
 from ..errors import NothingToReport
-from ..metrics import format_value, plural
+from ..metrics import MARGIN, format_value, plural
 from ..metrics import metric as metric_of
 from .observe import Data, observe
 from .result import log_size, percent, size_words
@@ -20,12 +20,12 @@ from .runs import headline_metrics
 from .series import Trend, changes, trend
 from .words import Headline, Words, effect, span
 
-ALPHA = 0.01
-"""False-alarm rate of the change points of one page."""
+ALPHA = 0.0025
+"""False-alarm rate of the changes of one page: of real days without a change, few report one."""
 PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
 """Periods of the picture and of the trend: name in pandas, words, and the least span in days."""
-SEARCHED = [(name, least) for name, _, least in PERIODS if least <= 1]
-"""Periods in which changes are searched: a week of data hides an incident no better than a day of them."""
+FINE_DAYS = 3
+"""Changes are searched in ten minutes up to this span, and in hours above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,15 @@ class ChangePoint:
         how = "higher" if more else "lower"
         if info.unit in ("us", "bps"):
             how = "slower" if more == (info.better == "lower") else "faster"
-        size = f"{size_words(self.ratio)} {'as high' if self.ratio >= 3 else how}"
+        size = f"{size_words(self.ratio)} {'as high as' if self.ratio >= 3 else f'{how} than'}"
         after, before = (format_value(v, info.unit) for v in (self.after, self.before))
         begun = f"{self.at:%d %B %Y, %H:%M}"
         if self.until is None:
-            return f"since {begun} UTC {size} than before ({after} against {before})"
+            ended = f"before, which has not ended ({after} against {before})"
+            return f"since {begun} UTC {size} {ended}"
         same_day = self.until.date() == self.at.date()
         end = f"{self.until:%H:%M}" if same_day else f"{self.until:%d %B, %H:%M}"
-        than = f"than before and after ({after} against {before})"
+        than = f"before and after ({after} against {before})"
         return f"from {begun} to {end} UTC {size} {than}"
 
 
@@ -83,7 +84,9 @@ class History:
     changes : dict of str to list of ChangePoint
         Abrupt changes of level.
     waves : dict of str to str
-        Slow waves, as from day to night, in a phrase.
+        Daily waves in a phrase.
+    shortest : Timedelta or None
+        How long a change must last to be found; None if none was searched for.
     """
 
     metric: str
@@ -93,6 +96,7 @@ class History:
     trends: dict[str, Trend]
     changes: dict[str, list[ChangePoint]]
     waves: dict[str, str]
+    shortest: pd.Timedelta | None
 
     @property
     def days(self) -> float:
@@ -139,10 +143,12 @@ class History:
             return Words("\n".join([*lines, "- Too few periods for a trend: ten are needed."]))
         if not any(self.changes.values()):
             lines.append("- No abrupt change of level was found.")
-        lines.append(
-            f"- Where nothing changes, at most {percent(ALPHA)} of such pages report a change of level "
-            "(somewhat more where neighbouring periods resemble each other)."
-        )
+        if self.shortest is not None:
+            hours = self.shortest.total_seconds() / 3600
+            lines.append(
+                f"- A change that can be found lasts at least {hours:.3g} h, and is larger than "
+                f"{percent(MARGIN)}."
+            )
         return Words("\n".join(lines))
 
 
@@ -202,9 +208,10 @@ def ask_history(
     started = chosen["started_utc"]
     days = (started.max() - started.min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
-    search = next((name for name, least in SEARCHED if days >= least), "min")
+    search = "h" if days > FINE_DAYS else "10min"
     by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
     series, trends, points, waves = {}, {}, {}, {}
+    shortest = None
     for condition, values in by_time:
         name = str(condition)
         medians = series[name] = values.resample(every).median().dropna()
@@ -213,16 +220,18 @@ def ask_history(
         days_of = (medians.index - medians.index[0]) / pd.Timedelta(days=1)
         trends[name] = trend(days_of.to_numpy(), medians.to_numpy(float))
         fine = values.resample(search).median().dropna()
-        result = changes(fine.to_numpy(float), alpha=ALPHA / by_time.ngroups)
         at = pd.DatetimeIndex(fine.index)
+        hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()
+        result = changes(fine.to_numpy(float), hours, alpha=ALPHA / by_time.ngroups)
+        shortest = result.shortest * at.to_series().diff().median()
         points[name] = [
             ChangePoint(at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level)
             for c in result.abrupt
         ]
         if result.wave is not None:
-            low, high = (f"{at[i]:%d %B, %H:%M}" for i in result.wave)
-            apart = f"{size_words(result.wave_ratio)} apart"
+            low, high = (f"{at[i]:%H:%M}" for i in result.wave)
             waves[name] = (
-                f"it moves slowly, lowest around {low} and highest around {high} UTC, {apart}"
+                f"within a day it moves by {size_words(result.wave_ratio)}, lowest around {low} "
+                f"and highest around {high} UTC"
             )
-    return History(metric, chosen, period, series, trends, points, waves)
+    return History(metric, chosen, period, series, trends, points, waves, shortest)

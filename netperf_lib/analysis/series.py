@@ -1,26 +1,33 @@
-"""When a long series changed its level, for how long and by how much; and how it drifts. Arrays only."""
+"""When a long series changed its level, for how long and by how much; and how it drifts.
+
+Arrays only.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..metrics import plural
+from ..metrics import MARGIN, plural
 from .result import Floats, check_share
 
-SHORTEST = 4
-"""Least number of periods of a level."""
-ABRUPT_SHARE, ABRUPT_LEAST, ABRUPT_ERRORS, NEAR_EDGE = 0.4, 0.03, 4.0, 9
-"""A change is abrupt if the levels of the `NEAR_EDGE` periods on both sides of its edge differ by this share of the
-change, by this much, and by this many standard errors. What is not is a slow wave."""
-AGAIN = 0.4
-"""Two steps cancel if their sum is less than this share of the first."""
+Arc = tuple[int, int]
+"""First period of a level, and first period after it."""
+
+SHORTEST_H, SHORTEST_PERIODS = 1.0, 4
+"""Least time, and least number of periods, of a level: fewer are an outlier or two."""
+LONGEST_H = 7 * 24.0
+"""Longest time of a level that returns; what lasts longer is found as two lasting changes."""
+DAY_H, WHOLE_DAY_H = 24.0, 18.0
+"""From `WHOLE_DAY_H` on, a series can show the shape of its day."""
+MOST = 8
+"""Changes that are told of one series."""
+FAR = 4.0
+"""Standard deviations from its level beyond which a period counts no more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +39,18 @@ class LevelChange:
     start : int
         First period of the new level.
     end : int or None
-        First period after it, when the previous level returned; None if it did not.
+        First period after it; None if it lasts to the end of the series.
+    ratio : float
+        New level over the one that would have been.
     before, level : float
-        Median before (and, of a temporary change, after) it, and during it.
+        Median of the series without the changes that are not there at the time, and during it.
     """
 
     start: int
     end: int | None
+    ratio: float
     before: float
     level: float
-
-    @property
-    def ratio(self) -> float:
-        """New level over the one before."""
-        return self.level / self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +62,29 @@ class Changes:
     abrupt : tuple of LevelChange
         In time order.
     wave : tuple of int or None
-        Periods in the middle of the lowest and of the highest level, if the series moves slowly between levels (as
-        from day to night).
+        Periods of the lowest and of the highest value of the daily wave, if there is one.
     wave_ratio : float
-        Highest over lowest level of that wave.
+        Highest over lowest value of that wave.
+    shortest : int
+        Periods that a change must last to be found.
     """
 
     abrupt: tuple[LevelChange, ...] = ()
     wave: tuple[int, int] | None = None
     wave_ratio: float = 1.0
+    shortest: int = SHORTEST_PERIODS
 
 
-def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
-    """Find the abrupt changes of level of a series, and distinguish them from a slow wave.
+def changes(values: Floats, hours: Floats | None = None, *, alpha: float = 0.01) -> Changes:
+    """Return the abrupt changes of level of a series, and its daily wave.
 
     Parameters
     ----------
     values : ndarray, shape (periods,)
         One positive value per period, in time order, such as the medians of ten minutes.
-    alpha : float, default 0.02
+    hours : ndarray, shape (periods,), optional
+        When each period began, in hours; by default one every ten minutes.
+    alpha : float, default 0.01
         Share of series without a change in which one may be found.
 
     Raises
@@ -85,14 +94,19 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
 
     Notes
     -----
-    The levels are those of PELT (Killick, Fearnhead and Eckley, JASA 107 (2012) 1590-1598) on the logarithms, with
-    half of what the best arc of noise gains (two edges) as the penalty; the noise is that of the long run. Edges that
-    are not abrupt are left out.
+    The logarithms are levels that begin and end abruptly, on a base: constant, a drift, or the
+    first two harmonics of a day. Noise resembles its neighbours (AR(1)); both are fitted together
+    by generalised least squares. The most significant arc (Olshen et al., Biostatistics 5 (2004)
+    557-572) is added while its t test, Bonferroni over arcs a quarter of the shortest apart, allows
+    it, and it is larger than the margin of equivalence. The base is the one with the least
+    information criterion (BIC; an arc counts three numbers: two ends and a height), so that what
+    a wave explains with fewer numbers is a wave.
 
     Examples
     --------
     >>> hours = np.where((np.arange(96) >= 40) & (np.arange(96) < 60), 54.0, 46.0)
-    >>> [c] = changes(hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))).abrupt
+    >>> hours = hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))
+    >>> [c] = npl.analysis.changes(hours).abrupt
     >>> c.start, c.end, round(c.ratio, 2)
     (40, 60, 1.17)
     """
@@ -102,142 +116,189 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
         raise StatsError(
             "every period of a series needs a positive value: drop its missing periods first"
         )
+    times = np.arange(x.size) / 6 if hours is None else np.asarray(hours, dtype=float)
+    period_h = float(np.median(np.diff(times))) if x.size > 1 else 1.0
+    shortest = max(SHORTEST_PERIODS, math.ceil(SHORTEST_H / period_h))
+    longest = math.ceil(LONGEST_H / period_h)
+    if x.size < 3 * shortest or np.ptp(x) == 0:
+        return Changes(shortest=shortest)
     y = np.log(x)
-    if y.size < 3 * SHORTEST or np.ptp(y) == 0:
-        return Changes()
-    levels = _pelt(y, alpha)
-    edges = _abrupt(y, levels)
-    slow = [c for c in levels if c not in edges]
-    bounds = [0, *edges, y.size]
-    flat = y - np.concatenate([np.full(b - a, np.median(y[a:b])) for a, b in pairwise(bounds)])
-    wave, height = _wave(flat, slow) if slow and len(slow) > len(edges) else (None, 0.0)
-    return Changes(tuple(_at_edges(x, edges)), wave, math.exp(height))
+    fits = [_search(y, base, shortest, longest, alpha) for base in _bases(times)]
+    best = min(fits, key=lambda fit: fit.criterion)
+    abrupt = tuple(_change(y, arc, best) for arc in sorted(best.arcs))
+    return Changes(abrupt, *_wave(best, times), shortest=shortest)
 
 
-def _at_edges(x: Floats, edges: list[int]) -> list[LevelChange]:
-    """Changes at these edges: where the step down undoes the step up, they are one temporary change."""
-    bounds = [0, *edges, x.size]
-    level = [float(np.median(x[a:b])) for a, b in pairwise(bounds)]
-    neighbours = [
-        (x[max(a, c - NEAR_EDGE) : c], x[c : min(b, c + NEAR_EDGE)])
-        for a, c, b in zip(bounds, edges, bounds[2:], strict=False)
-    ]
-    step = [math.log(float(np.median(right) / np.median(left))) for left, right in neighbours]
-    changes, i = [], 0
-    while i < len(edges):
-        back = i + 1 < len(edges) and abs(step[i] + step[i + 1]) < AGAIN * abs(step[i])
-        if back:
-            sides = [x[bounds[i] : edges[i]], x[edges[i + 1] : bounds[i + 3]]]
-            if abs(math.log(level[i + 2] / level[i])) > AGAIN * abs(step[i]):  # a wave as well
-                sides = [neighbours[i][0], neighbours[i + 1][1]]
-            around = float(np.median(np.concatenate(sides)))
-            changes.append(LevelChange(edges[i], edges[i + 1], around, level[i + 1]))
-        else:
-            changes.append(LevelChange(edges[i], None, level[i], level[i + 1]))
-        i += 2 if back else 1
-    return changes
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Levels on a base."""
+
+    base: Floats
+    arcs: list[Arc]
+    coefficients: Floats
+    """Those of the base, then the heights of the arcs."""
+    criterion: float
 
 
-def _arcs(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """Largest gain of an arc [i, j) of each row against the rest of the circle, and the arc; a step is one to the end.
-
-    Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5 (2004) 557-572.
-    """
-    n = rows.shape[1]
-    total = np.concatenate(
-        [np.zeros((len(rows), 1)), np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)], 1
-    )
-    best, at = np.zeros(len(rows)), np.zeros((len(rows), 2), dtype=np.intp)
-    for length in range(SHORTEST, n - SHORTEST + 1):
-        gain = (total[:, length:] - total[:, :-length]) ** 2 * (n / (length * (n - length)))
-        k = gain.argmax(axis=1)
-        value = gain[np.arange(len(rows)), k]
-        more = value > best
-        best[more], at[more, 0], at[more, 1] = value[more], k[more], k[more] + length
-    return best, at
+def _bases(times: Floats) -> list[Floats]:
+    """Return what a series may be without abrupt changes, each as columns of a regression."""
+    constant = np.ones_like(times)
+    drift = (times - times.mean()) / max(float(np.ptp(times)), 1e-9)
+    if np.ptp(times) < WHOLE_DAY_H or np.median(np.diff(times)) > DAY_H / 8:
+        return [np.column_stack(c) for c in ([constant], [constant, drift, drift**2])]
+    angle = 2 * np.pi / DAY_H * times
+    day = [f(k * angle) for k in (1, 2) for f in (np.cos, np.sin)]
+    columns = ([constant], [constant, drift], [constant, *day], [constant, drift, *day])
+    return [np.column_stack(c) for c in columns]
 
 
-def _autocorrelation(noise: Floats) -> float:
-    r = float(noise[1:] @ noise[:-1]) / max(float(noise @ noise), 1e-12)
-    return float(np.clip((noise.size * r + 2) / (noise.size - 4), 0, 0.9))
-
-
-def _long_run_variance(y: Floats) -> float:
-    """Variance of the noise times that of its mean, from what is left without the best three arcs."""
-    noise = y
-    for _ in range(3):
-        [[i, j]] = _arcs(noise[None])[1]
-        inside = np.zeros(y.size, dtype=bool)
-        inside[i:j] = True
-        noise = noise - np.where(inside, noise[inside].mean(), noise[~inside].mean())
-    r = _autocorrelation(noise)
-    spread = 1.4826 * float(np.median(np.abs(noise - np.median(noise))))
-    return float(max(spread**2 * 1.15 * (1 + r) / (1 - r), 1e-18))
-
-
-def _pelt(y: Floats, alpha: float) -> list[int]:
-    """Edges of the levels that fit best."""
-    n = y.size
-    # gain of the best arc in n independent normal values that only chance exceeds: fitted to simulated quantiles for
-    # 12 to 336 values and alpha from 0.1 to 0.01, within 0.6
-    noise_gain = -8.12 + 0.294 * math.log(n) + 9.51 * math.log(math.log(n)) - 2.30 * math.log(alpha)
-    penalty = _long_run_variance(y) * noise_gain / 2 * 1.25
-    s1, s2 = np.concatenate([[0.0], np.cumsum(y)]), np.concatenate([[0.0], np.cumsum(y * y)])
-    best, last = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.intp)
-    best[0], keep = -penalty, np.array([0])
-    for t in range(SHORTEST, n + 1):
-        s = keep[keep <= t - SHORTEST]
-        cost = best[s] + s2[t] - s2[s] - (s1[t] - s1[s]) ** 2 / (t - s) + penalty
-        best[t], last[t] = cost.min(), s[cost.argmin()]
-        keep = np.concatenate([s[cost - penalty <= best[t]], keep[keep > t - SHORTEST], [t]])
-    edges, t = [], n
-    while t := int(last[t]):
-        edges.append(t)
-    return edges[::-1]
-
-
-def _abrupt(y: Floats, edges: list[int]) -> list[int]:
-    """Edges at which the level changes within a few periods."""
-    edges = list(edges)
-    error = float(np.std(np.diff(y))) / math.sqrt(2)
-    while edges:
-        bounds = [0, *edges, y.size]
-        level = [np.median(y[a:b]) for a, b in pairwise(bounds)]
-        clear = []
-        for i, c in enumerate(edges):
-            left, right = (
-                y[max(bounds[i], c - NEAR_EDGE) : c],
-                y[c : min(bounds[i + 2], c + NEAR_EDGE)],
-            )
-            se = 1.25 * error * math.sqrt(1 / left.size + 1 / right.size)
-            step = abs(float(np.median(right) - np.median(left)))
-            need = max(
-                ABRUPT_LEAST, ABRUPT_SHARE * abs(level[i + 1] - level[i]), ABRUPT_ERRORS * se
-            )
-            clear.append(step / need)
-        worst = int(np.argmin(clear))
-        if clear[worst] >= 1:
+def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
+    """Return the levels on a base: the most significant is added while chance does not explain it."""
+    arcs: list[Arc] = []
+    places = 4 * y.size / shortest
+    tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
+    while len(arcs) < MOST:
+        correlation = _correlation(*_residuals(y, _design(base, arcs)))
+        arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
+        # the change itself looks like correlation: search again with what is left without it
+        correlation = _correlation(*_residuals(y, _design(base, [*arcs, arc])))
+        arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
+        if arc in arcs or _p_value(y, _design(base, [*arcs, arc])) * tests > alpha:
             break
-        del edges[worst]
-    return edges
+        arcs.append(arc)
+    design = _design(base, arcs)
+    noise, coefficients = _innovations(y, design)
+    if any(abs(height) < math.log1p(MARGIN) for height in coefficients[base.shape[1] :]):
+        kept = coefficients[base.shape[1] :]
+        arcs = [a for a, h in zip(arcs, kept, strict=True) if abs(h) >= math.log1p(MARGIN)]
+        noise, coefficients = _innovations(y, _design(base, arcs))
+    numbers = base.shape[1] + 3 * len(arcs)
+    spread = max(float(noise @ noise) / y.size, 1e-18)
+    criterion = y.size * math.log(spread) + numbers * math.log(y.size)
+    return _Fit(base, arcs, coefficients, criterion)
 
 
-def _wave(flat: Floats, edges: list[int]) -> tuple[tuple[int, int] | None, float]:
-    """Middle of the lowest and of the highest level between slow edges, and their distance; None for a slope."""
-    bounds = [0, *edges, flat.size]
-    level = [float(np.median(flat[a:b])) for a, b in pairwise(bounds)]
-    if (
-        len(level) < 3
-        or all(a <= b for a, b in pairwise(level))
-        or all(a >= b for a, b in pairwise(level))
-    ):
-        return None, 0.0
-    low, high = (int(f(level)) for f in (np.argmin, np.argmax))
-    lowest, highest = ((bounds[i] + bounds[i + 1]) // 2 for i in (low, high))
-    return (lowest, highest), level[high] - level[low]
+def _design(base: Floats, arcs: list[Arc]) -> Floats:
+    periods = np.arange(len(base))
+    levels = [(periods >= start) & (periods < end) for start, end in arcs]
+    return np.column_stack([base, *levels]).astype(float)
 
 
-# -- trend -----------------------------------------------------------------------------------------------------------
+def _clipped(y: Floats, design: Floats) -> tuple[Floats, Floats]:
+    """Return the series with outliers drawn to `FAR`, and the coefficients of the design."""
+    drawn = y
+    for _ in range(4):
+        coefficients = np.linalg.lstsq(design, drawn, rcond=None)[0]
+        fitted = design @ coefficients
+        far = FAR * 1.4826 * float(np.median(np.abs(y - fitted))) + 1e-12
+        drawn = fitted + np.clip(y - fitted, -far, far)
+    return drawn, np.asarray(coefficients, dtype=float)
+
+
+def _residuals(y: Floats, design: Floats) -> tuple[Floats, int]:
+    drawn, coefficients = _clipped(y, design)
+    return drawn - design @ coefficients, design.shape[1]
+
+
+def _correlation(noise: Floats, numbers: int) -> float:
+    """Return the correlation of neighbours; what was fitted has taken `numbers` / n of it away."""
+    r = float(noise[1:] @ noise[:-1]) / max(float(noise @ noise), 1e-12)
+    n = noise.size
+    return float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
+
+
+def _whiten(columns: Floats, correlation: float) -> Floats:
+    """Return what is new in each period (Prais and Winsten 1954)."""
+    new = columns.copy()
+    new[1:] -= correlation * columns[:-1]
+    new[0] *= math.sqrt(1 - correlation**2)
+    return new
+
+
+def _innovations(y: Floats, design: Floats) -> tuple[Floats, Floats]:
+    """Return the noise that is new in each period, and the coefficients of the design."""
+    drawn, coefficients = _clipped(y, design)
+    noise = drawn - design @ coefficients
+    return _whiten(noise, _correlation(noise, design.shape[1])), coefficients
+
+
+def _p_value(y: Floats, design: Floats) -> float:
+    """Return that of the last column of a design."""
+    drawn, coefficients = _clipped(y, design)
+    correlation = _correlation(drawn - design @ coefficients, design.shape[1])
+    columns = _whiten(design, correlation)
+    new = _whiten(drawn, correlation)
+    others = np.linalg.qr(columns[:, :-1])[0]
+    level = columns[:, -1] - others @ (others.T @ columns[:, -1])
+    left = new - others @ (others.T @ new)
+    gain = float(level @ left) ** 2 / max(float(level @ level), 1e-12)
+    freedom = y.size - design.shape[1] - 1
+    variance = max((float(left @ left) - gain) / freedom, 1e-18)
+    return float(2 * scipy.stats.t.sf(math.sqrt(gain / variance), freedom))
+
+
+def _best_arc(y: Floats, design: Floats, correlation: float, shortest: int, longest: int) -> Arc:
+    """Return the arc that takes most of the noise away, from running sums."""
+    n = y.size
+    basis = np.linalg.qr(_whiten(design, correlation))[0]
+    new = _whiten(_clipped(y, design)[0], correlation)
+    left = new - basis @ (basis.T @ new)
+    rows = np.column_stack([left, basis])
+    rows = np.vstack([rows, np.zeros(rows.shape[1])])
+    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows[:-1], axis=0)])
+    inside = 1 - correlation
+
+    def gains(start: slice, end: slice, length: Floats) -> Floats:
+        # whitened, a level is 1 where it starts, less inside, and undone where it ends
+        parts = inside * (sums[end] - sums[start])
+        parts += correlation * (rows[start] - rows[end])
+        size = 1 + inside**2 * (length - 1) - (parts[:, 1:] ** 2).sum(axis=1)
+        size += correlation**2 * (end.stop <= n)
+        return np.where(size > 1e-3, parts[:, 0] ** 2 / np.maximum(size, 1e-3), 0.0)
+
+    starts = slice(shortest, n - shortest + 1)
+    lasting = gains(starts, slice(n, n + 1), n - np.arange(shortest, n - shortest + 1.0))
+    best, arc = float(lasting.max()), (shortest + int(lasting.argmax()), n)
+    for length in range(shortest, min(longest, n - 2 * shortest) + 1):
+        starts = slice(shortest, n - length - shortest + 1)
+        ends = slice(shortest + length, n - shortest + 1)
+        gain = gains(starts, ends, np.full(1, float(length)))
+        if gain.max() > best:
+            first = shortest + int(gain.argmax())
+            best, arc = float(gain.max()), (first, first + length)
+    return arc
+
+
+def _change(y: Floats, arc: Arc, fit: _Fit) -> LevelChange:
+    """Return a change, sized by medians of what is left without the base and the other arcs."""
+    start, end = arc
+    coefficients = fit.coefficients.copy()
+    coefficients[fit.base.shape[1] + fit.arcs.index(arc)] = 0
+    left = y - _design(fit.base, fit.arcs) @ coefficients
+    inside = _design(fit.base, [arc])[:, -1] > 0
+    height = float(np.median(left[inside]) - np.median(left[~inside]))
+    level = float(np.exp(np.median(y[inside])))
+    until = None if end == y.size else end
+    return LevelChange(start, until, math.exp(height), level / math.exp(height), level)
+
+
+def _wave(fit: _Fit, times: Floats) -> tuple[tuple[int, int] | None, float]:
+    """Return the periods of the least and the largest value of the day, and their ratio."""
+    day = fit.base[:, -4:]
+    if fit.base.shape[1] < 5:
+        return None, 1.0
+    first = fit.base.shape[1] - 4
+    height = day @ fit.coefficients[first : first + 4]
+    height = height[times < times[0] + DAY_H]
+    ratio = math.exp(float(np.ptp(height)))
+    return (
+        ((int(height.argmin()), int(height.argmax())), ratio)
+        if ratio > 1 + MARGIN
+        else (
+            None,
+            1.0,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,11 @@ def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "phrase"), [(0.5, "50 % slower than before"), (4.0, "4.0 times as high than before")]
+    ("size", "phrase"),
+    [
+        (0.5, "50 % slower than before, which has not ended"),
+        (4.0, "4.0 times as high as before, which has not ended"),
+    ],
 )
 def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
     rng = np.random.default_rng(1)
