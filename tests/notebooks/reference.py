@@ -24,8 +24,8 @@ OTHERS: dict[str, dict[str, str]] = {
     "time": {"experiment": f"{RECORDED}/day"},
 }
 """Parameters of the notebooks that the recorded experiment does not answer."""
-CHANGING = ("npl.explore(exp)", "@interact", "npl.summary(")
-"""Cells that show a page, a widget, or what was measured before: nbval executes them alone."""
+CHANGING = ("npl.explore(exp)", "@interact", "npl.summary(", "from ipywidgets")
+"""Cells that show a page, a widget, a path, or what was before: nbval executes them alone."""
 
 
 def executed(name: str) -> Any:
