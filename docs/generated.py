@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 from collections.abc import Iterable
 from contextlib import chdir
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,19 @@ def _type(schema: dict[str, Any]) -> str:
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
+def _written(name: str) -> dict[str, str]:
+    """Return the texts below the fields of a class of the declaration, by field."""
+    from netperf_lib.experiment import model
+
+    tree = ast.parse(Path(str(model.__file__)).read_text("utf-8"))
+    (body,) = (n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    texts = {}
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            texts[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
+    return texts
+
+
 def _told(field: dict[str, Any], parts: dict[str, Any]) -> str:
     """Return the description of the schema part that a field refers to."""
     name = field.get("$ref", "").rsplit("/", 1)[-1]
@@ -81,7 +96,11 @@ def experiment() -> str:
     from netperf_lib.experiment.model import Experiment
 
     schema = Experiment.model_json_schema()
+    schema["required"] += ["pairs", "tests"]  # unless logs were imported
     known = schema.get("$defs", {})
+    for name, part in {"Experiment": schema, **known}.items():
+        for field, text in _written(name).items():
+            part["properties"][field]["description"] = text
     parts = [_fields("Experiment", schema, known)]
     parts += [_fields(name, part, known) for name, part in known.items() if "properties" in part]
     return "# Experiment files\n\n" + "\n".join(parts)
@@ -142,8 +161,6 @@ def factors() -> str:
 
 
 def _members(module: Any, names: Iterable[str]) -> list[str]:
-    import inspect
-
     parts = []
     for name in names:
         value = getattr(module, name)

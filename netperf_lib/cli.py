@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .analysis.comparison import Family
+    from .data.load import Results
     from .reporting.answer import Answer
 
 
@@ -452,7 +453,8 @@ def compare(
     elif as_csv:
         _print_csv(result.to_frame())
     else:
-        _print_verdicts(result, family, lead, two=after is not None, markdown=as_markdown)
+        levels = getattr(result, "levels", None)
+        _print_verdicts(levels, family, lead, two=after is not None, markdown=as_markdown)
     if fail_on:
         _say(gate.check(family, fail_on))
 
@@ -463,13 +465,14 @@ def _verdicts(
     """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
     from .analysis.compare import compare as compare_conditions
     from .analysis.lead import conclude
-    from .reporting.answer import ask
 
     where_after = options.pop("where_after") or None
     if after is not None:
         family = compare_conditions(folder, after, by=by, where_after=where_after, **options)
         return family, family, ()
     if by:
+        from .reporting.answer import ask  # loads what draws
+
         answer = ask(folder, by=by, **options)
         return answer, answer.verdicts, ()
     family, lead = conclude(folder, **options)
@@ -485,17 +488,21 @@ def _print_csv(table: pd.DataFrame) -> None:
 
 
 def _print_verdicts(
-    result: Family | Answer, family: Family, lead: Sequence[str], *, two: bool, markdown: bool
+    levels: pd.DataFrame | None,
+    family: Family,
+    lead: Sequence[str],
+    *,
+    two: bool,
+    markdown: bool,
 ) -> None:
     from .analysis import lines
-    from .reporting.answer import Answer
 
     if lead and markdown:
         _echo("\n\n".join(map(lines.comment, lead)) + "\n")
     elif lead:
         _echo("\n".join(map(lines.wrapped, lead)) + "\n")
-    if isinstance(result, Answer):
-        _echo(f"{result.levels}\n")
+    if levels is not None:
+        _echo(f"{levels}\n")
     write = lines.markdown if markdown else lines.text
     heads = ("before", "after") if two else ("baseline", "condition")
     _echo(write(lines.lines(family, two=two), heads, notes=[*family.warnings, family.note]))
@@ -689,7 +696,7 @@ def import_(
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))
-    _print_lead(done.runs)
+    _print_lead(done)
     if pdf is not None:
         from .pipeline import report_to
 
@@ -704,17 +711,17 @@ def _print_overview(table: pd.DataFrame) -> None:
     _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
 
 
-def _print_lead(runs: pd.DataFrame) -> None:
+def _print_lead(exp: Results) -> None:
     """Print the first sentences on runs, below what is remarkable about their labels."""
-    if not runs["status"].eq("ok").any():
+    if not exp.runs["status"].eq("ok").any():
         return
     from .analysis.lead import lead_paragraph
     from .analysis.observe import TEXT, observe
     from .analysis.runs import headline_metrics
 
-    notes = [note for name in headline_metrics(runs) for note in observe(runs, name).notes]
+    notes = [note for name in headline_metrics(exp) for note in observe(exp, name).notes]
     remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))
-    _echo("\n".join([*remarks, "", *lead_paragraph(runs).lines]))
+    _echo("\n".join([*remarks, "", *lead_paragraph(exp).lines]))
 
 
 _STATED = ("protocol", "direction", "streams", "message_bytes")

@@ -13,7 +13,6 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
-from netperf_lib.experiment.attached import attached
 from netperf_lib.hosts.lab.topology import Options
 
 from .conftest import REPO
@@ -51,7 +50,7 @@ def test_its_tables_say_what_its_raw_logs_say(recorded: Path) -> None:
 
 
 def test_it_is_labelled_as_an_emulation(recorded: Path) -> None:
-    assert "Emulated hosts" in attached(npl.load(recorded)).notice
+    assert "Emulated hosts" in npl.read(recorded).notice
 
 
 def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(recorded: Path) -> None:
@@ -64,7 +63,7 @@ def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(record
         ("same-zone", False): lab.path("client", "plain").delay_us,
     }
     judged = 0
-    family = npl.compare(npl.load(recorded))
+    family = npl.compare(npl.read(recorded))
     for contrast, result in zip(Store.at(recorded).declared().contrasts, family, strict=True):
         if contrast.metric == "latency_oneway_us":
             a, b = (

@@ -9,7 +9,6 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.lead import opening
-from netperf_lib.experiment.attached import attached
 
 from .recordings import FOLDER, NOTICE, write
 
@@ -35,7 +34,7 @@ def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
 def test_each_is_small_labelled_and_has_its_answer(name: str) -> None:
     folder = FOLDER / name
     assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 300_000
-    assert attached(npl.load(folder)).notice == NOTICE
+    assert npl.read(folder).notice == NOTICE
     assert ANSWERS[name] in str(opening(folder))
 
 

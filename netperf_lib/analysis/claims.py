@@ -8,32 +8,31 @@ import pandas as pd
 
 from ..data.layout import Store
 from ..errors import StoreError
-from ..experiment.attached import attached
 from .observe import HasRuns
-from .runs import table_of
+from .runs import origin_of
 from .tables import Table
 from .words import Words
 
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
-def claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+def claims(data: HasRuns | pd.DataFrame) -> list[tuple[str, str, str, str]]:
     """Claims about the hosts: where, what, whether it holds, and the evidence."""
     return [
         (c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "")
-        for c in stored(runs)
+        for c in stored(data)
     ]
 
 
-def stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
+def stored(data: HasRuns | pd.DataFrame) -> list[dict[str, Any]]:
     """Claims about the hosts as they are stored; a table made by hand has none."""
-    store = store_of(runs)
+    store = store_of(data)
     return store.claims() if store else []
 
 
-def store_of(runs: pd.DataFrame) -> Store | None:
-    """The experiment that a table of runs comes from; None for a table made by hand."""
-    folder = attached(runs).folder
+def store_of(data: HasRuns | pd.DataFrame) -> Store | None:
+    """The experiment that runs come from; None for a table made by hand."""
+    folder = origin_of(data).folder
     try:
         return Store.at(folder) if folder else None
     except StoreError:
@@ -48,7 +47,7 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     >>> npl.analysis.proofs(exp).columns.to_list()
     ['where', 'claim', 'evidence']
     """
-    rows = pd.DataFrame(claims(table_of(data)), columns=["where", "claim", "holds", "evidence"])
+    rows = pd.DataFrame(claims(data), columns=["where", "claim", "holds", "evidence"])
     if rows.empty:
         return Words(
             "The source of the hosts recorded no proof of where they were: the placements are as declared."

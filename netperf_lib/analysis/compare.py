@@ -18,10 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from ..data.imports import are_logs
 from ..data.load import Fleet, Results
 from ..errors import NothingToReport, UsageError, did_you_mean
-from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast, Margin
+from ..experiment.origin import joined
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from .comparison import Comparison, Family
@@ -29,11 +29,9 @@ from .families import judged_by_rule, of_main_tools, ordinary
 from .judging import Pair, as_contrast, check_factors, judge, judge_pairs
 from .limits import with_causes
 from .observe import (
-    MEASUREMENT,
     POOLS,
     Data,
     Observations,
-    Observed,
     as_tuple,
     level_names,
     observe,
@@ -41,13 +39,14 @@ from .observe import (
 from .result import unit_of
 from .runs import (
     ENDS,
+    MEASUREMENT,
+    Observed,
     check_levels,
     nearest,
     ok_runs,
     present,
     read_data,
     runs_of,
-    table_of,
     wished,
 )
 from .samples import QUOTIENT, UNPAIRED, Design
@@ -168,15 +167,14 @@ def compare(
         # the others were declared before the data, and alone get a verdict
         contrasts = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
     if contrasts is None and not declared_contrasts(results):
-        runs = Observed.of(runs_of(results, where)).runs
-        family, chosen = judged_by_rule(of_main_tools(runs, metric), margin, alpha)
+        source = runs_of(results, where)
+        family, chosen = judged_by_rule(of_main_tools(source, metric), margin, alpha)
         if not chosen:
             raise UsageError(
                 "the experiment declares no contrast, and each metric has one condition"
             )
-        return replace(
-            with_causes(family, (p.conditions for p in chosen)), notice=attached(runs).notice
-        )
+        family = with_causes(family, (p.conditions for p in chosen))
+        return replace(family, notice=source.origin.notice)
     return _of_contrasts(results, metric, contrasts, where or {}, margin, alpha, looked)
 
 
@@ -188,7 +186,7 @@ def _two_sides(
     pattern: str | None,
     *,
     pairs: bool,
-) -> dict[str, pd.DataFrame]:
+) -> dict[str, Observed]:
     """The runs before and after, by name; empty for one experiment. `pairs`: a mapping may name them."""
     if after is None:
         if not (pairs and isinstance(data, Mapping) and len(data) == 2):
@@ -230,8 +228,7 @@ def _of_contrasts(
     """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
     check_levels(where)
     source = Observed.of(_of_one_declaration(data) if contrasts is None else data)
-    attachment = attached(table_of(data))
-    experiment = attachment.declared
+    origin, experiment = source.origin, source.origin.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     warnings: list[str] = []
     if contrasts is not None:
@@ -262,7 +259,7 @@ def _of_contrasts(
         warnings.append(f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides")
     family, extra, answered = _family(declared, chosen, margin)
     if looked is None:
-        looked = attachment.looked
+        looked = origin.looked
     design: Design | None = (
         "sequential" if looked or experiment.get("design") == "sequential" else None
     )
@@ -271,14 +268,14 @@ def _of_contrasts(
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
     judged = judge(source, [*family, *exploratory], alpha=alpha, design=design)
     results = dict(zip(map(id, [*family, *extra]), judged, strict=True))
-    shown = (_with_claims(results[id(c)], attachment.failed_claims) for c in answered)
+    shown = (_with_claims(results[id(c)], origin.failed_claims) for c in answered)
     return replace(
         judged,
         comparisons=tuple(shown),
         declared=len(family),
         experiment=str(experiment.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
-        notice=attachment.notice,
+        notice=origin.notice,
     )
 
 
@@ -411,8 +408,8 @@ def _by(
         warnings = (*judged.warnings, *family.warnings)
         family = replace(judged, comparisons=tuple(every), warnings=warnings)
     family = with_causes(family, (p.conditions for p in chosen))
-    notice = attached(obs.table).notice
-    return replace(family, warnings=(*family.warnings, *obs.notes), notice=notice)
+    warnings = (*family.warnings, *obs.notes)
+    return replace(family, warnings=warnings, notice=obs.origin.notice)
 
 
 def _declared_pairs(
@@ -441,7 +438,7 @@ def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
 
 
 def between(
-    sides: Mapping[str, pd.DataFrame],
+    sides: Mapping[str, Observed],
     metric: str | None = None,
     by: Sequence[str] = (),
     margin: float | None = None,
@@ -453,15 +450,17 @@ def between(
     it, and splits nothing. Raises UsageError if a side has no run, or there is no such metric or factor.
     """
     for name, side in sides.items():
-        if side.empty:
+        if side.runs.empty:
             raise UsageError(f"{name}: there are no runs to compare")
-    (before, one), (after, two) = sides.items()
+    (before, first), (after, second) = sides.items()
+    one, two = first.runs, second.runs
     shared = _shared(one, two)
     same = bool(shared.all()) and len(one) == len(two)
     when = "both sides are the same runs" if same else _TIME + _when(one, two)
     notes = [f"{after} against {before}: {when}"]
     if shared.any() and not same:
         two = two[~shared]
+        sides = {before: first, after: Observed(two.reset_index(drop=True), second.origin)}
         runs = plural(int(shared.sum()), "run")
         notes.append(f"{runs} of {after} are those of {before}, and count once")
     both = dimensions([str(c) for c in one if c in two])
@@ -472,9 +471,7 @@ def between(
     changed = {} if by else _changed(one, two)
     asked = (MEASUREMENT, *(f for f in by if f in differ))
     every = [
-        replace(
-            observe({before: one, after: two}, m, asked, pool=list(changed)), asked=(MEASUREMENT,)
-        )
+        replace(observe(sides, m, asked, pool=list(changed)), asked=(MEASUREMENT,))
         for m in _common(one, two, metric)
     ]
     if not every:
@@ -491,13 +488,12 @@ def between(
     comparisons = [
         replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family
     ]
-    notices = filter(None, (attached(side).notice for side in (two, one)))
     return replace(
         family,
         comparisons=tuple(comparisons),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
-        notice=" ".join(dict.fromkeys(notices)) or None,
+        notice=joined([second.origin, first.origin]).notice,
     )
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..data.files import Location
 from ..data.layout import experiments, trial_of
-from ..data.load import Results, load, read
+from ..data.load import Results, read
 from ..data.shipped import shipped
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
@@ -192,7 +192,7 @@ def pages(data: Any) -> list[Page]:
 
     Examples
     --------
-    >>> [page.key for page in npl.analysis.pages(npl.load("data/recorded/zones"))][:2]
+    >>> [page.key for page in npl.analysis.pages(npl.read("data/recorded/zones"))][:2]
     ['summary', 'pairs-latency']
     """
     good, declared = ok_runs(data), contrasts(data)
@@ -226,7 +226,7 @@ def fleet_pages(root: Location) -> list[Page]:
     chosen = [Page("summary")]
     for name in dict.fromkeys(names):
         try:
-            runs = load(measurements(root, name))
+            runs = read(measurements(root, name)).runs
         except NotMeasured:  # the first page says so
             continue
         if names.count(name) > 1 or _hours(runs) >= LONG_H:

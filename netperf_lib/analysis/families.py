@@ -19,43 +19,46 @@ from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .comparison import Family
 from .judging import Pair, judge_pairs
-from .observe import PAIR, Observations, is_label, observe
-from .runs import HOSTS, headline_metrics
+from .observe import PAIR, Data, Observations, is_label, observe
+from .runs import HOSTS, Observed, headline_metrics
 
 
-def of_main_tool(
-    runs: pd.DataFrame, metric: str, contrasts: Sequence[Contrast] = ()
-) -> Observations:
+def of_main_tool(data: Data, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
     """The conditions in which a metric was measured by its main tool, and that have a value.
 
     The tool is that of the declared contrasts, else the one with most conditions.
     """
-    obs, where = observe(runs, metric), dict[str, Any]()
+    source = Observed.of(data)
+    obs, where = _measured(observe(source, metric)), dict[str, Any]()
     if (
         "during" in obs.by
         and METRICS[metric].unit == "bps"
         and None in set(obs.conditions["during"])
     ):
         where["during"] = None  # under load that is the throughput of the load itself
-        obs = observe(runs, metric, where=where)
+        obs = _measured(observe(source, metric, where=where))
     for name in ("tool", "test"):
         if name in obs.by:
             sides = [side for c in contrasts if c.metric == metric for side in (c.a, c.b or {})]
             declared = Counter(side[name] for side in sides if name in side)
             where[name] = (declared or Counter(obs.conditions[name].dropna())).most_common(1)[0][0]
-            obs = observe(runs, metric, where=where)
-    measured = [c for c in obs.names if obs.value(c, "n") > 0]
-    return obs if measured == obs.names else obs.only(measured)
+            obs = _measured(observe(source, metric, where=where))
+    return obs
+
+
+def _measured(obs: Observations) -> Observations:
+    """Return the conditions that have a value."""
+    names = [c for c in obs.names if obs.value(c, "n") > 0]
+    return obs if names == obs.names else obs.only(names)
 
 
 def of_main_tools(
-    runs: pd.DataFrame, metric: str | None = None, contrasts: Sequence[Contrast] = ()
+    source: Observed, metric: str | None = None, contrasts: Sequence[Contrast] = ()
 ) -> list[Observations]:
     """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
-    return [
-        of_main_tool(runs_with(runs, name), name, contrasts)
-        for name in ([metric] if metric else _metrics(runs))
-    ]
+    names = [metric] if metric else _metrics(source.runs)
+    every = (of_main_tool(runs_with(source, name), name, contrasts) for name in names)
+    return [obs for obs in every if obs.names]
 
 
 def _metrics(runs: pd.DataFrame) -> list[str]:
@@ -68,13 +71,14 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
     return [n for n in names if not (n == "transaction_rate_per_s" and times)]
 
 
-def runs_with(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+def runs_with(source: Observed, metric: str) -> Observed:
     """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
+    runs = source.runs
     received = "throughput_bps" in runs and bool(runs["throughput_bps"].notna().any())
     if metric != "throughput_sent_bps" or not received:
-        return runs
+        return source
     arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
-    return runs[~arrived]
+    return Observed(runs[~arrived].reset_index(drop=True), source.origin)
 
 
 def judged_by_rule(

@@ -27,16 +27,14 @@ from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from .comparison import Family
 from .median_ci import LONG_SERIES
 from .observe import (
-    MEASUREMENT,
     SEVERAL,
     Data,
     Observations,
-    Observed,
     level_names,
     observe,
 )
 from .result import unit_of, value_words
-from .runs import ENDS, HOSTS, nearest, status_counts
+from .runs import ENDS, HOSTS, MEASUREMENT, Observed, nearest, status_counts
 from .samples import Design, Sample, judge_samples
 
 THESE = "for these VMs"

@@ -17,7 +17,6 @@ from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import NotMeasured, UsageError
-from ..experiment.attached import attached
 from ..experiment.factors import LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
@@ -30,7 +29,7 @@ from .judging import NOTICEABLE, lost_share
 from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
-from .runs import read_data, runs_of, states, table_of
+from .runs import Observed, read_data, runs_of, states
 from .streams import filling, saturation
 from .words import Words, capital, contrasts, factor_of, span
 
@@ -249,21 +248,21 @@ def lead_paragraph(
 
     Examples
     --------
-    >>> npl.analysis.lead_paragraph(exp.runs).lines[-1][:57]
+    >>> npl.analysis.lead_paragraph(exp).lines[-1][:57]
     'Limits: The link limits throughput on 5 of 13 conditions.'
     """
-    runs = table_of(data)
+    source = Observed.of(data)
     used = [
-        c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)
+        c for c in (contrasts(source) if family is None else family) if metric in (None, c.metric)
     ]
-    observed = of_main_tools(runs, metric, used)
+    observed = of_main_tools(source, metric, used)
     declared = bool(used)
     if not declared:
         comparisons, pairs = judged_by_rule(observed, margin)
         used, sides = [p.as_contrast() for p in pairs], [p.conditions for p in pairs]
     else:
         known = None if judged is None else Family(tuple(judged))
-        comparisons = known or compare(runs, contrasts=used, margin=margin)
+        comparisons = known or compare(source, contrasts=used, margin=margin)
         sides = [_conditions(observed, c) for c in used]
     about = list(zip(comparisons, sides, strict=True))
     w = Writer()
@@ -279,9 +278,9 @@ def lead_paragraph(
             _plain(w, obs)
     for obs in observed:
         if obs.unit == "bps":
-            _limits(w, obs, observe(runs, obs.metric) if obs.where else obs)
+            _limits(w, obs, observe(source, obs.metric) if obs.where else obs)
     w.add("", _about_the_family(observed, comparisons, declared))
-    w.add("", [] if any(states(runs)[0]) else ["No run is complete."])
+    w.add("", [] if any(states(source.runs)[0]) else ["No run is complete."])
     advice = tuple(w.advice.get(i, "") for i in range(len(used)))
     return Lead(tuple(w.lines), with_causes(comparisons, sides), tuple(used), declared, advice)
 
@@ -307,9 +306,9 @@ def conclude(
         lead = lead_paragraph(runs, family=answered, judged=family[: len(answered)])
         return replace(family, comparisons=(*lead.family, *family[len(answered) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
-    notice = attached(runs).notice
+    notice = runs.origin.notice
     if not lead.family:
-        said = [*lead.lines, notice if LOG_NAME in runs else None]
+        said = [*lead.lines, notice if LOG_NAME in runs.runs else None]
         raise UsageError(f"there is nothing to compare by rule. {' '.join(filter(None, said))}")
     return replace(lead.family, notice=notice), lead
 
@@ -326,7 +325,7 @@ def opening(location: Location) -> Lead:
     """
     results = read(located(location)[0])
     if isinstance(results, Results):
-        return lead_paragraph(results.runs)
+        return lead_paragraph(results)
     return Lead(tuple(line for *_, line in sorted(map(_opening, results))))
 
 
@@ -339,7 +338,7 @@ def _opening(one: Results) -> tuple[float, int, Words]:
     good = runs["status"] == "ok"
     if not good.any():
         return 0.0, 0, Words.line(one.name, "No run is complete.")
-    lead = lead_paragraph(runs)
+    lead = lead_paragraph(one)
     missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
     started = runs["started_utc"].dropna()
     when = f" ({started.min():%-d %B %Y})" if len(started) else ""

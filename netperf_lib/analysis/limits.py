@@ -17,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 
-from ..experiment.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, in_words, plural
@@ -663,13 +662,14 @@ def limits(
     >>> [one.limit.cause for one in limits("data/recorded/lab-full", where={"tcp_buffer_bytes": 1048576})]
     ['window']
     """
-    runs = runs_of(data)
+    found = runs_of(data)
+    runs = found.runs
     sent = "throughput_sent_bps"
     received = "throughput_bps" in runs and runs["throughput_bps"].notna().any()
     metric = (
         sent if not received and sent in runs and runs[sent].notna().any() else "throughput_bps"
     )
-    source = data if isinstance(data, Observations) else runs
+    source = data if isinstance(data, Observations) else found
     return Limits(of_conditions(observe(source, metric, by, where=where, pool=pool)).values())
 
 
@@ -817,7 +817,7 @@ def _held(
         link_known=_number(row, "advertised_bps") is not None,
         times=_times(rows),
         roofs=roofs(evidence) if evidence else {},
-        notice=attached(obs.table).notice,
+        notice=obs.origin.notice,
     )
 
 

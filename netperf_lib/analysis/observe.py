@@ -20,11 +20,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import NothingToReport, UsageError, no_table
-from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import (
     FACTORS,
     LOG_NAME,
-    NOT_FACTORS,
     Factor,
     factor,
     is_address,
@@ -32,18 +30,22 @@ from ..experiment.factors import (
     plain,
     sort_levels,
 )
+from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
 from .median_ci import LONG_SERIES, Level, level
 from .runs import (
     ENDS,
     HOSTS,
+    MEASUREMENT,
+    MOST_LEVELS,
+    Codes,
+    Observed,
     check_levels,
-    is_details,
+    combined,
+    factorized,
     nearest,
-    read_data,
     states,
-    table_of,
     wished,
 )
 from .samples import merged
@@ -51,9 +53,6 @@ from .tables import Table
 
 if TYPE_CHECKING:
     from ..experiment.model import Contrast
-
-Codes: TypeAlias = npt.NDArray[np.int64]
-"""The number of each row's level; -1 stands for null."""
 
 
 class HasRuns(Protocol):
@@ -73,8 +72,6 @@ PAIR = "pair"
 """The factors that describe the two ends of a path are one."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
-MEASUREMENT = "measurement"
-"""The factor that tells apart the experiments of a mapping, such as before and after."""
 POOLS = {
     "pairs": (
         "client",
@@ -123,8 +120,8 @@ class Observations:
         What split the conditions, what was pooled, and what was left out, computed from the data.
     facts : DataFrame
         The level of every factor, by condition; ``"(several)"`` if it varies within the condition.
-    declaration : mapping
-        The experiment as declared; empty if there is none.
+    origin : Origin
+        Where the runs come from, and what was declared.
     blocked : bool
         Whether rounds are known, so that conditions can be compared within them.
     where : mapping
@@ -138,7 +135,7 @@ class Observations:
     asked: tuple[str, ...]
     notes: tuple[str, ...]
     facts: pd.DataFrame
-    declaration: Mapping[str, Any]
+    origin: Origin
     blocked: bool
     where: Mapping[str, Any]
     _source: Observed = field(repr=False)
@@ -454,7 +451,6 @@ def observe(
     sides = source.runs.get(MEASUREMENT, ())
     order = _in_order(conditions, list(dict.fromkeys(sides)))
     table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
-    table.attrs = dict(source.runs.attrs)
     return Observations(
         metric=metric,
         table=table,
@@ -463,7 +459,7 @@ def observe(
         asked=asked,
         notes=(*runs.notes, *said, *counted),
         facts=facts.loc[order],
-        declaration=source.declared,
+        origin=source.origin,
         blocked=runs.blocked,
         where=where,
         _source=source,
@@ -540,9 +536,12 @@ def levels(
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
     table = pd.concat([obs.conditions, table], axis=1)
-    table = Table.of(table, metric=obs.metric)
-    attach(table, deployments=obs.table["unit"].nunique(), notice=attached(obs.table).notice)
-    return table
+    return Table.of(
+        table,
+        metric=obs.metric,
+        deployments=obs.table["unit"].nunique(),
+        notice=obs.origin.notice,
+    )
 
 
 def _level_row(group: pd.DataFrame, metric: str, confidence: float) -> dict[str, Any]:
@@ -631,99 +630,6 @@ def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
 
 
-@dataclass(frozen=True)
-class Observed:
-    """Runs that are observed.
-
-    Attributes
-    ----------
-    runs : DataFrame
-    declared : mapping
-        The experiment as declared; empty where there is none.
-    planned : int
-        Rounds planned in each deployment; 0: not known.
-    """
-
-    runs: pd.DataFrame
-    declared: Mapping[str, Any]
-    planned: int = 0
-
-    @classmethod
-    def of(cls, data: Any, rounds: int | None = None) -> Observed:
-        """Read what `observe` takes; `rounds` are planned, whatever is declared."""
-        if isinstance(data, Observed):
-            return data
-        if isinstance(data, Mapping) and data:
-            parts = {str(name): cls.of(one) for name, one in data.items()}
-            frames = [
-                one.runs.assign(**{MEASUREMENT: name, "experiment": name})
-                for name, one in parts.items()
-            ]
-            return cls(joined(frames), next(iter(parts.values())).declared)
-        data = read_data(data)
-        if isinstance(data, Sequence) and data:
-            every = joined([cls.of(one).runs for one in data])
-            if {"experiment", "run_id"} <= set(every) and every.duplicated(
-                ["experiment", "run_id"]
-            ).any():
-                raise UsageError(
-                    "two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}"
-                )
-            return replace(cls.of(every), declared={})
-        runs = table_of(data)
-        if is_details(runs) or {"n", "median"} <= set(runs):
-            what = (
-                "a table of levels" if "median" in runs else "a table of intervals or percentiles"
-            )
-            raise UsageError(
-                f"{what} does not hold runs: give the experiment, or its table of runs"
-            )
-        declared = attached(runs).declared
-        # a table that was cut by hand, and logs that were imported, miss nothing that was planned
-        complete = (
-            not isinstance(data, pd.DataFrame)
-            and (declared.get("hosts") or {}).get("source") != "imported"
-        )
-        planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
-        if (
-            MEASUREMENT not in runs
-            and "experiment" in runs
-            and len(runs["experiment"].dropna().unique()) > 1
-        ):
-            runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
-        return cls(runs.reset_index(drop=True), declared, planned)
-
-    @cached_property
-    def codes(self) -> dict[str, Codes]:
-        """The codes of each column that may tell conditions apart."""
-        names = [
-            c
-            for c in map(str, self.runs)
-            if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")
-        ]
-        return {c: codes for c in names if (codes := _codes(self.runs[c])) is not None}
-
-    @cached_property
-    def units(self) -> Codes:
-        """The deployment of each run, numbered over all experiments."""
-        columns = [c for c in ("experiment", "deployment") if c in self.runs]
-        return _joined(len(self.runs), *(_factorized(self.runs[c]) for c in columns))
-
-    @property
-    def declared_source(self) -> str:
-        """Where the hosts come from, as declared; empty for a table without a declaration."""
-        return str((self.declared.get("hosts") or {}).get("source") or "")
-
-    def late(self) -> npt.NDArray[np.bool_]:
-        """Which runs belong to rounds beyond those planned."""
-        if not self.planned or "round" not in self.runs:
-            return np.zeros(len(self.runs), bool)
-        unit = [self.runs[c] for c in ("experiment", "deployment") if c in self.runs]
-        number = self.runs["round"]
-        rank = (number.groupby(unit, dropna=False) if unit else number).rank(method="dense")
-        return (rank > self.planned).fillna(value=False).to_numpy(bool)
-
-
 def _hint(name: str, runs: pd.DataFrame, factors: Sequence[str]) -> str:
     """What to write instead of a name that is no factor."""
     if name == "experiment":
@@ -735,39 +641,6 @@ def _hint(name: str, runs: pd.DataFrame, factors: Sequence[str]) -> str:
     named = [f for f in factors if not suffix and f in runs and factor(f).always_splits]
     of = next((f for f in named if (runs[f].astype(object) == name).any()), None)
     return f"it is a level of {of}" if of else nearest(name, factors, varying)
-
-
-def _codes(column: pd.Series) -> Codes | None:
-    """Codes of a column; None where a column of the user's holds lists or measured values."""
-    if column.isna().all():
-        return np.full(len(column), -1)
-    try:
-        codes, levels = pd.factorize(column)
-    except TypeError:
-        return None
-    fractions = (
-        column.name not in FACTORS
-        and pd.api.types.is_float_dtype(column)
-        and len(levels) > _MOST_LEVELS
-    )
-    return None if fractions else codes.astype(np.int64)
-
-
-def _factorized(values: Any) -> Codes:
-    codes: Codes = pd.factorize(values)[0].astype(np.int64)
-    return codes
-
-
-def _joined(size: int, *codes: Codes) -> Codes:
-    """Codes of the combinations of several columns."""
-    total, levels = np.zeros(size, np.int64), 1
-    for more in codes:
-        width = int(more.max(initial=0)) + 2
-        if levels * width >= 2**62:
-            total = _factorized(total)
-            levels = int(total.max(initial=0)) + 1
-        total, levels = total * width + more + 1, levels * width
-    return _factorized(total)
 
 
 def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
@@ -829,11 +702,11 @@ class Selection:
     @property
     def imported(self) -> bool:
         """Whether the runs are logs that were not planned here."""
-        return self.source.declared_source in ("", "imported")
+        return self.source.origin.source in ("", "imported")
 
     def joined(self, names: Iterable[str], *more: Codes) -> Codes:
         """The codes of the combinations of some columns; a column that does not vary adds none."""
-        return _joined(len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes))
+        return combined(len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes))
 
 
 def _numbers(runs: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
@@ -875,7 +748,7 @@ def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Sele
         ok=(ran & np.isfinite(value))[rows],
         unit=unit,
         round=number[rows],
-        block=_joined(len(rows), unit, _factorized(number[rows])),
+        block=combined(len(rows), unit, factorized(number[rows])),
         blocked=blocked,
         excluded=np.flatnonzero(excluded),
         repeated=repeated[rows],
@@ -888,8 +761,8 @@ def _tests_that_give(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Which runs are of a test that gives a metric; and these with tests that never ran."""
     n = len(runs)
-    fine = _joined(n, *(codes[c] for c in ("tool", "test", "during", "full_rtt") if c in codes))
-    coarse = _joined(n, *(codes[c] for c in ("tool", "test") if c in codes))
+    fine = combined(n, *(codes[c] for c in ("tool", "test", "during", "full_rtt") if c in codes))
+    coarse = combined(n, *(codes[c] for c in ("tool", "test") if c in codes))
     gives = np.isin(fine, fine[ran & np.isfinite(_numbers(runs, metric))])
     if not gives.any():
         measured = [m for m in METRICS if m in runs and runs[m][ran].notna().any()]
@@ -913,8 +786,8 @@ def _trials(runs: pd.DataFrame, codes: Mapping[str, Codes]) -> pd.Series:
         return ids
     names = [c for c in codes if factor(c).role == "condition"]
     rounds = [c for c in ("experiment", "deployment", "round") if c in runs]
-    parts = [_factorized(runs[c]) for c in rounds]
-    return pd.Series(_joined(len(runs), *parts, *(codes[c] for c in names)))
+    parts = [factorized(runs[c]) for c in rounds]
+    return pd.Series(combined(len(runs), *parts, *(codes[c] for c in names)))
 
 
 def _matching(
@@ -961,7 +834,7 @@ def choose_factors(
             chosen += names
             group = runs.joined(names, group)
         elif factor(names[0]).role == "observed" and _varies(
-            _joined(len(code), group, hosts), code, null_is_level=False
+            combined(len(code), group, hosts), code, null_is_level=False
         ):
             notes.append(f"{_label(names[0])} changes between rounds of one condition")
         elif ephemeral and _varies(group, code, null_is_level=False):
@@ -985,13 +858,13 @@ def _is_text(runs: Selection, name: str) -> bool:
         return True
     rounds = len(np.unique(runs.block))
     if runs.blocked and 1 < rounds < len(runs.rows):
-        of_round = len(np.unique(_joined(len(codes), codes, runs.block[held])))
+        of_round = len(np.unique(combined(len(codes), codes, runs.block[held])))
         if number == rounds == of_round == len(np.unique(runs.block[held])):
             return True
     others = [c for c in runs.codes if c in FACTORS and factor(c).always_splits]
     repeated = len(np.unique(runs.joined(others))) < len(runs.rows)
     return number == len(codes) == len(runs.rows) and (
-        number > _MOST_LEVELS or (bool(others) and repeated)
+        number > MOST_LEVELS or (bool(others) and repeated)
     )
 
 
@@ -1001,7 +874,7 @@ def _are_ephemeral(runs: Selection, names: Sequence[str], group: Codes, code: Co
         return False
     held = runs.source.runs[list(names)].iloc[runs.rows]
     levels = {level for name in names for level in held[name].dropna().unique()}
-    counts = np.bincount(_joined(len(code), group, code)[code >= 0])
+    counts = np.bincount(combined(len(code), group, code)[code >= 0])
     return all(map(is_address, levels)) and bool((counts[counts > 0] == 1).any())
 
 
@@ -1040,7 +913,7 @@ def _splits(runs: Selection, one: Factor, group: Codes, hosts: Codes, code: Code
     if one.always_splits and not unknown:
         return False
     # a null between rounds says nothing; two runs of a round, one with a null, are two conditions
-    return _varies(_joined(len(code), group, hosts, runs.block), code, null_is_level=True)
+    return _varies(combined(len(code), group, hosts, runs.block), code, null_is_level=True)
 
 
 # -- what they are called ------------------------------------------------------------------------
@@ -1082,7 +955,7 @@ def tabulate(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return an observation for each condition and round, a row for each missing one, and notes."""
     every = runs.source.runs
-    cell = _joined(len(runs.rows), condition, runs.block)
+    cell = combined(len(runs.rows), condition, runs.block)
     at, size = np.unique(cell, return_index=True)[1], np.bincount(cell)
     rows = runs.rows[at]
     failed = np.bincount(cell, weights=~runs.ok) > 0
@@ -1110,7 +983,7 @@ def tabulate(
         hosts = pd.Series(every[c].take(runs.rows).astype(str).array)
         both = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
         table[c] = both.where(both != "", None).to_numpy()
-    if runs.blocked and runs.source.declared_source != "imported":
+    if runs.blocked and runs.source.origin.source != "imported":
         table = _with_missing(runs, table, condition, at, chosen)
     counts = table["state"].value_counts()
     for state in ("failed", "missing"):
@@ -1188,7 +1061,7 @@ def _with_missing(
 def _conditions_of(runs: Selection, rows: Codes, condition: Codes, chosen: Sequence[str]) -> Codes:
     """The conditions that other runs belong to; -1: none that was measured."""
     every = runs.source.runs
-    key = _joined(len(every), *(_factorized(every[c]) for c in chosen))
+    key = combined(len(every), *(factorized(every[c]) for c in chosen))
     number = np.full(int(key.max(initial=0)) + 1, -1)
     number[key[runs.rows]] = condition
     return number[key[rows]]

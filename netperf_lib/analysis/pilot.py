@@ -10,8 +10,8 @@ import pandas as pd
 from ..experiment.estimate import RoundsNeeded
 from ..experiment.model import Contrast, Experiment
 from .judging import by_round, paired_conditions
-from .observe import Observed
 from .power import rounds_needed
+from .runs import Observed
 
 PILOT_ROUNDS = 4
 """Fewer do not show how much runs vary."""

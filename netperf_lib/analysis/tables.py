@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..experiment.attached import attach, attached
 from ..experiment.factors import FACTORS
 from ..metrics import METRICS, format_value, plural
 from .lines import levels_text
@@ -40,9 +39,13 @@ class Table(pd.DataFrame):
     Computations with it give plain data frames. A table without rows says so; columns without values are hidden.
     """
 
-    _metadata: ClassVar = ["caption", "headings"]  # pandas' name for attributes that are no columns
+    # pandas' name for attributes that are no columns
+    _metadata: ClassVar = ["caption", "headings", "metric", "deployments", "notice"]
     caption: str | None = None
     headings: Mapping[str, str] | None = None
+    metric: str | None = None
+    deployments: int = 1
+    notice: str | None = None
 
     @classmethod
     def of(
@@ -52,6 +55,8 @@ class Table(pd.DataFrame):
         *,
         metric: str | None = None,
         columns: Mapping[str, str] | None = None,
+        deployments: int = 1,
+        notice: str | None = None,
     ) -> Table:
         """Make such a table.
 
@@ -65,15 +70,19 @@ class Table(pd.DataFrame):
             Metric that gives the unit of the columns of a level (median, low, high, smallest, largest).
         columns : dict, optional
             Columns to show, and their headings; default all.
+        deployments : int
+            Deployments behind a table of levels.
+        notice : str, optional
+            The caveat to show with it.
         """
         table = cls(frame)
         table.caption, table.headings = caption, columns
-        attach(table, metric=metric)
+        table.metric, table.deployments, table.notice = metric, deployments, notice
         return table
 
     def content(self) -> dict[str, Any]:
         """Return what the report typesets: caption, columns, and rows as text."""
-        caption, metric = self.caption, attached(self).metric
+        caption, metric = self.caption, self.metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
         # a failure is worth a column, none is not
         columns = [
@@ -107,7 +116,7 @@ class Table(pd.DataFrame):
 
     def __repr__(self) -> str:
         """The levels of conditions as lines; pandas would leave out their figures on a terminal."""
-        metric = attached(self).metric
+        metric = self.metric
         if metric is None or self.index.name != "condition" or not {"n", *LEVEL[:3]} <= set(self):
             return super().__repr__()
         return levels_text(self.reset_index(), metric)

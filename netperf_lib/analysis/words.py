@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..errors import NothingToReport, UsageError, visible
-from ..experiment.attached import attached
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACEMENTS
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from .result import size_words, unit_of
-from .runs import table_of
+from .runs import origin_of, read_data, table_of
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -151,13 +150,13 @@ def contrasts(data: Any, about: str | None = None, metric: str | None = None) ->
 
     Examples
     --------
-    >>> len(npl.analysis.contrasts(exp.runs, metric="throughput_bps"))
+    >>> len(npl.analysis.contrasts(exp, metric="throughput_bps"))
     5
     """
-    runs = table_of(data)
-    if about is not None and about not in runs:
+    data = read_data(data)
+    if about is not None and about not in table_of(data):
         raise UsageError(f"the table of runs has no factor {about!r}")
-    declared = attached(runs).declared.get("contrasts") or ()
+    declared = origin_of(data).declared.get("contrasts") or ()
     every = [Contrast.model_validate(c) for c in declared]
     return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..errors import ParseError, StoreError, UsageError, as_cell, visible
-from ..experiment.attached import attach
 from ..experiment.factors import LOG_NAME, is_address
 from ..experiment.model import Contrast, Experiment
+from ..experiment.origin import Measured, Origin
 from ..metrics import in_words, metric, plural
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
@@ -335,8 +335,7 @@ def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
     problems, groups = Problems(), defaultdict[str, list[LoggedRun]](list)
     for run in runs:
         if run.get("round") is not None and run.parsed.status == "ok":
-            known = {**run.stated, **run.labels, **run.addresses, "part": run.part}
-            groups[repr(sorted((known | {"started_utc": None}).items()))].append(run)
+            groups[_known(run)].append(run)
     for same in groups.values():
         if len(same) > 1:
             how = "label what they differ in, or leave the round out"
@@ -346,12 +345,29 @@ def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
 
 
 def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
-    """Return the runs with what tells their names apart, for those that no label puts anywhere."""
-    unknown = [run for run in runs if _is_unplaced(run)]
-    parts = dict(zip(map(id, unknown), name_parts(list(map(_name, unknown))), strict=True))
-    if len(set(parts.values())) < 2:
-        return list(runs)
-    return [replace(run, part=parts.get(id(run))) for run in runs]
+    """Return the runs with what only their names tell apart.
+
+    These are runs that no label puts anywhere, and runs of no round that have equal labels.
+    """
+    groups = defaultdict[str, list[LoggedRun]](list)
+    for run in runs:
+        if _is_unplaced(run):
+            groups[""].append(run)
+        elif run.get("round") is None:
+            groups[_known(run)].append(run)
+    of_run = dict[int, str]()
+    for known, group in groups.items():
+        parts = name_parts(list(map(_name, group)))
+        most = len(parts) // 2 if known else len(parts)  # a name for each run tells nothing apart
+        if 1 < len(set(parts)) <= most:
+            of_run |= zip(map(id, group), parts, strict=True)
+    return [replace(run, part=of_run.get(id(run))) for run in runs]
+
+
+def _known(run: LoggedRun) -> str:
+    """Return all that is known of a run but the time of it."""
+    known = {**run.stated, **run.labels, **run.addresses, "part": run.part, "started_utc": None}
+    return repr(sorted(known.items()))
 
 
 def _is_unplaced(run: LoggedRun) -> bool:
@@ -409,7 +425,7 @@ def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
         words.append(f"One test counts as two runs: {_first(pairs)}; import one end.")
     unknown = [run for run in runs if run.part is not None]
     if unknown:
-        parts = sorted({run.part or "nothing more" for run in unknown})
+        parts = sorted({run.part or "" for run in unknown})
         if len(parts) > _SHOWN:
             parts[_SHOWN:] = [f"and {len(parts) - _SHOWN} more"]
         pattern = proposed_pattern(list(map(_name, unknown)))
@@ -665,17 +681,15 @@ def are_logs(location: Location) -> bool:
     return bool(set("*?[") & set(str(location))) or (path.exists() and not experiments(location))
 
 
-def read_logs(files: Files, *, pattern: str | None = None) -> pd.DataFrame:
-    """Read logs into a table of runs like that of `netperf_lib.load`, without importing them; see `understand`."""
+def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
+    """Read logs into a table of runs like that of `netperf_lib.read`, without importing them; see `understand`."""
     runs, left_out = understand(files, pattern=pattern)
     rows = []
     for order, run in enumerate(runs):
         run_id = run.identity or f"{run.path}:{run.index + 1}"
         record = _record("logs", run_id, run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
-    frame = data_frame(runs_table(rows))
-    attach(frame, notice=_notice(left_out, runs))
-    return frame
+    return Measured(data_frame(runs_table(rows)), Origin(notice=_notice(left_out, runs)))
 
 
 def read_contrasts(path: Location) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -14,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import NotMeasured, UsageError, no_table, visible
-from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
+from ..experiment.origin import Origin, joined
 from ..metrics import METRICS, PAGES
 from .files import Location, explained
 from .ingest import Part, current
@@ -60,7 +61,22 @@ class Results:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        return _frame(self.store, "runs", self.instead)
+        return _frame(self.store, "runs")
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The declaration, and what must be said of these data."""
+        notices = (*sorted(self._whole["notice"].dropna().unique()), self.instead)
+        with explained(self.path):
+            declared = self._declared
+            return Origin(
+                declared=declared.experiment.model_dump(mode="json"),
+                path=self.path,
+                notice=" ".join(filter(None, notices)) or None,
+                looked=bool((self.store.read_plan() or {}).get("looked")),
+                added=len(declared.added),
+                failed_claims=tuple(c for c in self.store.claims() if c["holds"] is False),
+            )
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -131,7 +147,7 @@ class Results:
     @property
     def notice(self) -> str | None:
         """The caveat to show with these data."""
-        return attached(self.runs).notice
+        return self.origin.notice
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -195,12 +211,26 @@ class Fleet:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The runs of all experiments; `experiment`, `deployment` and `round` together name a block of time."""
-        return load([e.path for e in self])
+        return _together([one.runs for one in self._measured], self.path)
+
+    @cached_property
+    def _measured(self) -> list[Results]:
+        measured = []
+        for one in self.experiments:
+            with suppress(NotMeasured):
+                _ = one.runs
+                measured.append(one)
+        return measured
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The declaration of the first experiment, and what must be said of any of them."""
+        return joined([one.origin for one in self._measured])
 
     @property
     def notice(self) -> str | None:
         """The caveat to show with these data."""
-        return attached(self.runs).notice
+        return self.origin.notice
 
     def __repr__(self) -> str:
         return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
@@ -211,13 +241,13 @@ class Fleet:
         )
 
 
-def read(location: Location) -> Results | Fleet:
-    """Read an experiment, or all experiments under a data root.
+def read(location: Locations) -> Results | Fleet:
+    """Read an experiment, or several: all under a data root, or those that are listed.
 
     Parameters
     ----------
-    location : path or URL
-        An experiment's folder, or a data root.
+    location : path, URL or iterable of them
+        An experiment's folder, or a data root; or folders of experiments.
 
     Returns
     -------
@@ -236,6 +266,8 @@ def read(location: Location) -> Results | Fleet:
     conditions: test, client, server
     group npl.observe(exp, metric).table, not exp.runs
     """
+    if not isinstance(location, str | os.PathLike):
+        return Fleet("", tuple(map(Results, stores(location))))
     location, instead = located(location)
     if is_experiment(location):
         return Results(Store.at(location), instead)
@@ -257,8 +289,7 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The declaration, and the notice that must be shown with the data, are attached to it (for several experiments:
-        the declaration of the first and all notices). `read` returns an object that does not lose them.
+        A plain table. What was declared is with what `read` returns.
 
     Raises
     ------
@@ -271,20 +302,22 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     264
     """
     if isinstance(path, str | os.PathLike):
-        location, notice = located(path)
-        return _frame(Store.at(location), table, notice)
-    frames, chosen = [], stores(path)
-    for number, store in enumerate(chosen, 1):
-        try:
+        return _frame(Store.at(located(path)[0]), table)
+    frames = []
+    for store in stores(path):
+        with suppress(NotMeasured):
             frames.append(_frame(store, table))
-        except NotMeasured:
-            if number == len(chosen) and not frames:
-                raise
-    return joined(frames)
+    return _together(frames, "these folders")
 
 
-def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.DataFrame:
-    """Return a table of an experiment as a data frame; a further notice comes behind those of the data."""
+def _together(frames: list[pd.DataFrame], where: str) -> pd.DataFrame:
+    if not frames:
+        raise NotMeasured(f"{where}: nothing was measured here yet; run `npl collect` first")
+    return pd.concat(frames, ignore_index=True)
+
+
+def _frame(store: Store, table: TableName) -> pd.DataFrame:
+    """Return a table of an experiment as a data frame."""
     with explained(store.url):
         parts = _parts(store, table)
         schema = unified((part.schema for part in parts), table)
@@ -297,20 +330,8 @@ def _frame(store: Store, table: TableName, notice: str | None = None) -> pd.Data
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
             data = data.append_column("excluded", excluded)
-        frame, declared = data_frame(data), store.declaration()
-        if table == "runs":
-            frame = frame.sort_values(_ORDER, ignore_index=True)
-            attach(
-                frame,
-                notice=" ".join(sorted(frame["notice"].dropna().unique())) or None,
-                looked=bool((store.read_plan() or {}).get("looked")),
-                failed_claims=tuple(c for c in store.claims() if c["holds"] is False),
-            )
-            declared = _untouched(declared, frame)
-        declaration = declared.experiment.model_dump(mode="json")
-        every = " ".join(filter(None, (attached(frame).notice, notice))) or None
-        attach(frame, declared=declaration, added=len(declared.added), path=store.url, notice=every)
-    return frame
+        frame = data_frame(data)
+        return frame.sort_values(_ORDER, ignore_index=True) if table == "runs" else frame
 
 
 def _plain(runs: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,10 @@ _RUNNING = re.compile(
 """A number of a repetition, a date or a time of day; after any other word a number is a level."""
 
 
+PLAIN = "no further word"
+"""The part of a name that has none of its own."""
+
+
 class LogName(NamedTuple):
     """The path of a log without its suffix, its tool, and words that say what the log states."""
 
@@ -34,7 +38,8 @@ def name_parts(names: Sequence[LogName]) -> list[str]:
     for name in names:
         known = shared[name.tool].union(name.stated)
         own = [word for word in _WORD.findall(name.path) if word.lower() not in known]
-        parts.append(" ".join(word for word in own if not _RUNNING.fullmatch(word)))
+        words = [word for word in own if not _RUNNING.fullmatch(word)]
+        parts.append(" ".join(words) or PLAIN)
     return parts
 
 

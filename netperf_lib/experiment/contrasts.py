@@ -330,30 +330,3 @@ def _unknown(name_: str, factors: Iterable[str]) -> str:
     legal = [f for f in dimensions(factors) if f not in _LENGTHS]
     hint = did_you_mean(name_, [*legal, *FACTORS])
     return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
-
-
-# -- undeclared contrasts ----------------------------------------------------------------------------------------------
-
-
-def undeclared(experiment: Experiment) -> list[str]:
-    """Factors that vary, each with a headline metric, and have no contrast: these will get no verdict."""
-    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
-    declared = {
-        (c.metric, f) for c in experiment.contrasts for f in {**c.a, **(c.b or {})}
-        if c.b is not None and c.a.get(f) != c.b.get(f)
-    }  # fmt: skip
-    messages = []
-    for metric in HEADLINES:
-        measuring = [r for t, r in rows if gives(t, metric)]
-        varying = [
-            f
-            for f in dimensions(dict.fromkeys(f for r in measuring for f in r))
-            if f not in _LENGTHS | _HOSTS | {"tool", "test"}
-            and len({r.get(f) for r in measuring}) > 1
-        ]
-        if names := [f for f in varying if (metric, f) not in declared]:
-            messages.append(
-                f"no contrast asks for {METRICS[metric].label.lower()} by {', '.join(names)}: no verdict on it. "
-                f"To get one: compare: {{factor: {names[0]}, metrics: [{metric}]}}"
-            )
-    return messages

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from ..metrics import format_value, plural, rounds_required
 from ..tools import tool
-from .contrasts import undeclared
 from .model import Experiment, TestSpec, Trial
 from .placements import PLACEMENTS
 from .schedule import Plan, load_trial, notes
@@ -174,7 +173,7 @@ class Preview:
     def notes(self) -> list[str]:
         """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
         e = self.plan.experiment
-        remarks = notes(e) + undeclared(e)
+        remarks = notes(e)
         remarks += [
             f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read it if it is not yours"
             for file in _ssh_configs(e.hosts.options)

@@ -6,13 +6,10 @@ Declared (pydantic, read from a yaml file): `Experiment` and its parts. Schedule
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -21,13 +18,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     ValidationInfo,
     field_validator,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from ..metrics import ALPHA, MARGIN
 from ..quantities import read_quantity
@@ -120,27 +115,9 @@ OptionValue: TypeAlias = str | int | float | bool
 
 
 class _Declared(BaseModel):
-    """Base of what people write in YAML: frozen, and an unknown key is an error.
-
-    The descriptions of the fields are read from the source when the schema is asked for, not in every process as
-    pydantic does.
-    """
+    """Base of what people write in YAML: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler(core)
-        fields = handler.resolve_ref_schema(schema)["properties"]
-        (definition,) = ast.parse(inspect.getsource(cls)).body
-        for name, text in pairwise(ast.iter_child_nodes(definition)):
-            if isinstance(name, ast.AnnAssign) and isinstance(text, ast.Expr):
-                fields[ast.unparse(name.target)]["description"] = inspect.cleandoc(
-                    ast.literal_eval(text.value)
-                )
-        return schema
 
 
 def _quantity(unit: str) -> BeforeValidator:
@@ -190,23 +167,10 @@ class Load(_Declared):
 OPTIONS = {option.name: option for tool in TOOLS.values() for option in tool.OPTIONS}
 
 
-def _with_options(schema: dict[str, Any]) -> None:
-    """Each option of a tool is a key of a test, with one level or several."""
-    level = {"type": ["string", "number", "boolean", "null"]}
-    for name, option in OPTIONS.items():
-        several = {"type": "array", "items": level, "minItems": 1}
-        schema["properties"][name] = {
-            "description": f"{option.help}; several levels are crossed.",
-            "anyOf": [level, several],
-        }
-
-
 class TestSpec(_Declared):
     """One test of one tool, and the factor levels it is crossed with."""
 
     __test__ = False  # not a pytest class
-    model_config = ConfigDict(json_schema_extra=_with_options)
-
     tool: Tool
     """Tool that measures."""
     test: Name
@@ -342,10 +306,6 @@ class HostsSpec(_Declared):
 
 class Experiment(_Declared):
     """A declared experiment: hosts, pairs, tests, rounds, contrasts."""
-
-    model_config = ConfigDict(
-        json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"])
-    )
 
     name: Name
     """Name of the experiment, and of its folder under the data root."""

@@ -17,7 +17,6 @@ from ..analysis.observe import levels as observed_levels
 from ..analysis.pairs import ends_of
 from ..analysis.words import interval_words
 from ..errors import NothingToReport
-from ..experiment.attached import attached
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -175,12 +174,12 @@ def levels(
     """
     if not (isinstance(data, pd.DataFrame) and "median" in data):
         data = observed_levels(observe(data, metric, by, where=where, pool=pool))
-    info = metric_of(metric or attached(data).metric or "")
+    info = metric_of(metric or getattr(data, "metric", None) or "")
     table = data[data["n"] > 0]
     some(table, f"there is no value of {info.label}")
     rows = table if "condition" in table else table.reset_index()
     names = list(map(str, rows["condition"]))
-    interval = interval_words(rows["n"], deployments=attached(data).deployments)
+    interval = interval_words(rows["n"], deployments=getattr(data, "deployments", 1))
     caption = f"{info.label}: median of the runs and {interval}. n = {each(rows['n'])} per row."
     alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows

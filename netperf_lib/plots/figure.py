@@ -23,9 +23,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..analysis.observe import Observations
+from ..analysis.runs import origin_of
 from ..analysis.words import shortened
 from ..errors import NothingToReport
-from ..experiment.attached import attached
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 
@@ -140,7 +140,7 @@ def canvas(
         if ax is not None:
             yield [ax]
             return
-        notice = attached(data).notice or getattr(data, "notice", None)
+        notice = origin_of(data).notice or getattr(data, "notice", None)
         lines = [*wrap(caption, CAPTION), *([shortened(notice)] if notice else [])]
         figure = Plot(figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained")
         figure.caption, figure.alt = caption, alt

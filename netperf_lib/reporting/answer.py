@@ -11,10 +11,10 @@ from ..analysis.comparison import Family
 from ..analysis.details import levels_words
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import with_causes
-from ..analysis.observe import Data, Observations, Observed, describe, levels, observe
+from ..analysis.observe import Data, Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
-from ..analysis.runs import read_data
+from ..analysis.runs import Observed, read_data
 from ..analysis.streams import filled_paths
 from ..analysis.words import Headline, Words, contrasts, headline
 from ..errors import NothingToReport, UsageError
@@ -132,7 +132,7 @@ class Answer:
         """What was measured, and what splits the conditions, in sentences."""
         every, main = self.observations, self.main
         sentences = [describe(every)]
-        if (main.declaration.get("hosts") or {}).get("source", "imported") != "imported":
+        if (main.origin.source or "imported") != "imported":
             sentences.append(IN_ROUNDS)
         sentences += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
         shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
@@ -256,9 +256,7 @@ def ask(
     obs = observe(source, metric, by, where=where, pool=pool)
     runs = Observed.of(source).runs
     family, judged = (
-        (Family(()), ())
-        if baseline is not None
-        else _judged(source, obs, runs, where or {}, margin)
+        (Family(()), ()) if baseline is not None else _judged(source, obs, where or {}, margin)
     )
     if judged:
         sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in judged)
@@ -270,7 +268,6 @@ def ask(
 def _judged(
     source: Any,
     obs: Observations,
-    runs: pd.DataFrame,
     where: Mapping[str, Any],
     margin: float | str | None,
 ) -> tuple[Family, tuple[Contrast, ...]]:
@@ -279,13 +276,13 @@ def _judged(
         source, Sequence | Mapping
     ):  # what one of several experiments declares is not asked of all
         return Family(()), ()
-    if declared := contrasts(runs):
+    if declared := contrasts(source):
         asked = asked_about(obs, declared, where)
         family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
         return with_causes(
             family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)
         ), tuple(asked)
-    lead = lead_paragraph(runs, margin=None if margin is None else read_margin(margin))
+    lead = lead_paragraph(source, margin=None if margin is None else read_margin(margin))
     if not lead.judged:
         return Family(()), ()
     asked = asked_about(obs, lead.contrasts, where)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.claims import HOLDS, claims, store_of
-from ..analysis.runs import present, status_counts
+from ..analysis.runs import present, status_counts, table_of
 from ..analysis.tables import markdown_table
-from ..experiment.attached import attached
 from ..hosts import SOURCES, source
 from ..metrics import plural
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..data.load import Fleet, Results
 
 SOFTWARE = (
     "netperf_lib",
@@ -68,21 +69,21 @@ class Cover:
     provenance: str
 
 
-def cover(runs: pd.DataFrame) -> Cover:
+def cover(data: Results | Fleet) -> Cover:
     """Return what a report is based on."""
-    known = attached(runs)
+    runs, known = table_of(data), data.origin
     started = runs["started_utc"].dropna()
     return Cover(
         subtitle=str(known.declared.get("title") or ""),
-        facts=_facts(runs),
+        facts=_facts(data),
         notice=known.notice,
         date=started.max().to_pydatetime() if len(started) else None,
-        provenance=_provenance(runs),
+        provenance=_provenance(data),
     )
 
 
-def _facts(runs: pd.DataFrame) -> dict[str, str]:
-    experiment, added = attached(runs).declared, attached(runs).added
+def _facts(data: Results | Fleet) -> dict[str, str]:
+    runs, experiment, added = table_of(data), data.origin.declared, data.origin.added
     ok, failed, excluded = status_counts(runs)
     names = _levels(runs, "experiment")
     several = len(names) > 1
@@ -90,9 +91,9 @@ def _facts(runs: pd.DataFrame) -> dict[str, str]:
     source = (experiment.get("hosts") or {}).get("source")
     hosts, rounds = len(_levels(runs, "client", "server")), runs["round"].nunique()
     deployments = plural(runs["deployment"].nunique(), "deployment")
-    claimed = Counter(holds for _, _, holds, _ in claims(runs))
+    claimed = Counter(holds for _, _, holds, _ in claims(data))
     facts = {
-        "Experiment": f"{len(names)} experiments" if several else _name(runs),
+        "Experiment": f"{len(names)} experiments" if several else _name(data),
         "Hosts": f"{hosts}{f' ({source})' if source else ''}" if hosts else "",
         "Machine size": _some(_levels(runs, "client_vm_size", "server_vm_size"), 2),
         "Comparisons": f"{declared} declared{f', {added} added later' if added else ''}",
@@ -102,14 +103,14 @@ def _facts(runs: pd.DataFrame) -> dict[str, str]:
         "Tools": _some(_levels(runs, "tool"), 4),
         "Measured": _period(runs),
         "Placement": _checked(claimed) if claimed else "",
-        "Digest": (root_of(runs) or "")[:16],
+        "Digest": (root_of(data) or "")[:16],
     }
     without = {"Comparisons", "Rounds"} if several else set() if declared else {"Comparisons"}
     return {name: value for name, value in facts.items() if value and name not in without}
 
 
-def _name(runs: pd.DataFrame) -> str:
-    return str(attached(runs).declared.get("name") or _some(_levels(runs, "experiment")))
+def _name(data: Results | Fleet) -> str:
+    return str(data.origin.declared.get("name") or _some(_levels(table_of(data), "experiment")))
 
 
 def _period(runs: pd.DataFrame) -> str:
@@ -128,9 +129,9 @@ def _checked(claimed: Mapping[str, int]) -> str:
     return "; ".join([total, *others])
 
 
-def root_of(runs: pd.DataFrame) -> str | None:
+def root_of(data: Results | Fleet) -> str | None:
     """The digest that ties this page to a folder; a table made by hand has none."""
-    store = store_of(runs)
+    store = store_of(data)
     return store.root_digest() if store else None
 
 
@@ -141,22 +142,22 @@ def _version(package: str) -> str:
         return ""
 
 
-def _spent(runs: pd.DataFrame, plan: Mapping[str, Any]) -> str:
+def _spent(data: Results | Fleet, plan: Mapping[str, Any]) -> str:
     """What the hosts did cost, by the prices that were planned with."""
-    declared, store = attached(runs).declared.get("hosts") or {}, store_of(runs)
+    declared, store = data.origin.declared.get("hosts") or {}, store_of(data)
     if declared.get("source") not in SOURCES or not plan.get("trials") or store is None:
         return ""
     planned = sum(not row.get("leading") for row in plan["trials"])
-    done = min(1.0, len(runs) / planned)
+    done = min(1.0, len(data.runs) / planned)
     amount = source(declared["source"]).spent(state=store.path / "hosts", done=done)
     currency = (declared.get("options") or {}).get("currency", "USD")
     return "" if amount is None else f"about {amount:.2f} {currency}, by the price list"
 
 
-def _provenance(runs: pd.DataFrame) -> str:
+def _provenance(data: Results | Fleet) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digests."""
-    experiment = attached(runs).declared
-    store = store_of(runs)
+    runs, experiment = table_of(data), data.origin.declared
+    store = store_of(data)
     plan: dict[str, Any] = (store.read_plan() if store else None) or {}
     pairs = zip(runs["run_id"], runs["raw_sha256"], strict=True)
     hashes = "\n".join(sorted(f"{run} {digest}" for run, digest in pairs))
@@ -170,9 +171,9 @@ def _provenance(runs: pd.DataFrame) -> str:
         if len(started)
         else "",
         "SHA-256 of all raw logs": hashlib.sha256(hashes.encode()).hexdigest(),
-        "digest": root_of(runs) or "",
+        "digest": root_of(data) or "",
         "version of the readers": _some(_levels(runs, "reader_version")),
-        "cost of the hosts": _spent(runs, plan),
+        "cost of the hosts": _spent(data, plan),
         "tools": _some(sorted(tools), 8),
         "kernels": _some(_levels(runs, "kernel")),
         "congestion control": _some(_levels(runs, "congestion_control")),

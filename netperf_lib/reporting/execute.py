@@ -241,11 +241,11 @@ def _planned(
 def _possible_pages(data: Store | str) -> list[Page]:
     """The pages that an experiment, or a data root, can fill."""
     from ..analysis.contents import Page, fleet_pages, pages
-    from ..data.load import load
+    from ..data.load import read
 
     if isinstance(data, str):
         return fleet_pages(data)
-    planned = pages(load(data.location))
+    planned = pages(read(data.location))
     if planned and (before := data.last_set_aside()):
         planned.append(Page("before-after", {"before": before}))
     return planned
@@ -344,10 +344,10 @@ def _documents(
 ) -> dict[str, Document]:
     """Execute the notebooks; each as a document, by the name of its files."""
     from ..analysis.history import measurements
-    from ..data.load import load
+    from ..data.load import read
     from .cover import cover
 
-    covers = cache(lambda name: cover(load(measurements(location, name))))
+    covers = cache(lambda name: cover(read(measurements(location, name))))
     running = [kernels.submit(_execute, kernels, page, folder, location) for page in pages]
     documents = {}
     for done, (page, execution) in enumerate(zip(pages, running, strict=True)):

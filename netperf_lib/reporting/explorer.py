@@ -117,8 +117,8 @@ def _data(exp: Results) -> dict[str, Any]:
     return {
         "name": exp.name,
         "notice": (exp.notice or "").removesuffix(exp.instead or "").strip(),
-        "root": (root_of(runs) or "")[:16],
-        "lead": lead_paragraph(runs).lines,
+        "root": (root_of(exp) or "")[:16],
+        "lead": lead_paragraph(exp).lines,
         "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
         "units": WRITTEN,
         "factors": [_factor(f, values) for f, values in levels_of.items()],

@@ -16,13 +16,12 @@ from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.observe import observe
 from ..analysis.pairs import ends_of, pairs_words
-from ..analysis.runs import status_counts
+from ..analysis.runs import status_counts, table_of
 from ..analysis.tables import Table
 from ..analysis.words import Headline, Words
 from ..data.layout import Store
-from ..data.load import Results, load
+from ..data.load import Fleet, Results, read
 from ..errors import NetperfError
-from ..experiment.attached import attached
 from ..metrics import plural
 from .blocks import Shown, verdicts
 
@@ -39,15 +38,20 @@ class Summary:
     ----------
     lead : Lead
         The lead paragraph, and the comparisons that it speaks of.
-    runs : DataFrame
-        The table of runs.
+    data : Results or Fleet
+        What was measured.
     since : str
         What changed since the last measurement of this name; empty if there is none.
     """
 
     lead: Lead
-    runs: pd.DataFrame
+    data: Results | Fleet
     since: str = ""
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The table of runs."""
+        return table_of(self.data)
 
     @property
     def headline(self) -> Headline:
@@ -89,7 +93,7 @@ class Summary:
         if self.several:
             return parts
         planned: dict[str, list[str]] = {}
-        for page in pages(runs):
+        for page in pages(self.data):
             planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
         for metric in planned.get("pairs", ()):
             ends = ends_of(runs, metric)
@@ -109,7 +113,7 @@ class Summary:
         """What the verdicts hold for, and what is uncertain about them."""
         runs, family = self.runs, list(self.lead.family) if self.lead.judged else []
         _, failed, excluded = status_counts(runs)
-        deployments, added = runs["deployment"].nunique(), attached(runs).added
+        deployments, added = runs["deployment"].nunique(), self.data.origin.added
         where = "virtual machines" if deployments == 1 else f"{deployments} deployments"
         what = "The verdicts hold" if family else "The values hold"
         few = (
@@ -119,7 +123,7 @@ class Summary:
         unknown = plural(int(runs["placement"].isna().sum()), "run")
         false = [
             f"{c['host'] or c['deployment']}: {c['claim']}"
-            for c in stored(runs)
+            for c in stored(self.data)
             if c["factor"] and c["holds"] is False
         ]
         assumed = dict.fromkeys(a for c in family for a in c.assumptions)
@@ -166,7 +170,7 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     'Zones'
     """
     folder = experiment.path if isinstance(experiment, Results) else experiment
-    return Summary(opening(folder), load(measurements(folder)), _since(folder))
+    return Summary(opening(folder), read(measurements(folder)), _since(folder))
 
 
 def _since(folder: str | os.PathLike[str]) -> str:

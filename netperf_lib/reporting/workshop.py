@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..data.layout import Store
-from ..data.load import load
+from ..data.load import read
 from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
 from ..experiment.yaml import load_experiment
@@ -31,7 +31,7 @@ from ..quantities import read_quantity
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from ..analysis.observe import Data
 
 __all__ = ["check", "start"]
 
@@ -141,7 +141,7 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     return None if off <= near else exercise.hint
 
 
-def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Shown:
+def check(name: str, answer: Any, data: Data | None = None) -> Shown:
     """Check a learner's answer.
 
     Parameters
@@ -150,8 +150,8 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
         The exercise.
     answer
         The learner's answer: a number with or without a unit, a word, or a list. An ellipsis is not an answer yet.
-    runs : DataFrame or path, optional
-        The table of runs that the exercise is about, or the folder of its experiment.
+    data : Results or path, optional
+        The experiment that the exercise is about, or its folder.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
 
     Examples
     --------
-    >>> npl.workshop.check("ping.basis", 2, exp.runs).title
+    >>> npl.workshop.check("ping.basis", 2, exp).title
     'Correct'
     """
     known = [*exercises(), "own.plan"]
@@ -180,8 +180,8 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
         else:
             exercise = exercises()[name]
             because = exercise.because
-            table = load(runs) if isinstance(runs, str | os.PathLike) else runs
-            wrong = _judged(exercise, answer, table)
+            exp = read(data) if isinstance(data, str | os.PathLike) else data
+            wrong = _judged(exercise, answer, exp)
     except (NetperfError, KeyError) as error:
         words = f"This experiment cannot answer the question: {error}."
         return callout(words, title="No check here")

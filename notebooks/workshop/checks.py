@@ -13,6 +13,7 @@ from netperf_lib.analysis import rounds_required
 from netperf_lib.analysis.compare import compare
 from netperf_lib.analysis.limits import limits
 from netperf_lib.analysis.observe import observe
+from netperf_lib.analysis.runs import table_of
 from netperf_lib.analysis.words import contrasts
 from netperf_lib.data.shipped import shipped
 from netperf_lib.errors import NothingToReport
@@ -121,7 +122,7 @@ def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
 
 
 def _scope(runs: pd.DataFrame) -> str:
-    return r"pair|(these )?vms" if runs["deployment"].nunique() < 2 else "placement"
+    return r"pair|(these )?vms" if table_of(runs)["deployment"].nunique() < 2 else "placement"
 
 
 ADVERTISED = 4.0

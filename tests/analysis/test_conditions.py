@@ -7,6 +7,7 @@ from pathlib import Path
 
 import netperf_lib as npl
 from netperf_lib.analysis.observe import describe
+from netperf_lib.experiment.origin import Measured
 from netperf_lib.plots.figure import each
 
 
@@ -50,11 +51,11 @@ def test_a_run_that_is_excluded_is_in_no_level(tmp_path: Path) -> None:
 
 
 def test_the_caption_of_ratios_says_what_was_counted_and_each_comparison_its_method() -> None:
-    runs = npl.load(npl.recorded())
+    exp = npl.read(npl.recorded())
     methods = set()
     for deployments, unit in ((1, "12 rounds"), (4, "4 deployments")):
-        runs["deployment"] = 1 + runs["round"] % deployments
-        family = npl.compare(runs)
+        runs = exp.runs.assign(deployment=1 + exp.runs["round"] % deployments)
+        family = npl.compare(Measured(runs, exp.origin))
         assert f"n = {unit} per comparison" in repr(npl.plots.forest(family))
         assert all(c.method in repr(c) for c in family if c.verdict != "equivalent")
         methods |= {c.method for c in family}

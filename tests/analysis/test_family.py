@@ -15,7 +15,7 @@ from numpy.random import default_rng
 import netperf_lib as npl
 from netperf_lib.analysis import Family
 from netperf_lib.errors import UsageError
-from netperf_lib.experiment.attached import attach, attached
+from netperf_lib.experiment.origin import Measured, Origin
 
 LATENCY = {"ppg": 58.0, "same-zone": 84.0, "cross-zone": 190.0}
 PPG = {
@@ -35,7 +35,6 @@ def table(
     rounds: int = 12,
     deployments: int = 1,
     seed: int = 0,
-    contrasts=(PPG, XZONE),
     spread: float = 0.0,
 ):
     rng, k = default_rng(seed), len(LATENCY)
@@ -48,7 +47,7 @@ def table(
     drift = 0.1 * rng.standard_normal((deployments * rounds, 1))
     noise = landed + drift + 0.02 * rng.standard_normal(landed.shape)
     runs["latency_oneway_us"] = (list(LATENCY.values()) * np.exp(noise)).ravel()
-    runs = runs.assign(
+    return runs.assign(
         client="client",
         server="host-" + runs["placement"],
         status="ok",
@@ -59,14 +58,16 @@ def table(
         accelerated=pd.array([True] * len(runs), dtype="boolean"),
         streams=pd.array([pd.NA] * len(runs), dtype="Int64"),
     )
-    attach(
-        runs, declared={"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
-    )
-    return runs
+
+
+def compare(runs, *options, contrasts=(PPG, XZONE), origin=(), **named):
+    """What `npl.compare` says of runs for which these contrasts were declared."""
+    declared = {"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
+    return npl.compare(Measured(runs, Origin(declared, **dict(origin))), *options, **named)
 
 
 def test_the_sentence_names_the_direction_and_what_it_holds_for():
-    family = npl.compare(table())
+    family = compare(table())
     assert [c.verdict for c in family] == ["better", "worse"]
     assert (
         family[0].words
@@ -79,13 +80,11 @@ def test_the_sentence_names_the_direction_and_what_it_holds_for():
 
 def test_the_order_of_the_rows_changes_nothing():
     runs = table(rounds=8)
-    expected = npl.compare(runs).to_dict()
+    expected = compare(runs).to_dict()
 
     @given(st.permutations(range(len(runs))))
     def check(order):
-        shuffled = runs.iloc[order]
-        shuffled.attrs = runs.attrs
-        assert npl.compare(shuffled).to_dict() == expected
+        assert compare(runs.iloc[order]).to_dict() == expected
 
     check()
 
@@ -93,17 +92,17 @@ def test_the_order_of_the_rows_changes_nothing():
 def test_every_declared_contrast_counts_shown_or_not():
     runs = table()
     runs["rtt_us"] = runs["latency_oneway_us"] * 2
-    attached(runs).declared["contrasts"].append({**PPG, "metric": "rtt_us"})
-    family = npl.compare(runs, "rtt_us")
+    declared = (PPG, XZONE, {**PPG, "metric": "rtt_us"})
+    family = compare(runs, "rtt_us", contrasts=declared)
     assert len(family) == 1
     assert family.declared == 3
-    alone = npl.compare(table(contrasts=(PPG,)), "latency_oneway_us")[0]
-    shared = npl.compare(runs, "latency_oneway_us")[0]
+    alone = compare(table(), "latency_oneway_us", contrasts=(PPG,))[0]
+    shared = compare(runs, "latency_oneway_us", contrasts=declared)[0]
     assert shared.family > alone.family
 
 
 def test_what_was_not_declared_is_exploratory():
-    family = npl.compare(table(), "latency_oneway_us", by="placement", baseline="ppg")
+    family = compare(table(), "latency_oneway_us", by="placement", baseline="ppg")
     verdicts = {c.names[0]: c.verdict for c in family}
     assert verdicts == {"same-zone": "worse", "cross-zone": "exploratory"}
     [other] = [c for c in family if c.names[0] == "cross-zone"]
@@ -112,10 +111,11 @@ def test_what_was_not_declared_is_exploratory():
 
 
 def test_contrasts_named_with_the_analysis_stand_for_a_declaration_only_where_there_is_none():
-    family = npl.compare(table(contrasts=()), contrasts=[PPG])
+    family = npl.compare(table(), contrasts=[PPG])
     assert family[0].verdict == "better"
     assert "named with the analysis" in family.warnings[0]
-    family = npl.compare(table(contrasts=(XZONE,)), contrasts=[PPG])
+    declared = Origin({"contrasts": [XZONE]})
+    family = npl.compare(Measured(table(), declared), contrasts=[PPG])
     assert family[0].verdict == "exploratory"
 
 
@@ -126,7 +126,7 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     runs.loc[(runs["placement"] == "ppg") & (runs["round"] == 5), "excluded"] = (
         "the neighbour VM was rebooted"
     )
-    family = npl.compare(runs)
+    family = compare(runs)
     assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
     assert (family[0].n, family[0].dropped, family[0].failed) == (10, 1, (1, 0))
     told = next(w for w in family[0].warnings if w.startswith("failed, missing or repeated"))
@@ -138,18 +138,16 @@ def test_rounds_pair_and_a_missing_side_is_counted():
 def test_a_side_of_several_conditions_is_refused():
     runs = table()
     both = pd.concat([runs.assign(streams=1), runs.assign(streams=8)], ignore_index=True)
-    both.attrs = runs.attrs
     with pytest.raises(UsageError, match="ppg names 2 conditions; name also streams"):
-        npl.compare(both)
+        compare(both)
     sides = {side: {**PPG[side], "streams": 1} for side in "ab"}
-    attach(both, declared={"contrasts": [{**PPG, **sides}]})
-    [single] = npl.compare(both)
+    [single] = compare(both, contrasts=[{**PPG, **sides}])
     assert "(1 stream)" in single.words
 
 
 @pytest.mark.parametrize("up", [True, False, None])
 def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
-    runs = table(contrasts=())
+    runs = table()
     accelerated = runs["placement"] == "ppg"
     runs["accelerated"] = pd.array(accelerated, dtype="boolean")
     runs["placement"] = "same-zone"
@@ -185,15 +183,15 @@ def test_other_hardware_may_be_the_difference(deployments: int, said: str):
     runs = table(deployments=deployments, spread=0.01)
     older = (runs["placement"] == "ppg") & (runs["deployment"] <= 2)
     runs["server_cpu"] = np.where(older, "8272CL", "8370C")
-    ppg, zone = npl.compare(runs)
+    ppg, zone = compare(runs)
     assert re.search(said, " ".join(ppg.warnings))
     assert "hardware" not in " ".join(zone.warnings)
 
 
 def test_deployments_are_the_replicates_of_a_placement():
     few, enough = (
-        npl.compare(table(deployments=3, spread=0.01)),
-        npl.compare(table(deployments=5, spread=0.05)),
+        compare(table(deployments=3, spread=0.01)),
+        compare(table(deployments=5, spread=0.05)),
     )
     assert few[0].scope == "over 3 deployments"
     assert (enough[0].unit, enough[0].n, enough[0].scope) == ("deployment", 5, "over 5 deployments")
@@ -201,14 +199,13 @@ def test_deployments_are_the_replicates_of_a_placement():
 
 
 def test_deployments_that_differ_are_no_rounds():
-    c = npl.compare(table(deployments=2, spread=0.3, seed=4))[0]
+    c = compare(table(deployments=2, spread=0.3, seed=4))[0]
     assert (c.verdict, c.n, c.unit) == ("inconclusive", 2, "deployment")
     assert c.high / c.low > 3
 
 
 def test_a_side_that_was_not_measured_says_so():
-    runs = table(contrasts=({**PPG, "a": {"placement": "vpn"}},))
-    c = npl.compare(runs)[0]
+    c = compare(table(), contrasts=[{**PPG, "a": {"placement": "vpn"}}])[0]
     assert c.verdict == "no verdict"
     assert c.words == (
         "vpn against same-zone: no verdict on one-way latency, for these VMs: "
@@ -221,22 +218,20 @@ def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_time
     far = runs["placement"] == "cross-zone"
     runs.loc[far, "latency_oneway_us"] *= 60
     runs.loc[(runs["placement"] == "same-zone") & (runs["round"] == 3), "latency_oneway_us"] *= 3
-    assert npl.compare(runs)[1].verdict == "worse"
+    assert compare(runs)[1].verdict == "worse"
 
 
 def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_them():
     runs = table()
     slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
-    attach(runs, failed_claims=[slow])
-    ppg, cross_zone = npl.compare(runs)
+    ppg, cross_zone = compare(runs, origin={"failed_claims": [slow]})
     assert (
         ppg.warnings[0]
         == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
     )
     assert not any("claim" in w for w in cross_zone.warnings)
     setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
-    attach(runs, failed_claims=[slow, *setup])
-    ppg, cross_zone = npl.compare(runs)
+    ppg, cross_zone = compare(runs, origin={"failed_claims": [slow, *setup]})
     assert [w for w in ppg.warnings if "claim" in w] == [
         "it rests on 2 claims that do not hold: one way takes 40 µs; set up as asked"
     ]
@@ -244,7 +239,7 @@ def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_
 
 
 def test_a_family_shows_itself_everywhere():
-    family = npl.compare(table())
+    family = compare(table())
     frame = family.to_frame()
     assert list(frame["verdict"]) == ["better", "worse"]
     assert {"ratio", "low", "high", "n", "confidence", "words", "warnings"} <= set(frame.columns)
@@ -261,34 +256,33 @@ def test_a_family_shows_itself_everywhere():
 
 def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     runs = table(rounds=20)
-    plain, looked = npl.compare(runs)[0], npl.compare(runs, looked=True)[0]
+    plain, looked = compare(runs)[0], compare(runs, looked=True)[0]
     assert looked.low < plain.low < plain.high < looked.high
     assert (plain.design, looked.design) == ("fixed", "sequential")
-    attach(runs, looked=True)
-    assert npl.compare(runs)[0].low == looked.low
+    assert compare(runs, origin={"looked": True})[0].low == looked.low
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda r: npl.compare(r.iloc[:0]), "the table of runs is empty"),
+        (lambda r: compare(r.iloc[:0]), "the table of runs is empty"),
         (
-            lambda r: npl.compare(r, "latency_onway_us", by="placement"),
+            lambda r: compare(r, "latency_onway_us", by="placement"),
             "did you mean latency_oneway_us",
         ),
         (
-            lambda r: npl.compare(r, "latency_oneway_us", by="placment"),
+            lambda r: compare(r, "latency_oneway_us", by="placment"),
             "no factor 'placment' in these runs; did you mean placement",
         ),
         (
-            lambda r: npl.compare(r, "latency_oneway_us", by="tool"),
+            lambda r: compare(r, "latency_oneway_us", by="tool"),
             "tool does not vary in runs of latency_oneway_us; these do: placement",
         ),
-        (lambda r: npl.compare(r, "latency_oneway_us", by="placement", baseline="mars"), "mars"),
-        (lambda r: npl.compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
-        (lambda r: npl.compare(r, by="placement"), "needs a metric"),
+        (lambda r: compare(r, "latency_oneway_us", by="placement", baseline="mars"), "mars"),
+        (lambda r: compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
+        (lambda r: compare(r, by="placement"), "needs a metric"),
         (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
-        (lambda r: npl.compare([1, 2]), "table of runs; got 2: for two"),
+        (lambda _: npl.compare([1, 2]), "table of runs; got 2: for two"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence(call, text):

@@ -57,7 +57,7 @@ def test_the_family_by_rule_reads_no_value() -> None:
 
 
 def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path: Path) -> None:
-    runs = npl.load(measured("study-placement", tmp_path))
+    runs = npl.read(measured("study-placement", tmp_path))
     rule = by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])
     sides = [p.as_contrast() for p in rule]
     streams = [c.a["placement"] for c in sides if c.a.get("streams") != (c.b or {}).get("streams")]
@@ -159,7 +159,7 @@ def test_work_a_level_does_not_grow_with_levels(monkeypatch: pytest.MonkeyPatch)
 def test_page_and_lead_name_the_streams_that_fill_a_path() -> None:
     exp = npl.read("data/recorded/lab-full")
     filled = "4 streams fill the path (at least 95 % of the best). 16 streams give no more and cost"
-    found = lead_paragraph(exp.runs)
+    found = lead_paragraph(exp)
     assert filled in str(found)
     assert "Use 4 connections for bulk transfers" in found.recommendations
     answer = npl.ask(exp, "streams", "throughput_bps")

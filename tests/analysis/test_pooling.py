@@ -14,7 +14,6 @@ def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
     runs = zones()
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
-    both.attrs = runs.attrs
     levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
     contrast = {
         "metric": "latency_oneway_us",

@@ -11,7 +11,7 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.analysis.claims import store_of
 from netperf_lib.analysis.tables import Table, numeric
-from netperf_lib.experiment.attached import attach
+from netperf_lib.experiment.origin import Measured, Origin
 from netperf_lib.metrics import format_value
 
 
@@ -79,8 +79,8 @@ def test_a_table_made_by_hand_has_no_proof(tmp_path: Path) -> None:
     by_hand = pd.DataFrame(runs.to_dict("list"))
     assert store_of(by_hand) is None
     assert str(npl.analysis.proofs(by_hand)).endswith("the placements are as declared.")
-    attach(by_hand, path=str(tmp_path / "gone"))
-    assert str(npl.analysis.proofs(by_hand)).endswith("the placements are as declared.")
+    gone = Measured(by_hand, Origin(path=str(tmp_path / "gone")))
+    assert str(npl.analysis.proofs(gone)).endswith("the placements are as declared.")
 
 
 def test_proofs_that_do_not_all_hold_say_which(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import wilcoxon
 
 from netperf_lib import analysis
 from netperf_lib.analysis.compare import compare
-from netperf_lib.experiment.attached import attach
+from netperf_lib.experiment.origin import Measured, Origin
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:
@@ -53,7 +53,7 @@ def test_compare_of_30_rounds() -> None:
         assert ratio <= 2
 
 
-def family(conditions: int, contrasts: int, rounds: int = 30) -> pd.DataFrame:
+def family(conditions: int, contrasts: int, rounds: int = 30) -> Measured:
     """Runs of so many conditions of the same level, and contrasts of them."""
     rng = default_rng(2)
     runs = pd.DataFrame(
@@ -76,8 +76,7 @@ def family(conditions: int, contrasts: int, rounds: int = 30) -> pd.DataFrame:
         {"metric": "throughput_bps", "a": {"placement": f"p{i}"}, "b": {"placement": f"p{j}"}}
         for i, j in pairs
     ]
-    attach(runs, declared={"name": "bench", "contrasts": declared, "alpha": 0.05})
-    return runs
+    return Measured(runs, Origin({"name": "bench", "contrasts": declared, "alpha": 0.05}))
 
 
 def test_family_of_1000_contrasts() -> None:

@@ -293,7 +293,7 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     mine = import_logs(PUBLISHED.parent, labels=labels, into=tmp_path / "mine")
     assert len(mine.runs) == 21
     assert "Left out, as no log or the same run again: README.md, figures.tsv." in str(mine.notice)
-    lead = lead_paragraph(mine.runs)
+    lead = lead_paragraph(mine)
     for words in (
         "Latency (Azure) is 39 µs on ppg (proximity placement group), 57 to 58 µs on same-zone and",
         "402 µs for zone ad1 → ad2, 386 µs for zone ad2 → ad3, 114 µs for zone ad3 → ad1. Through",
@@ -461,7 +461,7 @@ def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path
     (tmp_path / "logs" / "trace.pcap").write_bytes(bytes(range(256)))
     mine = import_logs(tmp_path / "logs", into=tmp_path / "mine")
     assert mine.runs["status"].eq("ok").sum() >= 10
-    paragraph = str(lead_paragraph(mine.runs))
+    paragraph = str(lead_paragraph(mine))
     assert "What only the names of the logs tell apart is not judged" in paragraph
     names = " ".join(map(str, observe(mine, "throughput_bps").conditions.index))
     assert not re.search(r"unknown|no protocol|default", f"{paragraph} {names}")

@@ -28,7 +28,6 @@ from netperf_lib.analysis.contents import at_a_glance
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
 from netperf_lib.errors import NetperfError, StoreError
-from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Contrast, Deployment, Host
 from netperf_lib.reporting import explorer
 
@@ -83,9 +82,7 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert isinstance(exp, Results)
     assert exp.contrasts == before.contrasts
     assert exp.added == (FOUND_LATER,)
-    assert attached(exp.runs).declared["contrasts"] == [
-        c.model_dump(mode="json") for c in before.contrasts
-    ]
+    assert exp.origin.declared["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
@@ -123,7 +120,7 @@ def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path
     assert isinstance(exp, Results)
     assert exp.contrasts == ()  # the runs were measured under others
     assert FOUND_LATER in exp.added
-    assert attached(exp.runs).declared["contrasts"] == []
+    assert exp.origin.declared["contrasts"] == []
 
 
 def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Path) -> None:
@@ -474,8 +471,6 @@ def test_an_experiment_is_one_object(place: Path) -> None:
     assert exp.frozen_utc
     assert "24 runs" in repr(exp)
     assert "fleet-0001" in exp._repr_html_()
-    without_attrs = exp.runs.copy()
-    without_attrs.attrs = {}
     assert len(npl.compare(exp)) == 1
 
 
@@ -571,7 +566,7 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
     made = FAULTS[kind](place)
     broken = made if isinstance(made, Path) else place
     with pytest.raises(NetperfError) as caught:
-        npl.load(broken)
+        assert npl.read(broken).origin
     assert str(broken)[:100] in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -23,7 +23,6 @@ import netperf_lib as npl
 from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.layout import Store, new_record
 from netperf_lib.errors import StoreError
-from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Experiment, HostsSpec
 from netperf_lib.tools import READERS
 
@@ -87,7 +86,7 @@ def test_a_run_becomes_a_row_in_the_librarys_units(store: Store) -> None:
     assert bool(runs.loc[0, "accelerated"]) is True
     assert pd.isna(runs.loc[0, "throughput_bps"])  # missing is null, never zero
     assert runs.loc[0, "started_utc"] == pd.Timestamp("2026-01-02T03:04:05Z")
-    assert attached(runs).declared["name"] == "demo"
+    assert npl.read(store.path).origin.declared["name"] == "demo"
 
 
 def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store) -> None:

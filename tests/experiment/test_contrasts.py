@@ -8,10 +8,7 @@ import pytest
 import yaml
 
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.contrasts import undeclared
-from netperf_lib.experiment.estimate import Preview
 from netperf_lib.experiment.model import Experiment
-from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.quantities import read_quantity
 
@@ -151,16 +148,3 @@ def test_quantities_are_read_in_the_unit_of_the_metric() -> None:
     for text, unit in (("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us")):
         with pytest.raises(ValueError, match="quantity"):
             read_quantity(text, unit)
-
-
-def test_the_plan_names_what_is_not_declared() -> None:
-    plain = read_experiment(declared())
-    assert len(undeclared(plain)) == 2
-    assert any(
-        "placement" in n and "compare: {factor: placement" in n
-        for n in Preview(plan=schedule(plain)).notes()
-    )
-    asked = read_experiment(
-        declared(compare=[{"factor": "placement"}, {"factor": "streams"}, {"factor": "congestion"}])
-    )
-    assert undeclared(asked) == []

@@ -17,7 +17,6 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.errors import UsageError
-from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.factors import (
     FACTORS,
     dimensions,
@@ -28,6 +27,7 @@ from netperf_lib.experiment.factors import (
     sort_levels,
 )
 from netperf_lib.experiment.model import Contrast, Experiment
+from netperf_lib.experiment.origin import Measured, Origin
 from netperf_lib.experiment.schedule import schedule, trial_levels
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools import TOOLS
@@ -62,7 +62,7 @@ CUBIC_OR_BBR: dict[str, Any] = {
 }
 
 
-def measured(declared: dict[str, Any]) -> pd.DataFrame:
+def measured(declared: dict[str, Any]) -> Measured:
     """The table of runs of an experiment in which bbr is three times as fast as cubic, far away."""
     experiment = Experiment.model_validate(declared)
     rng = np.random.default_rng(1)
@@ -96,14 +96,13 @@ def measured(declared: dict[str, Any]) -> pd.DataFrame:
         }
         rows.append(run_row(record, [parsed], None))
     runs = runs_table(rows).to_pandas()
-    attach(runs, declared=experiment.model_dump(mode="json"))
-    return runs
+    return Measured(runs, Origin(experiment.model_dump(mode="json")))
 
 
 def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None:
     assert schedule(Experiment.model_validate(CUBIC_OR_BBR), seed=1).conditions == 4
     runs = measured(CUBIC_OR_BBR)
-    assert len(runs.groupby(["placement", "congestion"])) == 4
+    assert len(runs.runs.groupby(["placement", "congestion"])) == 4
     obs = npl.observe(runs, "throughput_bps", where={"placement": "cross-region"})
     assert sorted(obs.conditions.index) == ["bbr", "cubic"]
     (found,) = npl.compare(runs)
@@ -117,14 +116,14 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
 
 
 def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used() -> None:
-    runs = measured(CUBIC_OR_BBR)
+    runs = measured(CUBIC_OR_BBR).runs
     assert (runs["congestion_control"] == runs["congestion"]).all()
 
 
 def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration() -> (
     None
 ):
-    runs = measured(CUBIC_OR_BBR)
+    runs = measured(CUBIC_OR_BBR).runs
     assert "rack" not in FACTORS
     assert set(runs.loc[runs["server"] == "far", "rack"]) == {"7"}
     assert runs.loc[runs["server"] == "near", "rack"].isna().all()
@@ -303,12 +302,6 @@ def test_an_option_that_no_command_applies_is_refused_when_planned(
     place.write_text(CROSSED.replace(before, after))
     with pytest.raises(UsageError, match=words):
         load_experiment(place)
-
-
-def test_the_schema_knows_every_option_of_every_tool() -> None:
-    properties = Experiment.model_json_schema()["$defs"]["TestSpec"]["properties"]
-    assert {"bitrate", "congestion", "mss"} <= set(properties)
-    assert all(option.name in properties for tool in TOOLS.values() for option in tool.OPTIONS)
 
 
 @pytest.mark.parametrize(

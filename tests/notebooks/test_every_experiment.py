@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.lead import Lead, lead_paragraph
+from netperf_lib.analysis.runs import origin_of, table_of
 from netperf_lib.errors import NothingToReport
-from netperf_lib.experiment.attached import attach, attached
+from netperf_lib.experiment.origin import Measured
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO
@@ -22,7 +24,7 @@ from tests.reporting import made
 
 from .cells import executed
 
-Runs = pd.DataFrame
+Runs = Any
 NOT_HERE = ("summary", "explore")
 
 
@@ -33,9 +35,10 @@ def pages(
     empty = {
         n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")
     } | tables  # type: ignore[index]
-    tables = {"runs": runs.copy()} | empty  # in one piece, as what is read
+    tables = {"runs": table_of(runs).copy()} | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
-    monkeypatch.setattr(npl, "read", lambda place: SimpleNamespace(**tables))
+    read = SimpleNamespace(**tables, origin=origin_of(runs))
+    monkeypatch.setattr(npl, "read", lambda place: read)
     monkeypatch.setattr(npl, "experiments", lambda place: [])
     monkeypatch.setattr("netperf_lib.reporting.answer.lead_paragraph", once(lead_paragraph))
     found = {}
@@ -52,7 +55,7 @@ def once(lead: Callable[..., Lead]) -> Callable[..., Lead]:
     known: dict[Any, Lead] = {}
 
     def asked(data: Runs, **options: Any) -> Lead:
-        key = (*data["run_id"], *data.columns, *options.items())
+        key = (*table_of(data)["run_id"], *table_of(data).columns, *options.items())
         if key not in known:
             known[key] = lead(data, **options)
         return known[key]
@@ -73,14 +76,13 @@ def shown(book: Path, parameters: dict[str, Any]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return npl.load(made.experiment(tmp_path_factory.mktemp("lab")))
+    return npl.read(made.experiment(tmp_path_factory.mktemp("lab")))
 
 
 def changed(runs: Runs, change: Callable[[Runs], Runs], **declared: Any) -> Runs:
-    found = change(runs.copy())
-    found.attrs = runs.attrs
-    attach(found, declared={**attached(runs).declared, "contrasts": [], **declared})
-    return found
+    declaration = {**runs.origin.declared, "contrasts": [], **declared}
+    changed_runs = change(table_of(runs).copy())
+    return Measured(changed_runs, replace(runs.origin, declared=declaration))
 
 
 LATENCIES = [
@@ -153,7 +155,7 @@ def test_every_page_of_every_experiment(
 def test_declared_contrasts_are_answered_on_the_pages(
     lab: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = attached(lab).declared["contrasts"]
+    declared = lab.origin.declared["contrasts"]
     found = pages(lab, monkeypatch)
     texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
     assert declared

@@ -82,7 +82,7 @@ def squeezed(words: str) -> str:
 
 def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports: dict[str, Path]) -> None:
     assert list(reports)[-1] == "report"
-    pages = npl.analysis.pages(npl.load(npl.recorded()))
+    pages = npl.analysis.pages(npl.read(npl.recorded()))
     assert set(reports) == {*(p.key for p in pages), "report"}
 
 
@@ -280,7 +280,7 @@ CHECKS = exercises()
 @pytest.fixture(scope="module")
 def measured(recorded: Path) -> Iterator[Any]:
     """The table of runs; what is right is computed from it once, for it takes its time."""
-    runs, before = npl.load(recorded), dict(CHECKS)
+    runs, before = npl.read(recorded), dict(CHECKS)
     for name, asked in before.items():
         right, slips = asked.truth(runs), asked.mistakes(runs)
         CHECKS[name] = replace(

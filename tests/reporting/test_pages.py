@@ -20,8 +20,8 @@ from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.result import difference_words, spread
 from netperf_lib.analysis.words import effect, span
 from netperf_lib.data.layout import Store
-from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.summary import Summary
@@ -45,7 +45,7 @@ def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
         for n in {h for p in declared.pairs for h in (p.client, p.server)}
     )
     Store.at(folder).write_deployment(1, Deployment(deployment_id="d1", source="lab", hosts=hosts))
-    return npl.load(folder)
+    return npl.read(folder)
 
 
 def rows_of(table: blocks.Shown) -> list[str]:
@@ -193,8 +193,7 @@ def test_a_figure_carries_the_notice_and_a_short_caption(name: str) -> None:
 
 
 def test_contrasts_that_were_added_later_are_counted(doubted: Any) -> None:
-    late = doubted.copy()
-    attach(late, added=2)
+    late: Any = Measured(doubted.runs, replace(doubted.origin, added=2))
     assert "added later" not in cover(doubted).facts["Comparisons"]
     assert "2 added later" in cover(late).facts["Comparisons"]
     lead = Lead((), npl.compare(doubted), (), declared=True)
@@ -212,7 +211,8 @@ def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
 
 
 def test_of_very_many_levels_a_page_shows_the_largest_differences() -> None:
-    runs = npl.load(LAB).query("tool == 'iperf3' and placement == 'ppg' and streams == 1")
+    exp = npl.read(LAB)
+    runs = exp.runs.query("tool == 'iperf3' and placement == 'ppg' and streams == 1")
     many = [
         runs.assign(
             cni=f"cni-{n:02d}",
@@ -221,7 +221,7 @@ def test_of_very_many_levels_a_page_shows_the_largest_differences() -> None:
         )
         for n in range(20)
     ]
-    answer = npl.ask(pd.concat(many), "cni", "throughput_bps")
+    answer = npl.ask(Measured(pd.concat(many), exp.origin), "cni", "throughput_bps")
     _, table, words = answer.parts()
     assert (len(answer.verdicts), len(rows_of(table))) == (190, 12)
     assert "cni-19: " in rows_of(table)[0]

@@ -70,7 +70,7 @@ def test_a_report_stands_beside_its_executed_notebook(placement: Path) -> None:
 
 
 def test_the_effects_on_a_page_are_those_of_compare(placement: Path, experiment: Path) -> None:
-    declared = npl.analysis.contrasts(npl.load(experiment), "placement", "latency_oneway_us")
+    declared = npl.analysis.contrasts(npl.read(experiment), "placement", "latency_oneway_us")
     for c in npl.compare(experiment, contrasts=declared):
         assert effect(c.ratio) in text(placement)
 
@@ -248,11 +248,11 @@ def test_every_report_says_what_is_proven_of_the_hosts(experiment: Path, tmp_pat
         assert words in body
     for proof in proofs:
         assert proof.claim in body
-    assert "Placement" not in cover(npl.load(experiment)).facts
+    assert "Placement" not in cover(npl.read(experiment)).facts
 
 
 def test_the_experiment_chooses_notebooks_and_parameters(experiment: Path, tmp_path: Path) -> None:
-    found = npl.analysis.pages(npl.load(experiment))
+    found = npl.analysis.pages(npl.read(experiment))
     wanted = ["summary", "01-placement", "03-streams", str(notebook(tmp_path, "1"))]
     own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
     chosen = _pages(found, wanted, own, {"share": "0.8"})

@@ -56,4 +56,4 @@ def test_a_study_on_hosts_of_ones_own_is_measured(name: str, sshd: Sshd, tmp_pat
     runs = results.runs
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
     assert len(npl.analysis.overview(runs)) > 0
-    assert len(npl.analysis.contrasts(runs)) == len(results.contrasts) > 0
+    assert len(npl.analysis.contrasts(results)) == len(results.contrasts) > 0

@@ -36,7 +36,6 @@ def test_what_to_do_about_explorations_is_said_once() -> None:
 
 def test_a_log_that_does_not_tell_its_test_has_a_page() -> None:
     runs = npl.load(npl.recorded())
-    runs.attrs.clear()  # logs of ones own declare nothing; a contrast would have to name the test
     runs.loc[runs.index[runs["tool"] == "iperf3"][0], "test"] = None
     assert "measured by iperf3 and iperf3 tcp and" in str(
         npl.ask(runs, "streams", "throughput_bps").words
@@ -50,7 +49,7 @@ def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zer
     for log in folder.glob("*-iperf*.log"):
         log.unlink()
     results = import_logs(folder, into=tmp_path / "study")
-    facts = dict(cover(results.runs).facts)
+    facts = dict(cover(results).facts)
     assert facts.keys() == {"Experiment", "Runs", "Tools", "Digest"}
     caveats = str(npl.summary(results).caveats)
     assert "The values hold for these virtual machines" in caveats

@@ -91,7 +91,7 @@ def test_the_first_page_answers_the_question_of_the_study(name: str, root: Path)
 
 
 def test_a_page_shows_the_level_at_which_its_contrasts_were_declared(tmp_path: Path) -> None:
-    runs = npl.load(measured("study-ladder", tmp_path))
+    runs = npl.read(measured("study-ladder", tmp_path))
     for factor in ("gateway_sku", "placement"):
         answer = npl.ask(runs, factor, "throughput_bps", pool="pairs")
         assert set(answer.main.runs["streams"]) == {32}

@@ -1,0 +1,97 @@
+"""Designs that are not complete: each is answered, or refused with an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.analysis.contents import pages
+from netperf_lib.analysis.details import counts, overview
+from netperf_lib.analysis.lead import lead_paragraph
+from netperf_lib.analysis.observe import describe, observe
+from netperf_lib.errors import NetperfError
+from netperf_lib.reporting.blocks import verdicts
+
+LEVELS: dict[str, list[Any]] = {
+    "placement": ["ppg", "same-zone", "cross-zone"],
+    "accelerated": [True, False],
+    "streams": [1, 16],
+    "tool": ["iperf3", "iperf2"],
+    "rack": ["a", "b", None],
+    "server": ["h1", "h2"],
+    "tcp_buffer_bytes": [None, 1 << 20],
+}
+METRICS = ("throughput_bps", "latency_oneway_us")
+PLOTS = ("rounds", "levels", "drift", "ecdf", "share", "streams", "matrix")
+
+
+def design(seed: int) -> tuple[pd.DataFrame, list[str]]:
+    """Return runs of random factors that are not crossed, and the factors that were drawn."""
+    rng = np.random.default_rng(seed)
+    names = [str(n) for n in rng.choice(list(LEVELS), rng.integers(1, 5), replace=False)]
+    rounds = int(rng.choice([0, 1, 2, 6]))  # none: not known
+    rows = []
+    for number in range(1, max(rounds, 1) + 1):
+        for _ in range(rng.integers(1, 7)):
+            row = {n: LEVELS[n][rng.integers(len(LEVELS[n]))] for n in names}
+            value = float(np.exp(rng.normal()))
+            run = {"tool": "iperf3", "test": "tcp", "client": "c", "server": "h1", **row}
+            run |= {"status": "ok", "round": number if rounds else None}
+            if rng.random() < 0.3:
+                run |= {"tool": "qperf", "test": "tcp_lat", "latency_oneway_us": 50 * value}
+            else:
+                run["throughput_bps"] = 1e9 * value
+            rows.append(run)
+    runs = pd.DataFrame(rows).assign(experiment="x", deployment=1, duration_s=10.0, error=None)
+    runs["run_id"] = [f"run{i}" for i in range(len(runs))]
+    failed = rng.random(len(runs)) < 0.1
+    if rng.random() < 0.3:  # one side has no run that is complete
+        failed |= (runs[names[0]] == runs[names[0]].iloc[0]).to_numpy(bool, na_value=False)
+    runs.loc[failed, "status"] = "failed"
+    runs.loc[failed, [m for m in METRICS if m in runs]] = np.nan
+    return runs, names
+
+
+def calls(seed: int) -> list[Callable[[], Any]]:
+    """Return what a person, a report and a plot ask of the runs of a design."""
+    runs, names = design(seed)
+    drawn = getattr(npl.plots, PLOTS[seed % len(PLOTS)])
+
+    def page_one() -> Any:
+        lead = lead_paragraph(runs)
+        return verdicts(lead.family, lead.contrasts, lead.recommendations)
+
+    asked: list[Callable[[], Any]] = [
+        page_one,
+        lambda: repr(npl.compare(runs)),
+        lambda: pages(runs),
+        lambda: counts(runs),
+        lambda: overview(runs),
+        lambda: npl.limits(runs),
+        lambda: npl.ask(runs, names[0]).parts(),
+    ]
+    for metric in METRICS:
+        asked.append(lambda m=metric: describe(observe(runs, m)))
+        asked.append(lambda m=metric: drawn(runs, m))
+        for name in names:
+            asked += [
+                lambda m=metric, f=name: repr(npl.levels(runs, m, by=f)),
+                lambda m=metric, f=name: repr(npl.compare(runs, metric=m, by=f)),
+                lambda m=metric, f=name: observe(runs, m, by=f).wide,
+            ]
+    return asked
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_design_with_gaps_ends_in_no_error_from_inside(seed: int) -> None:
+    for call in calls(seed):
+        with suppress(NetperfError):
+            call()
+    plt.close("all")
