@@ -185,7 +185,7 @@ def _labelled(
         table.unused(problems)
     problems.refuse()
     if not runs:
-        raise UsageError(f"no logs in {', '.join(map(os.fspath, _several(files)))}")
+        raise UsageError(f"no logs in {', '.join(map(str, _several(files)))}")
     return runs, [*left_out]
 
 
@@ -245,7 +245,7 @@ def _runs(
         cells = {column: cell for column, cell in cells.items() if column not in (FILE, RUN)}
         labels = typed(cells, problems)
         stated = _stated(run, f"{name}:{run.line}", problems)
-        addresses = {
+        addresses: dict[str, str] = {
             side: str(stated.pop(side))
             for side in ("client", "server")
             if side in labels and is_address(stated.get(side)) and not is_address(labels[side])
@@ -290,7 +290,7 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
         a, b = (datetime.fromisoformat(text).replace(tzinfo=None) for text in (label, stated))
         return abs((a - b).total_seconds()) < _DAY_S
     if isinstance(label, float):
-        return abs(label - stated) <= 0.05 * max(label, stated)
+        return bool(abs(label - stated) <= 0.05 * max(label, stated))
     one, other = str(label).lower(), str(stated).lower()
     if column in ("client", "server"):  # a short and a full name
         return one == other or other.startswith(f"{one}.") or one.startswith(f"{other}.")
@@ -322,7 +322,7 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     first = {run.identity: run for run in longest if run.identity}
     kept, again = list[LoggedRun](), list[str]()
     for run in runs:
-        one = first.get(run.identity, run)
+        one = first.get(run.identity or "", run)
         if one is run:
             kept.append(run)
         else:
@@ -650,7 +650,7 @@ def _record(
     }
     columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.stated])
     trial = {c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
-    log = {"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
+    log: dict[str, Any] = {"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
     imported = {"file": run.name, "log": run.digest}
     if run.part is not None:
         trial[LOG_NAME] = run.part

@@ -189,7 +189,7 @@ def _table(table: pd.DataFrame, source: str) -> LabelTable:
     cells = filled.astype(object).where(filled.notna(), "").set_axis(names, axis="columns")
     rows = []
     for number, row in enumerate(cells.to_dict("records"), 2):  # the header is line 1
-        given = {name: _cell(value) for name, value in row.items() if str(value).strip()}
+        given = {f"{name}": _cell(value) for name, value in row.items() if str(value).strip()}
         rows.append(LabelRow(f"{source}:{number}", given))
     return LabelTable(rows, source)
 
@@ -208,7 +208,7 @@ def _plain(heading: str) -> str:
     return re.sub(r"\W+", "_", heading.strip().lower()).strip("_")
 
 
-_LABELS = {_plain(f.label): name for name, f in reversed(FACTORS.items()) if " " in f.label}
+_LABELS = {_plain(f.label): name for name, f in reversed(list(FACTORS.items())) if " " in f.label}
 """Columns by the name in a report, where that is no single word, which may be a user's label."""
 _LABELS["started"] = "started_utc"
 

@@ -247,7 +247,9 @@ def run_row(
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
     main = next((run for run in parsed if run.tool == trial["tool"]), next(iter(parsed), None))
-    row = {name: factor(name).cast(level) for name, level in factors_of(record).items()}
+    row: dict[str, Any] = {
+        name: factor(name).cast(level) for name, level in factors_of(record).items()
+    }
     row |= {name: record.get(name) for name in _COPIED}
     observed = [name for name, f in FACTORS.items() if f.role == "observed" and name in facts]
     row |= {name: facts[name] for name in observed}
@@ -269,7 +271,7 @@ def run_row(
         if row["status"] == "ok":
             row["status"], row["error"] = "failed", unread or "the tool printed nothing"
         return row
-    said = {"tool_version": main.tool_version}
+    said: dict[str, Any] = {"tool_version": main.tool_version}
     said |= {name: main.parameters.get(name) for name in ("protocol", "direction")}
     row |= {name: value for name, value in said.items() if value is not None}
     if row["status"] != "ok":

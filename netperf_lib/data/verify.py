@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -76,7 +76,7 @@ def _problems(
         for link in links(store.files.path):
             yield f"{link}: a link, which no experiment holds"
     content: dict[str, Any] = {}
-    parts = {
+    parts: dict[str, Callable[[], Any]] = {
         "experiment.yaml": store.declaration,
         "plan.json": store.read_plan,
         "hosts": store.deployments,
