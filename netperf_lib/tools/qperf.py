@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, or_above
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs
 from .interface import Commands
 from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
@@ -55,11 +54,12 @@ def rate_bps(request: Request) -> float:
     return math.inf if request.test.endswith("_bw") else 0.0
 
 
-# --- where runs are ---------------------------------------------------------------------------------------------------
+# --- where runs are ------------------------------------------------------------------------------
 
 _KNOWN = (
     r"(?:rds|sctp|sdp|tcp|udp)_(?:bw|lat)|(?:rc|uc|ud|xrc)_(?:bi_bw|bw|lat)|rc_rdma_read_(?:bw|lat)"
-    r"|(?:rc|uc)_rdma_write_(?:bw|lat|poll_lat)|rc_(?:compare_swap|fetch_add)_mr|ver_rc_(?:compare_swap|fetch_add)|conf"
+    r"|(?:rc|uc)_rdma_write_(?:bw|lat|poll_lat)|rc_(?:compare_swap|fetch_add)_mr"
+    r"|ver_rc_(?:compare_swap|fetch_add)|conf"
 )
 _HEADER = re.compile(
     r"^(?:server: .*\n)?(?:"  # the server's complaint comes before the header
@@ -70,263 +70,200 @@ _HEADER = re.compile(
     r")",
     re.MULTILINE,
 )
-_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
-_VERBOSE = re.compile(r".*\bqperf\b[^\n]* -v(?:v\w*)?\s")
-"""A command that requests more than the result."""
-_ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
-def sightings(text: str) -> Iterator[int]:
-    """Yield the offset of the first block of each call; blocks that directly follow each other belong to one call."""
-    after: int | None = None
-    for m in _HEADER.finditer(text):
-        if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m[
-            "known"
-        ] != "conf":
-            yield or_above(text, m.start(), _VERBOSE)
-        after = None if m["known"] == "conf" else m.end()
+def sightings(text: str) -> Iterable[int]:
+    """Yield the offset of each block."""
+    return (m.start() for m in _HEADER.finditer(text))
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read the blocks of one call."""
-    headers = list(_HEADER.finditer(text))
-    runs: list[ParsedRun] = []
-    printed: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
-    if headers and _VERBOSE.search(text[: headers[0].end()]):
-        printed.add("message_rate_per_s")
-    for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
-        group = next(g for g in ("known", "glued", "other", "bad") if m[g])
-        draft = Draft(NAME, 1 + text[: m.start(group)].count("\n"), test=m[group])
-        body = text[m.end() : end]
-        if m["known"] == "conf":
-            version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", body)
-            runs = [replace(r, tool_version=version[1]) for r in runs] if version else runs
-        elif m["bad"]:
-            runs.append(draft.run("failed", m[0].strip()))
-        else:
-            orphans: list[ParsedRun] = []
-            before = m[0][: m.start(group) - m.start()].splitlines()
-            runs += [draft.filled(partial(_fill, before=before, orphans=orphans), body), *orphans]
-    printed |= {name for name, word in _ALIKE.items() if re.search(word, text)}
-    return [_compared(run, printed) for run in runs]
+    """Read a block; what qperf says of its hosts (`conf`) is none."""
+    header = _HEADER.match(text)
+    if header is None or header["known"] == "conf":
+        return []
+    name = str(header[header.lastgroup or 0])
+    draft = Draft(NAME, 1 + text[: header.start(header.lastgroup or 0)].count("\n"), test=name)
+    if header["bad"]:
+        return [draft.run("failed", header[0].strip())]
+    return [draft.filled(_fill, text)]
 
 
-_FOREIGN = "lines are lost, or of another process"
-_ALIKE = {
-    "message_rate_per_s": r"\bmsg_rate\b",
-    "cpu_client_ratio": r"\b(?:loc|send)_cpus_used\b",
-    "cpu_server_ratio": r"\b(?:rem|recv)_cpus_used\b",
-}
+# --- one block -----------------------------------------------------------------------------------
 
-
-def _compared(run: ParsedRun, printed: set[str]) -> ParsedRun:
-    """Warn about figures that only other tests of the same call have: a call prints the same figures for all tests."""
-    gone = sorted(printed - run.metrics.keys()) if run.status == "ok" else []
-    return replace(run, warnings=(*run.warnings, f"without {', '.join(gone)}")) if gone else run
-
-
-# --- one block --------------------------------------------------------------------------------------------------------
-
+_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
 _NUMBER = re.compile(
-    r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
+    r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
 )
-_PREFIXES = ("", "K", "M", "G", "T")
-_COUNTS = ("", "thousand", "million", "billion", "trillion")
-_UNITS: dict[str, dict[str, float]] = {
-    "time": {u: to_us(1, u) for u in ("ns", "us", "ms", "sec")},
-    "band": {f"{p}{'B' if p else 'bytes'}/sec": to_bps(1, p, "byte") for p in _PREFIXES}
-    | {f"{p}{'b' if p else 'bits'}/sec": to_bps(1, p, "bit") for p in _PREFIXES},
-    "rate": {f"{p}/sec": to_bytes(1, p) for p in _PREFIXES},
-    "cost": {f"{u}/GB": to_us(1, u) for u in ("ns", "us", "ms", "sec")},
-    "share": {"% cpus": 0.01},
-    "size": {
-        f"{p}{i}B" if p else "bytes": to_bytes(1, p and p + i) for p in _PREFIXES for i in ("", "i")
-    },
-    "count": {name: to_bytes(1, p) for name, p in zip(_COUNTS, _PREFIXES, strict=True)},
+_UNITS = {
+    "time": r"(ns|us|ms|sec)",
+    "cost": r"(ns|us|ms|sec)/GB",
+    "band": r"([KMGT]?)(?:(?P<byte>B|bytes)|b|bits)/sec",
+    "rate": r"([KMGT]?)/sec",
+    "share": r"() ?% cpus",
+    "size": r"([KMGT]i?)B|bytes",
+    "count": r"(thousand|million|billion|trillion)?",
 }
-"""Kind of figure to its units, in µs, bit/s, 1/s, µs per GB, CPUs, bytes."""
-_ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "sec/GB"}
-"""The units of ``-uu``, and the largest ones of times: only with these may a number be above 1000."""
+"""Kind of figure to its units."""
 _KINDS = {
-    **dict.fromkeys(("latency", "time", "real_time"), "time"),
-    **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
-} | {"bw": "band", "msg_rate": "rate", "cpus_used": "share", "cost": "cost", "msgs": "count"}
+    "latency": "time",
+    "time": "time",
+    "real_time": "time",
+    "msg_size": "size",
+    "sock_buf_size": "size",
+    "bytes": "size",
+    "bw": "band",
+    "msg_rate": "rate",
+    "cpus_used": "share",
+    "cost": "cost",
+    "msgs": "count",
+}
 _ENDS = re.compile(r"^(?:loc_|rem_)?(?:send_|recv_)?")
 _ORDER = "latency bw send_bw recv_bw msg_rate parameter send_cost recv_cost later".split()
 """qperf prints the result, then the parameters, and then the rest."""
 
 
 def _figure(kind: str, text: str) -> float:
-    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …; raises `Damaged` for anything else."""
+    """Read a figure in µs, bit/s, 1/s, µs per GB, CPUs or bytes; `Damaged` if it is none."""
     m = _NUMBER.fullmatch(text)
-    if not m or (m[3] or "") not in _UNITS[kind]:
-        raise Damaged("not a number with a unit" if not m else f"unknown unit {m[3] or ''!r}")
-    number, unit, exact = m[1].replace(",", "") + (m[2] or ""), m[3] or "", m[4]
-    factor = _UNITS[kind][unit]
-    if float(number) > 1000 and unit not in _ANY_SIZE and not exact:
-        raise Damaged(f"qperf would print {number} {unit} in the next larger unit")
+    unit = re.fullmatch(_UNITS[kind], m[2] or "") if m else None
+    if m is None or unit is None:
+        raise Damaged("not a number with a known unit")
+    name = unit[1] or ""
+    if kind in ("time", "cost"):
+        factor = to_us(1, name)
+    elif kind == "band":
+        factor = to_bps(1, name, "byte" if unit["byte"] else "bit")
+    elif kind == "share":
+        factor = 0.01
+    else:
+        factor = to_bytes(
+            1, {"thousand": "K", "million": "M", "billion": "G", "trillion": "T"}.get(name, name)
+        )
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
-    value = float(f"{float(number) * factor:.15g}")
-    if exact and float(exact.replace(",", "")) != value:
+    value = float(f"{float(m[1].replace(',', '')) * factor:.15g}")
+    if m[3] and float(m[3].replace(",", "")) != value:
         raise Damaged("the exact value in brackets is different")
     return value
 
 
-def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) -> None:
-    """Read one block; figures that follow without their own header become a failed run in `orphans`."""
+def _fill(run: Draft, text: str) -> None:
+    """Read one block."""
+    test = run.test or ""
+    figures = _lines(run, text)
+    if not figures:
+        complaints = [line.strip() for line in text.splitlines() if _COMPLAINT.search(line)]
+        nothing = f"no result: nothing follows the name of the test, {test}"
+        raise Damaged([*complaints, nothing][0])
+    if wrong := _lacking(test, figures.keys()):
+        raise Damaged(f"the log is cut or damaged: {wrong}")
+    ways = figures.keys() & {"send_cpus_used", "recv_cpus_used"}
+    ends = figures.keys() & {"loc_cpus_used", "rem_cpus_used"}
+    if ways and (ends or re.fullmatch(r"[a-z]+_lat", test)):
+        raise Contradictory(f"lines are lost, or of another process: {min(ways)}")
+    if contradiction := _contradiction(figures):
+        raise Contradictory(CONTRADICTION + contradiction)
+    _metrics(run, test, figures)
+    if gone := _incomplete(test, figures.keys()):
+        run.warnings.append(f"lines are missing: {gone}")
+
+
+def _lines(run: Draft, text: str) -> dict[str, float]:
+    """Return the figures of a block by their names."""
     figures: dict[str, float] = {}
-    words: list[str] = []  # lines without figures
-    seen: set[str] = set()
-    rank = 0
-    columns: set[int | None] = set()  # positions of the equals sign, which qperf aligns
-    widths: list[int] = []  # of the names, which are padded to the longest one
-    rows = body.split("\n")
-    for i, row in enumerate(rows):
+    columns: set[int] = set()  # positions of the equals sign, which qperf aligns
+    width, longest, last, unread = 0, 0, 0, ""
+    rows = text.partition(":")[2].split("\n")[1:]
+    for number, row in enumerate(rows, 1):
         m = _LINE.fullmatch(row)
-        if not m:
-            words += [row.strip()] if row.strip() else []
+        if m is None:
+            unread = unread or row.strip()
             continue
         key, value = m[1], m[2].rstrip()
+        longest = max(longest, len(key))
         kind = _KINDS.get(_ENDS.sub("", key))
-        if words and figures and kind:
-            if key not in seen:
-                raise Damaged(f"line {words[-1]!r} is not readable")
-            error = f"figures of a test whose name is not readable: {words[-1]!r}"
-            orphans.append(Draft(NAME, run.line + i).run("failed", error))
-            break
-        if key in seen:
+        if kind is None:
+            continue
+        if figures and unread:
+            raise Damaged(f"line {unread!r} is not readable")
+        if key in figures:
             raise Contradictory(f"two lines for {key!r}: {row.strip()!r} is the second")
-        now = _ORDER.index(
+        rank = _ORDER.index(
             key if key in _ORDER else "parameter" if _ENDS.sub("", key) == key else "later"
         )
-        if now < rank:
-            raise Contradictory(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
-        rank = now
-        seen.add(key)
-        if kind:
-            # two or more blanks, unless somebody removed them
-            columns.add(row.index("=") if "  =" in row and "\t" not in row else None)
-            widths.append(row.index("=") - row.index(key) - 2)
-            try:
-                figures[key] = _figure(kind, value)
-            except Damaged as e:
-                raise Damaged(f"{e} in {row.strip()!r}") from None
-            if i == len(rows) - 1 and kind == "count":
-                del figures[key]
-                run.warnings.append(
-                    f"the log ends without the end of its line: {key} may be cut and is left out"
-                )
-    if not figures:
-        complaints = [w for w in [*before, *words] if _COMPLAINT.search(w)]
-        raise Damaged(
-            complaints[0]
-            if complaints
-            else f"no result: nothing follows the name of the test, {run.test}"
-        )
-    if len(columns) > 1:
-        raise Contradictory(f"{_FOREIGN}: they are not aligned")
-    test = run.test or ""
-    if lacking := _lacking(test, seen):
-        raise Damaged(f"the log is cut or damaged: {lacking}")
-    if foreign := _other_direction(test, seen):
-        raise Contradictory(f"{_FOREIGN}: {foreign}")
-    if wrong := _contradiction(figures):
-        raise Contradictory(CONTRADICTION + wrong)
-    _metrics(run, test, figures)
-    if gone := _companions(test, seen):
-        run.warnings.append(f"lines are missing: {', '.join(gone)}")
-    elif None not in columns and widths[-1] > max(map(len, seen)):
+        # somebody may have removed the blanks
+        columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
+        if rank < last or len(columns) > 1:
+            raise Contradictory(f"lines are lost, or of another process: before {row.strip()!r}")
+        last, width = rank, row.index("=") - row.index(key) - 2
+        if kind == "count" and number == len(rows):
+            run.warnings.append(f"the line of {key} may be cut, and is left out")
+            continue
+        try:
+            figures[key] = _figure(kind, value)
+        except Damaged as error:
+            raise Damaged(f"{error} in {row.strip()!r}") from None
+    if -1 not in columns and width > longest:
         run.warnings.append("lines are missing: the names are aligned with a longer one")
-
-
-def _other_direction(test: str, seen: set[str]) -> str | None:
-    """Return a figure of a test with the other number of directions; one direction has a sender and a receiver."""
-    bandwidth = test.endswith("_bw")
-    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
-    if bandwidth and not seen & {
-        "send_cpus_used",
-        "recv_cpus_used",
-    }:  # --unify_nodes: named by their ends
-        others = "(?!)"
-    return (
-        next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
-    )
-
-
-_PARTNERS = {
-    "loc": "rem",
-    "rem": "loc",
-    "send": "recv",
-    "recv": "send",
-    "bytes": "msgs",
-    "msgs": "bytes",
-}
-
-
-def _companions(test: str, seen: set[str]) -> list[str]:
-    """Return the figures that qperf prints for both ends or directions, but that are missing for one of them."""
-    others = set()
-    for key in seen:
-        parts = key.split("_")
-        if (
-            test.endswith("_bw") and len(parts) == 3 and parts[0] in ("loc", "rem")
-        ):  # one end sends, one receives
-            others.add("_".join(_PARTNERS.get(part, part) for part in parts[:2]) + f"_{parts[2]}")
-        elif len(parts) > 1 and parts[-1] in ("used", "cost", "bytes", "msgs"):
-            swaps = ((i, _PARTNERS[part]) for i, part in enumerate(parts) if part in _PARTNERS)
-            others |= {"_".join([*parts[:i], other, *parts[i + 1 :]]) for i, other in swaps}
-    counted = any(key.endswith(("_msgs", "_used")) for key in seen)
-    if _ONE_WAY.fullmatch(test) and counted != (
-        "msg_rate" in seen
-    ):  # printed with the figures it is computed from
-        others.add("what follows msg_rate" if not counted else "msg_rate")
-    return sorted(others - seen)
+    return figures
 
 
 _ONE_WAY = re.compile(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)")
-
-
-def _lacking(test: str, seen: set[str]) -> str | None:
-    """Say which figure a test of this name must print and lacks, or never prints and has; None if all is well."""
-    bandwidth = test.endswith("_bw")
-    ways = {"bw", "send_bw", "recv_bw"} & seen
-    if test.endswith("_lat") and (ways or "latency" not in seen):
-        return f"a latency test prints no {min(ways)}" if ways else "no latency"
-    if bandwidth and ("latency" in seen or not ("bw" in seen or len(ways) == 2)):
-        return "a bandwidth test prints no latency" if "latency" in seen else "no bw, or no recv_bw"
-    return None
-
-
 _COMPLAINT = re.compile(
     r"fail|unable|error|refused|timed out|not responding|cannot|bad |upgrade|interrupt|terminated",
-    re.I,
+    re.IGNORECASE,
 )
-_ROUND_TRIP = {"rc_rdma_read_lat"}
-"""Tests that time a request until its answer; the others count both directions of a ping-pong."""
+
+
+def _incomplete(test: str, seen: AbstractSet[str]) -> str:
+    """Say which lines are not all there; nothing if all are."""
+    both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
+    for kind, counts in (
+        ("bytes|msgs", (0, both, 8)),
+        ("cpus_used", (0, 2)),
+        ("cost|real_time", (0, 2)),
+    ):
+        found = sorted(key for key in seen if re.fullmatch(f".*_(?:{kind})", key))
+        if len(found) not in counts:
+            return f"only {', '.join(found)}"
+    counted = any(key.endswith(("_msgs", "_used")) for key in seen)
+    # the rate is printed with the figures that it is computed from
+    uneven = _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen)
+    return "msg_rate, or what it is computed from" if uneven else ""
+
+
+def _lacking(test: str, seen: AbstractSet[str]) -> str:
+    """Say which figure a test must print and lacks, or never prints and has; nothing if all is well."""
+    ways = sorted({"bw", "send_bw", "recv_bw"} & seen)
+    if test.endswith("_lat") and (ways or "latency" not in seen):
+        return f"a latency test prints no {ways[0]}" if ways else "no latency"
+    if test.endswith("_bw") and ("latency" in seen or ways not in (["bw"], ["recv_bw", "send_bw"])):
+        return "a bandwidth test prints bw, or send_bw and recv_bw"
+    return ""
 
 
 def _metrics(run: Draft, test: str, figures: Mapping[str, float]) -> None:
     def value(*keys: str) -> float | None:
-        return next((figures[k] for k in keys if k in figures), None)
+        return next((figures[key] for key in keys if key in figures), None)
 
-    def total(direction: str, what: str) -> int | None:
-        there = [figures[k] for k in _each_end(direction, what) if k in figures]
-        if test.endswith("_lat") and len(there) < 2:  # each end counts its own
-            return None
-        return round(sum(there)) if there else None
+    def total(what: str) -> float | None:
+        found = [figures[key] for key in _each_end(what) if key in figures]
+        # in a latency test each end counts its own
+        return round(sum(found)) if len(found) > test.endswith("_lat") else None
 
     latency, received, sent = value("latency"), value("recv_bw", "bw"), value("send_bw")
-    if latency == 0 or (latency is None and not received and not sent and not value("msg_rate")):
+    if latency == 0 or not (latency or received or sent or value("msg_rate")):
         raise Damaged("no message arrived: qperf prints 0 when it has nothing to divide by")
     real, duration = value("loc_real_time", "send_real_time"), value("time")
     run.metrics = {
-        "rtt_us" if test in _ROUND_TRIP else "latency_oneway_us": latency,
+        # this one times a request until its answer, the others both directions of a ping-pong
+        "rtt_us" if test == "rc_rdma_read_lat" else "latency_oneway_us": latency,
         "throughput_bps": received,
         "throughput_sent_bps": sent,
         "message_rate_per_s": value("msg_rate"),
-        "messages_count": total("recv", "msgs"),
-        "transferred_bytes": total("recv", "bytes") if received else None,
-        "sent_bytes": total("send", "bytes") if received else None,
+        "messages_count": total("recv_msgs"),
+        "transferred_bytes": total("recv_bytes") if received else None,
+        "sent_bytes": total("send_bytes") if received else None,
         "cpu_client_ratio": value("loc_cpus_used", "send_cpus_used"),
         "cpu_server_ratio": value("rem_cpus_used", "recv_cpus_used"),
         "duration_measured_s": real / 1e6 if real else None,
@@ -341,23 +278,22 @@ def _metrics(run: Draft, test: str, figures: Mapping[str, float]) -> None:
     }
 
 
-def _each_end(direction: str, what: str) -> tuple[str, ...]:
+def _each_end(what: str) -> tuple[str, ...]:
     """Return the keys of a count: of one end, or of both if both send."""
-    return f"{direction}_{what}", f"loc_{direction}_{what}", f"rem_{direction}_{what}"
+    return what, f"loc_{what}", f"rem_{what}"
 
 
 def _contradiction(figures: Mapping[str, float]) -> str | None:
     """Say which figures contradict each other; None if none do."""
     for what in ("bw", "bytes", "msgs"):
-        if (arrived := figures.get(f"recv_{what}", 0.0)) > 1.1 * figures.get(
-            f"send_{what}", arrived
-        ):
+        arrived = figures.get(f"recv_{what}", 0.0)
+        if arrived > 1.1 * figures.get(f"send_{what}", arrived):
             return f"more received than sent: recv_{what} is {arrived:g}"
     received = figures.get("recv_bw", figures.get("bw"))
     latency, rate = figures.get("latency"), figures.get("msg_rate")
     if latency and rate and not 0.9 < latency * rate / 1e6 < 1.1:
         return f"latency {latency:g} us and {rate:g} messages a second"
-    moved = sum(figures.get(key, 0.0) for key in _each_end("recv", "bytes"))
+    moved = sum(figures.get(key, 0.0) for key in _each_end("recv_bytes"))
     seconds = figures.get("loc_real_time", figures.get("send_real_time", 0.0)) / 1e6
     if moved and received and seconds and not 0.9 < received * seconds / 8 / moved < 1.1:
         return f"{moved:.0f} bytes in {seconds:g} s are not {received:g} bit/s"

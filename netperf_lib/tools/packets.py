@@ -1,0 +1,81 @@
+"""Reads the packets of sockperf's ``--full-log``, and checks the result against them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.csv import ReadOptions, read_csv
+
+from .draft import CONTRADICTION
+from .parsed import Columns, ParsedRun
+
+# it begins with a line break and not with ^, as Python finds a character faster than a position
+_NO_ROW = re.compile(r"\n(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE | re.ASCII)
+_COLUMNS = ("packet", "tx_s", "rx_s", "latency_us")
+
+
+def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
+    """Add the packets, up to the first line that is none; a run is complete if all are there.
+
+    `text` begins with the line break before the first packet, which is in `line`.
+    """
+    end = _NO_ROW.search(text)
+    rows = text[1 : end.start() + 1 if end else None]
+    empty = [np.empty(0)] * 4
+    options = ReadOptions(column_names=_COLUMNS)
+    columns = read_csv(pa.py_buffer(rows.encode()), options).columns if rows else []
+    packet, tx_s, rx_s, latency_us = [column.to_numpy() for column in columns] or empty
+    trip_us = (rx_s - tx_s) * (1e6 if run.percentile_basis == "rtt" else 5e5)
+    off = (np.abs(trip_us - latency_us) > 0.0021) | (packet != np.arange(len(packet)))
+    good = int(np.argmax(off)) if off.any() else len(packet)
+    samples = partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good])
+    run = replace(run, samples_count=good, samples=samples)
+    count = run.metrics.get("messages_count")
+    nothing: dict[str, Any] = {"metrics": {}, "percentiles": (), "percentile_basis": None}
+    if run.status != "ok":
+        return run
+    if count is None:
+        return replace(
+            run, warnings=(*run.warnings, f"the log holds {good} packets of an unknown number")
+        )
+    if good != count:
+        unread = next(iter(text.split("\n", good + 2)[good + 1 :]), "")[:80]
+        error = f"{good} of {count:.0f} packets are readable; line {line + good} is {unread!r}"
+        return replace(run, status="partial", error=error, **nothing)
+    if wrong := _contradiction(run, rx_s[-1] - tx_s[0], np.sort(latency_us)):
+        return replace(run, status="failed", error=wrong, contradictory=True, **nothing)
+    return run
+
+
+def _contradiction(run: ParsedRun, length_s: float, latency_us: Any) -> str | None:
+    """Say which statistic does not match the packets; None if all match."""
+    metrics, basis, n = run.metrics, run.percentile_basis, len(latency_us)
+    true = {
+        f"{basis}_min_us": latency_us[0],
+        f"{basis}_max_us": latency_us[-1],
+        f"{basis}_us": latency_us.mean(),
+        f"{basis}_stdev_us": latency_us.std(ddof=1) if n > 1 else 0.0,
+    }
+    # latencies are each rounded from clock ticks: one in ten real logs differs by up to 2 ns
+    checks = [(name, metrics.get(name), value, 0.0026) for name, value in true.items()]
+    checks += [
+        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)], 0.0026)
+        for p in run.percentiles
+    ]
+    if not metrics.get("lost_count"):
+        checks.append(("the duration", metrics.get("duration_measured_s"), length_s, 0.0006))
+    for what, printed, computed, rounding in checks:
+        if printed is not None and abs(printed - computed) > rounding:
+            return f"{CONTRADICTION}{what} is {printed:g}, of the packets {computed:.3f}"
+    return None
+
+
+def _samples(t_s: Any, latency_us: Any) -> Iterator[Columns]:
+    if len(t_s):
+        yield {"t_s": t_s, "latency_us": latency_us}

@@ -1,0 +1,437 @@
+"""sockperf: latency of single messages, with the whole distribution (3.x).
+
+Without ``--full-rtt`` every printed latency is half a round trip. In ``throughput`` mode the server
+sends nothing back, so the bandwidth is the sender's. "MBps" are 2^20 bytes. With ``--giga-size``,
+"GBps" are 1000 of them; with ``--increase_output_precision`` of 3.7, which shows nine decimals, "GBps"
+is a wrong label for "MBps".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import UsageError
+from .draft import (
+    CONTRADICTION,
+    Contradictory,
+    Damaged,
+    Draft,
+    line_start,
+    or_above,
+)
+from .interface import Commands
+from .options import Option, arguments, check_unloaded, checked, levels
+from .parsed import ParsedRun, Percentile
+from .request import Request
+
+NAME = "sockperf"
+MARKS = (
+    "sockperf",
+    "vperf",
+    "test was performed using the following parameters: ",
+    "PORT = ",
+    " observation",
+)
+
+PACKAGE = "sockperf"
+VERSION = ("sockperf", "--version")
+TESTS = ("ping-pong", "under-load", "throughput")
+LOAD_TESTS: tuple[str, ...] = ()
+OPTIONS = (
+    Option("protocol", ("udp", "tcp"), "transport protocol", default="udp"),
+    Option(
+        "full_rtt", bool, "report whole round trips instead of halves", "--full-rtt", default=False
+    ),
+    Option("mps", "messages", "messages sent in a second, or max", "--mps", unit="1/s"),
+    Option(
+        "reply_every",
+        int,
+        "every n-th message is answered",
+        "--reply-every",
+        100,
+        tests=("under-load",),
+    ),
+    Option("burst", int, "messages sent in one go", "--burst", default=1),
+    Option("samples", bool, "keep every packet (--full-log)", default=False),
+)
+_MESSAGE_BYTES, _RATE = 14, 10_000
+"""Defaults of sockperf: message size in bytes, and messages per second under load."""
+
+
+def commands(request: Request, server_address: str, port: int) -> Commands:
+    """Return the commands of both ends of one trial."""
+    settings = checked(request, TESTS, OPTIONS)
+    if ":" in server_address:
+        raise UsageError(
+            f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf"
+        )
+    protocol = settings.get("protocol", "udp")
+    if request.test == "ping-pong" and protocol == "udp":
+        check_unloaded(request, "declare options: {protocol: tcp}, or test: under-load")
+    both = ["-i", server_address, "-p", str(port)]
+    if protocol == "tcp":
+        both.append("--tcp")
+    both += levels(request, buffer="--buffer-size")
+    options = [
+        "-t",
+        str(math.ceil(request.duration_s)),
+        *levels(request, message="-m"),
+        *arguments(OPTIONS, settings),
+    ]
+    if settings.get("samples"):
+        options += ["--full-log", "/dev/stdout"]
+    return Commands(
+        client=("sockperf", request.test, *both, *options),
+        server=("sockperf", "server", *both),
+        listens=((str(protocol), port),),
+        timeout_s=request.duration_s + 60,
+    )
+
+
+def rate_bps(request: Request) -> float:
+    """Return the bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
+    options, test = request.options, request.test
+    rate = options.get("mps", _RATE if test == "under-load" else "max")
+    if test == "ping-pong":
+        return 0.0
+    if rate == "max":
+        return math.inf
+    answered = 1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
+    return float(rate) * 8 * (request.message_bytes or _MESSAGE_BYTES) * (1 + answered)
+
+
+# --- where runs are ------------------------------------------------------------------------------
+
+# each alternative begins with a literal character: the engine looks for these first
+_COMMAND = (
+    r"s(?<=\bs)ockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
+    r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"
+)
+_STAGES = (
+    rf"{_COMMAND}|perf: \+INFO:[ \t]*$",
+    r"=(?:3D=3D|=) version #",
+    r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
+    r"perf: Warmup stage",
+    r"perf: Starting test",
+    # "by signal 2" may come at any later time
+    r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))",
+    r"perf: \[Total Run\]|perf: Total of \d+ messages|perf: No messages were received",
+    r"perf: =+ Printing statistics for Server No: 0|perf: NOTE: test was performed",
+    r"perf: \[Valid Duration\]|perf: Summary: Message Rate",
+    r"perf: =*> avg-|perf: Summary: BandWidth",
+    r"perf: .{0,9}# dropped messages",
+    r"perf: Summary: (?:Latency|Round trip)",
+    r"perf: Total \d+ observations",
+    r"perf: ---> .?MAX",
+    r"perf: ---> .?MIN",
+    r"U(?<=^U)sage: sockperf ",
+)
+"""The lines of a run in printed order; a step back in this order begins another run."""
+_VERSION, _STATISTICS = "s1", 6
+_STAGE = re.compile(
+    "|".join(f"(?:{line})(?P<s{stage}>)" for stage, line in enumerate(_STAGES))
+    + r"|t(?<=^t)est was performed using the following parameters: (?P<log>)|perf: (?P<any>)",
+    re.MULTILINE,
+)
+_RULE = re.compile(r"-{30}\n")
+_TOTALS = re.compile(r"\[Total Run\].*")
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Yield the offset of the first line of each run."""
+    reached: int | None = None
+    start, in_log = 0, False
+    for m in _STAGE.finditer(text):
+        kind = str(m.lastgroup)
+        stage = reached or 0
+        if kind == "log":
+            # the file of --full-log: by itself, or printed after the statistics of its run
+            stage = _STATISTICS - 1
+            own, its = _TOTALS.search(text, start, m.end()), _TOTALS.search(text, m.end())
+            if not in_log and own and its and own[0] == its[0]:
+                reached = stage
+            in_log = True
+        elif kind != "any":
+            stage = int(kind[1:])
+        again = kind == _VERSION and stage == reached
+        if reached is None or stage < reached or again:
+            in_log = kind == "log"
+            start = line_start(text, m.start())
+            start = or_above(text, start, _RULE) if in_log else start
+            yield start
+        reached = stage
+
+
+# --- one run -------------------------------------------------------------------------------------
+
+_LINE = re.compile(
+    r"""
+    \[(?P<span>Total\ Run|Valid\ Duration)\]\ RunTime=(?P<seconds>\d+\.\d{3})\ sec;
+        \ (?:Warm\ up\ [a-z]+=\d+(?:\ msec)?;\ )?SentMessages=(?P<messages>\d+);
+        \ ReceivedMessages=(?P<received>\d+)(?:;\ SkippedMessages=\d+)?\s*\n
+    |avg-(?:(?P<round>rtt)|latency|lat)=\ *(?P<mean>\d+\.\d{3})(?!\d)
+        \ \(std-dev=\ *(?P<deviation>\d+\.\d{3})(?!\d)(?:,\ mean-ad=.*)?\)
+    |\#\ dropped\ messages\ =\ (?P<dropped>\d+);\ \#\ duplicated\ messages\ =\ (?P<duplicated>\d+);
+        \ \#\ out-of-order\ messages\ =\ (?P<disorder>\d+)\s*\n
+    |Summary:\ (?:(?P<trip>Round\ trip)|Latency)(?:\ of\ burst\ of\ \d+\ messages)?
+        \ is\ (?P<summary>\d+\.\d{3})(?!\d)\ usec
+    |Total\ (?P<observations>\d+)\ observations;\ each\ percentile\ contains
+        \ \d+\.\d\d\ observations
+    |--->\ <?MAX>?\ observation\ =\ *(?P<maximum>\d+\.\d{3})(?!\d)
+    |--->\ <?MIN>?\ observation\ =\ *(?P<minimum>\d+\.\d{3})(?!\d)
+    |--->\ percentile\ *(?P<percentile>\d+\.\d{2,3})\ =\ *(?P<latency>\d+\.\d{3})(?!\d)
+    |Total\ of\ (?P<sent>\d+)\ messages\ sent\ in\ (?P<sent_s>\d+\.\d{3})\ sec
+    |Summary:\ Message\ Rate\ is\ (?P<rate>\d+)\ \[msg/sec\]
+    |Summary:\ BandWidth\ is\ (?P<bandwidth>\d+\.\d{3,9}\ [MG])Bps\ \(\d+\.\d{3,9}\ [MG]bps\)
+    """,
+    re.VERBOSE,
+)
+"""Lines with figures."""
+_ANCHOR = re.compile(
+    r"\[Total Run\]|\[Valid Duration\]|=> avg-|# dropped|Summary: |Total \d+ observations|---> "
+    r"|Total of \d+ messages"
+)
+"""Shows that a line has figures."""
+_HEADER = re.compile(
+    r"^packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)[ \t]*\n", re.MULTILINE
+)
+_MODES = {
+    "pp": "ping-pong",
+    "ul": "under-load",
+    "tp": "throughput",
+    "pb": "playback",
+    "sr": "server",
+}
+_COMPLAINTS = re.compile(
+    r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*"
+    r"|Test end before test start.*"
+)
+_PERCENTILES = {
+    99.999: "p99999",
+    99.99: "p9999",
+    99.9: "p999",
+    99.5: "",
+    99.0: "p99",
+    95.0: "p95",
+    90.0: "p90",
+    75.0: "p75",
+    50.0: "p50",
+    25.0: "p25",
+}
+
+
+def read(text: str) -> list[ParsedRun]:
+    """Read one run."""
+    header = _HEADER.search(text) if "txTime" in text else None
+    if header is None:
+        return [Draft(NAME).filled(_fill, text)]
+    run = Draft(NAME).filled(_fill, text[: header.start()])
+    from .packets import with_rows  # needs numpy, which no other log does
+
+    return [with_rows(run, text[header.end() - 1 :], 1 + text[: header.end()].count("\n"))]
+
+
+def _fill(run: Draft, text: str) -> None:
+    version = re.search(r"version #(\S+) ?==", text)
+    run.version = version[1] if version else None
+    run.parameters = _parameters(text)
+    command = re.search(_COMMAND, text)
+    mode = _MODES.get(command[1], command[1]) if command else None
+    figures: dict[str, float] = {}
+    percentiles: dict[float, float] = {}
+    run.test = mode
+    cut = _lines(text, figures, percentiles)
+    latency = figures.keys() & {"mean", "observations"}
+    throughput = figures.keys() & {"rate", "bandwidth"}
+    run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
+    if not latency and not throughput:
+        raise Damaged(_why_nothing(text))
+    if latency and throughput:
+        raise Contradictory("figures of two modes in one run: a line between them is damaged")
+    needed = _throughput(run, figures) if throughput else _latencies(run, figures, percentiles)
+    gone = [metric for line, metric in needed.items() if line not in figures.keys() | percentiles]
+    if gone:
+        run.warnings.append(f"without {', '.join(gone)}: lines are missing")
+    if cut or ("bandwidth" if throughput else "minimum") not in figures:
+        run.warnings.append(f"the log ends early, after {_last(text)!r}")
+    run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
+
+
+def _last(text: str) -> str:
+    return text.rstrip("\n").rpartition("\n")[2].strip()
+
+
+def _lines(text: str, figures: dict[str, float], percentiles: dict[float, float]) -> bool:
+    """Read the lines with figures; return whether the last one is cut."""
+    for row in text.splitlines(keepends=True):
+        if not _ANCHOR.search(row):
+            continue
+        m = _LINE.search(row)
+        if m is None:
+            if not row.endswith("\n"):
+                return True
+            raise Damaged(f"not readable: {row.strip()!r}")
+        found = {name: value for name, value in m.groupdict().items() if value is not None}
+        span = "valid_" if "Valid" in found.pop("span", "") else ""
+        if "percentile" in found:
+            at, value = float(found["percentile"]), float(found["latency"])
+            if at not in _PERCENTILES or percentiles.setdefault(at, value) != value:
+                raise Contradictory(f"another percentile before: {row.strip()!r} is the second")
+            figures["decimals"] = len(found["percentile"].partition(".")[2])
+            continue
+        for name, text_value in found.items():
+            value = _value(name, text_value)
+            if figures.setdefault(span + name, value) != value:
+                raise Contradictory(f"two different values: {row.strip()!r} is the second")
+    return False
+
+
+def _value(name: str, text: str) -> float:
+    if name in ("round", "trip"):
+        return 1.0
+    number, _, prefix = text.partition(" ")
+    # nine decimals: --increase_output_precision of 3.7 says G where it means M
+    return float(number) * (1000 if prefix == "G" and len(number.partition(".")[2]) == 3 else 1)
+
+
+def _throughput(run: Draft, figures: Mapping[str, float]) -> dict[str, str]:
+    """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
+    if figures.keys() & {"sent", "bandwidth", "rate"} == {"sent", "bandwidth"}:
+        raise Contradictory("lines are lost, or of another process: the message rate")
+    bandwidth = figures.get("bandwidth")
+    needed = {
+        "sent": "messages_count",
+        "rate": "message_rate_per_s",
+        "bandwidth": "throughput_sent_bps",
+    }
+    run.metrics = {metric: figures.get(line) for line, metric in needed.items()}
+    run.metrics["throughput_sent_bps"] = bandwidth * 2**23 if bandwidth else None
+    run.metrics["duration_measured_s"] = figures.get("sent_s")
+    return needed
+
+
+def _latencies(
+    run: Draft, figures: Mapping[str, float], percentiles: Mapping[float, float]
+) -> dict[str | float, str]:
+    """Take the figures of the other modes; return the lines that they print, each with its metric."""
+    new = figures.get("decimals") == 3  # since 2.8 these are printed for any number of observations
+    if lost := _lost(figures, percentiles, new=new):
+        raise Contradictory(f"lines are lost, or of another process: {lost}")
+    if wrong := _contradiction(figures, percentiles):
+        raise Contradictory(CONTRADICTION + wrong)
+    rtt = figures.keys() & {"round", "trip"} or run.parameters.get("full_rtt")
+    run.basis = basis = "rtt" if rtt else "latency_oneway"
+    n = figures.get("observations")
+    # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
+    run.percentiles = tuple(
+        Percentile(p, value, None if n is None else int(n) - int(0.5 + round(p / 100, 7) * n))
+        for p, value in sorted(percentiles.items())
+    )
+    names = {p: f"{basis}_{name}_us" for p, name in _PERCENTILES.items() if name}
+    run.metrics = {
+        f"{basis}_us": figures.get("mean", figures.get("summary")),
+        # 0.000 with one observation, which has no deviation
+        f"{basis}_stdev_us": figures.get("deviation") or None,
+        f"{basis}_min_us": figures.get("minimum"),
+        f"{basis}_max_us": figures.get("maximum"),
+        "messages_count": n,
+        "lost_count": figures.get("dropped"),
+        "duplicated_count": figures.get("duplicated"),
+        "out_of_order_count": figures.get("disorder"),
+        "duration_measured_s": figures.get("valid_seconds") or None,
+    } | {names[p]: value for p, value in percentiles.items() if p in names}
+    needed: dict[str | float, str] = {
+        "valid_seconds": "duration_measured_s",
+        "dropped": "lost_count",
+    }
+    if new:
+        least = 25.0 if n and n >= 4 else 50.0
+        needed |= {p: name for p, name in names.items() if p != 95.0 and p >= least}
+    if "summary" in figures or "full_rtt" in run.parameters:
+        needed["mean"] = f"{basis}_stdev_us"
+    elif "mean" not in figures:
+        raise Damaged("the log does not tell whether its latencies are round trips or halves")
+    return needed
+
+
+def _why_nothing(text: str) -> str:
+    if complaint := _COMPLAINTS.search(text):
+        return complaint[0].strip()
+    if re.search(r"^Usage: sockperf ", text, re.MULTILINE):
+        return "no run: sockperf printed how it is used, so an option was wrong"
+    if "[SERVER]" in text:
+        return "the log of a server, which prints no figures; pass the client's"
+    return f"no statistics: the log ends after {_last(text)!r}"
+
+
+_STATED = {
+    "mps": "mps",
+    "burst": "burst",
+    "reply-every": "reply_every",
+    "msg-size": "message_bytes",
+    "time": "duration_s",
+}
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    """Return the settings that the log states."""
+    parameters: dict[str, Any] = {}
+    if m := re.search(r"IP = (\S+)\s+PORT = +(\d+) # (TCP|UDP)", text):
+        parameters |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
+    if m := re.search(r"using msg-size=(\d+)|^\tmsg_size = (\d+)", text, re.MULTILINE):
+        parameters["message_bytes"] = int(m[1] or m[2])
+    if m := re.search(r"test was performed using the following parameters: (.*)\n", text):
+        for key, value in re.findall(r"--([a-z-]+)=(\d+)(?=\s|$)", m[1]):
+            if key in _STATED:
+                parameters[_STATED[key]] = int(value)
+        if "--full-rtt" in m[1]:
+            parameters["full_rtt"] = True
+    if m := re.search(r"burst of (\d+) messages", text):
+        parameters["burst"] = int(m[1])
+    return parameters
+
+
+def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, Any]) -> str | None:
+    """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
+    if parameters.get("reply_every", 1) > 1:
+        return "under-load"
+    if not figures.keys() >= {"messages", "dropped"}:
+        return None
+    waiting = figures["messages"] - figures["received"] - figures["dropped"]
+    return "ping-pong" if waiting <= parameters.get("burst", 1) else "under-load"
+
+
+def _lost(figures: Mapping[str, float], percentiles: Mapping[float, float], *, new: bool) -> str:
+    """Name the lines that are missing between others; the log may begin late or end early."""
+    printed = [p for p, name in _PERCENTILES.items() if name and p != 95.0 and (new or p < 99.999)]
+    lines: list[str | float] = ["mean", "dropped", "observations", "maximum", *printed, "minimum"]
+    there = [line in figures or line in percentiles for line in lines]
+    first, last = there.index(True), len(there) - there[::-1].index(True)
+    # with few observations not every percentile is printed
+    n, most = figures.get("observations", 100_000), max(percentiles, default=0)
+    missing = [
+        str(line)
+        for line, found in zip(lines[first:last], there[first:last], strict=True)
+        if not found
+        and (not isinstance(line, float) or (n >= 100 and (line < most or n >= 100_000)))
+    ]
+    return ", ".join(missing)
+
+
+def _contradiction(v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
+    """Say which figures contradict each other; None if none do."""
+    if v.get("valid_received", n := v.get("observations")) != n and n is not None:
+        return f"{v['valid_received']:.0f} messages received, {n:.0f} observations"
+    points = [v.get("minimum"), *(at for _, at in sorted(percentiles.items())), v.get("maximum")]
+    known = [at for at in points if at is not None]
+    if known != sorted(known):
+        return f"percentiles that are not in order: {known}"
+    mean = v.get("mean", v.get("summary"))
+    if mean is not None and not v.get("minimum", 0) <= mean <= v.get("maximum", math.inf):
+        return f"the average is {mean:g}, outside of all latencies"
+    if v.get("summary", mean) != mean:
+        return f"the average is {mean:g}, the summary says {v['summary']:g}"
+    return None
