@@ -24,7 +24,7 @@ from ..experiment.factors import LOG_NAME, is_address
 from ..experiment.model import Contrast, Experiment
 from ..experiment.origin import Measured, Origin
 from ..metrics import in_words, metric, plural
-from ..tools import READERS
+from ..tools import READERS, identity
 from ..tools.parsed import ParsedRun
 from . import logs
 from .files import Location, explained, is_url, sha256_of
@@ -264,7 +264,7 @@ def _runs(
             index=index,
             end=end,
             digest=digest.hexdigest(),
-            identity=_identity("\n".join(lines[run.line - 1 : end])),
+            identity=identity("\n".join(lines[run.line - 1 : end])),
             parsed=run,
             labels=labels,
             stated=stated,
@@ -295,20 +295,6 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
     if column in ("client", "server"):  # a short and a full name
         return one == other or other.startswith(f"{one}.") or one.startswith(f"{other}.")
     return one == other or (column, one, other) == ("tool", "iperf", "iperf2")
-
-
-_COOKIE = re.compile(r"\bcookie\"?: *\"?([\w.-]{20,})", re.IGNORECASE)
-_UNIQUE = re.compile(r"\bport \d{4,}|_port\"?: *\d{4,}|\d\d:\d\d:\d\d|(?:percentile .*\n.*){5}")
-"""A port, a time or a long histogram: two runs do not print the same lines with one of these."""
-
-
-def _identity(text: str) -> str | None:
-    """Return what tells a run from any other one, whatever its log and labels are called."""
-    if cookie := _COOKIE.search(text):
-        return cookie[1]
-    if not _UNIQUE.search(text):
-        return None
-    return hashlib.blake2s(" ".join(text.split()).encode(), digest_size=9).hexdigest()
 
 
 def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:

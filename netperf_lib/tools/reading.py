@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +16,17 @@ from .parsed import ParsedRun
 from .registry import READERS
 from .surroundings import clean, decode, foreign, trace, without_colours
 
-_DOCUMENT = re.compile(r"\s*[{<]")
+_NAMES = (
+    re.compile(r"\bcookie\"?:\s*\"?([\w.-]{20,})", re.IGNORECASE),
+    re.compile(r'"local_port":\s*(\d+)[^{}]*\}(?s:.){,2000}?"timesecs":\s*(\d+)'),
+)
+"""What the two ends call a run: its cookie; else its port and its start."""
+_HEAD = 1 << 16
+"""Characters at the start of a run that hold its name, if it has one."""
+_UNIQUE = re.compile(
+    r"\A\s*[{<]|\blocal \S+ port \d+|_port\"?: *\d{4,}|\d\d:\d\d:\d\d|(?:percentile .*\n.*){5}"
+)
+"""A document, a port, a time or a long histogram: two runs do not print the same lines with one."""
 
 LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
@@ -97,23 +108,33 @@ def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
     ]
 
 
+def identity(text: str) -> str | None:
+    """Return what tells the run of a text from any other; None if nothing does."""
+    for name in _NAMES:
+        if m := name.search(text, 0, _HEAD):
+            return " ".join(m.groups(""))
+    if not _UNIQUE.search(text):
+        return None
+    return hashlib.blake2s(" ".join(text.split()).encode(), digest_size=9).hexdigest()
+
+
 def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
-    for line, segment, readers in _segments(text, [READERS[tool]] if tool else READERS.values()):
+    segments = [*_segments(text, [READERS[tool]] if tool else READERS.values())]
+    for line, segment, readers in segments:
         parsed = next(filter(None, (reader.read(segment) for reader in readers)), [])
-        parsed = [replace(run, line=line + run.line - 1) for run in parsed]
-        # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
-        document = segment.strip() if _DOCUMENT.match(segment) else ""
-        if document in seen and parsed and parsed[0].status != "failed":
-            first = seen[document]
+        measured = len(segments) > 1 and parsed and parsed[0].status != "failed"
+        name = identity(segment) if measured else None
+        if name in seen:
+            first = seen[name]
             runs[first] = _warned(
                 runs[first], f"printed a second time in line {line}; counted once"
             )
             continue
-        if document:
-            seen.setdefault(document, len(runs))
-        runs += parsed
+        if name:
+            seen[name] = len(runs)
+        runs += [replace(run, line=line + run.line - 1) for run in parsed]
     return runs
 
 

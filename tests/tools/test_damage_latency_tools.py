@@ -6,14 +6,12 @@ left out, except for the logs of what this project itself runs: these hold every
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from netperf_lib import tools
 from netperf_lib.tools.parsed import ParsedRun
 from tests.tools import measure
 from tests.tools.intact import content, intact, read
@@ -86,23 +84,6 @@ def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, 
         ignored=("duplicated_count",),
         slack=0.0021,
     )
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.sampled_from(SMALL), st.sampled_from(SMALL))
-def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) -> None:
-    both = read(content(first) + b"\n" + content(second))
-    expected = [*intact(first), *intact(second)]
-    if content(first) == content(second):
-        document = tools.clean(tools.decode(content(first))).lstrip()[:1] in ("{", "<")
-        expected = intact(first) if document else expected  # printed a second time
-
-    def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
-        return Counter(
-            (r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok"
-        )
-
-    assert figures(both) == figures(expected)
 
 
 @settings(max_examples=150, deadline=None)

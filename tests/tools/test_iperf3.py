@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.errors import UsageError
-from netperf_lib.tools import Request, iperf3
+from netperf_lib.tools import iperf3
 
 LOGS = Path(__file__).parents[1] / "logs" / "iperf3"
-
-
-def request(**levels: Any) -> Request:
-    return Request(**{"tool": "iperf3", "test": "tcp", "duration_s": 10} | levels)
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.json")), ids=lambda p: p.name)
@@ -99,46 +94,6 @@ def test_retransmits_that_were_never_counted_are_null(value: int) -> None:
     assert run.status == "ok"
     assert "retransmits_count" not in run.metrics
     assert None in run.intervals["retransmits_count"]
-
-
-def test_commands() -> None:
-    c = iperf3.commands(
-        request(
-            streams=16,
-            tcp_buffer_bytes=8 << 20,
-            message_bytes=1024,
-            duration_s=10,
-            omit_s=1,
-            options={"congestion": "cubic"},
-        ),
-        "10.0.0.2",
-        5201,
-    )
-    assert c.client == tuple(
-        "iperf3 -c 10.0.0.2 -p 5201 -J -t 10 -i 1 --connect-timeout 5000 -O 1 -P 16 -w 8388608 -l 1024 -C cubic".split()
-    )
-    assert c.server == ("iperf3", "-s", "-1", "-p", "5201", "-J")
-    assert c.listens == (("tcp", 5201),)
-    udp = iperf3.commands(request(test="udp", options={"bitrate": "1G"}), "10.0.0.2", 5201).client
-    assert udp[-3:] == ("-u", "-b", "1G")
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"options": {"speed": 1}}, "no option 'speed' (known: reverse"),
-        ({"test": "rr"}, "no test 'rr' (known: tcp, udp)"),
-        ({"duration_s": 1.5}, "whole seconds"),
-        ({"options": {"reverse": True, "bidir": True}}, "not both"),
-        ({"options": {"reverse": "yes"}}, "true or false"),
-        ({"options": {"mss": True}}, "a whole number"),
-        ({"options": {"interval_s": "often"}}, "a number"),
-    ],
-)
-def test_what_it_cannot_run_is_refused_in_one_sentence(spec: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        iperf3.commands(request(**spec), "10.0.0.2", 5201)
-    assert words in str(refusal.value)
 
 
 def test_bytes_that_are_no_text_in_a_document_raise_nothing() -> None:

@@ -1,8 +1,7 @@
-"""Options that each tool declares once, and the rate at which a trial sends."""
+"""Options that each tool declares once; `test_commands` has all commands and rates."""
 
 from __future__ import annotations
 
-import math
 import socket
 import subprocess
 import time
@@ -17,39 +16,6 @@ from netperf_lib.tools.options import Option, bits_per_second
 
 def request(tool: str, test: str, streams: int = 1, **options: Any) -> Request:
     return Request(tool=tool, test=test, duration_s=10, streams=streams, options=options)
-
-
-@pytest.mark.parametrize(
-    ("asked", "rate"),
-    [
-        (request("iperf3", "tcp"), math.inf),
-        (request("iperf3", "tcp", bitrate=0), math.inf),
-        (request("iperf3", "udp"), math.inf),
-        (request("iperf3", "tcp", 2, bitrate="1.5M"), 3e6),
-        (request("iperf3", "udp", bitrate="1G", bidir=True), 2e9),
-        (request("iperf2", "udp"), 1e6),
-        (request("iperf2", "udp", 4), 4e6),
-        (request("iperf2", "tcp"), math.inf),
-        (request("iperf2", "tcp", bitrate="10M"), 1e7),
-        (request("qperf", "tcp_lat"), 0),
-        (request("qperf", "tcp_bw"), math.inf),
-        (request("sockperf", "ping-pong"), 0),
-        (request("sockperf", "throughput"), math.inf),
-        (request("sockperf", "throughput", mps=1000), 1000 * 14 * 8),
-        (request("sockperf", "under-load"), 10_000 * 14 * 8 * 1.01),
-    ],
-    ids=str,
-)
-def test_rate_that_a_trial_sends(asked: Request, rate: float) -> None:
-    assert TOOLS[asked.tool].rate_bps(asked) == pytest.approx(rate)
-
-
-def test_a_rate_of_iperf_2_is_decimal() -> None:
-    """Its own M is 2^20."""
-    client = (
-        TOOLS["iperf2"].commands(request("iperf2", "tcp", bitrate="10M"), "10.0.0.2", 5001).client
-    )
-    assert client[client.index("-b") + 1] == "10000000"
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,51 @@ def test_connections_of_ntttcp_are_streams() -> None:
     text = (LOGS / "ntttcp" / "linux-aks-1.4.0-94gbps.txt").read_text()
 
     assert only(text).parameters["streams"] == 64
+
+
+@pytest.mark.parametrize("no_number", ["-nan", "nan", "inf"])
+def test_report_that_is_no_number_takes_only_itself(no_number: str) -> None:
+    report = UDP_RESULT.replace("1.52 Kbits", f"{no_number} bits").replace(
+        "(0%)", f"({no_number}%)"
+    )
+
+    run = only(UDP_CLIENT + UDP_INTERVALS + report)
+
+    assert run.metrics["throughput_sent_bps"] == 1e6
+    assert not {"throughput_bps", "lost_count"} & {*run.metrics}
+    assert any("no number" in warning for warning in run.warnings)
+
+
+def test_interval_that_is_no_number_takes_only_itself() -> None:
+    interval = IPERF3_HEAD.replace("944 Mbits/sec", "-nan bits/sec")
+
+    run = only(interval + IPERF3_TAIL)
+
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 943e6)
+    assert {*run.intervals["throughput_bps"]} == {None}
+
+
+def compact(text: str) -> str:
+    return json.dumps(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("log", "again", "runs"),
+    [
+        ("iperf3/gen-3.12-udp.json", compact, 1),  # one cookie
+        ("iperf3/gen-3.12-title.txt", str, 1),  # one port
+        ("sockperf/gen-pp-burst.txt", str, 1),  # one histogram
+        ("qperf/gen-v.txt", str, 2),  # three digits
+    ],
+)
+def test_run_that_is_printed_twice_counts_once(
+    log: str, again: Callable[[str], str], runs: int
+) -> None:
+    text = (LOGS / log).read_text()
+    once = tools.parse(text)
+
+    twice = tools.parse(f"{text}\n{again(text)}")
+
+    assert len(twice) == runs * len(once)
+    assert [run.metrics for run in twice[: len(once)]] == [run.metrics for run in once]
+    assert ("printed a second time" in str(twice[0].warnings)) == (runs == 1)

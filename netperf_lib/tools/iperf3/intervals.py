@@ -27,15 +27,6 @@ _KEYS: dict[str, int | None] = {
 """The keys read from a row: finite numbers (None), counters below a limit, or anything (0)."""
 
 
-def _counted(column: list[Any], omitted: list[Any]) -> list[Any]:
-    """Return the values of the seconds that are not omitted."""
-    return (
-        [v for v, out in zip(column, omitted, strict=True) if out is not True]
-        if True in omitted
-        else column
-    )
-
-
 def _column(rows: list[dict[str, Any]], key: str, below: int | None) -> list[Any]:
     """Return a column of the table; what is no finite number or no counter below a limit is None."""
     column = [row.get(key) for row in rows]
@@ -50,150 +41,132 @@ class Intervals:
     def __init__(self, doc: dict[str, Any]) -> None:
         start = as_dict(doc.get("start"))
         self.warnings: list[str] = []
-        self.count = 0
         self._serving = "accepted_connection" in start
         self._reverse = bool(as_dict(start.get("test_start")).get("reverse"))
-        self._streams: list[Any] = []
-        self._sums: list[Any] = []
-        for interval in map(as_dict, as_list(doc.get("intervals"))):
-            self._streams += [r for r in as_list(interval.get("streams")) if isinstance(r, dict)]
-            sums = (interval.get(k) for k in ("sum", "sum_bidir_reverse"))
-            self._sums += [r for r in sums if isinstance(r, dict)]
-            self.count += 1
-        rows = self._streams + self._sums
-        self._table = (
-            {key: _column(rows, key, below) for key, below in _KEYS.items()} if rows else {}
-        )
-        if rows:
-            self._check()
+        each = [as_dict(interval) for interval in as_list(doc.get("intervals"))]
+        streams = [row for one in each for row in as_list(one.get("streams"))]
+        sums = [one.get(name) for one in each for name in ("sum", "sum_bidir_reverse")]
+        rows = [row for row in streams if isinstance(row, dict)]
+        self._of_streams, self.count = len(rows), len(each)
+        rows += [row for row in sums if isinstance(row, dict)]
+        self._table = {key: _column(rows, key, below) for key, below in _KEYS.items()}
+        self._leave_out_contradictions()
 
     def __bool__(self) -> bool:
-        return bool(self._table)
+        return bool(self._table["start"])
 
-    def _check(self) -> None:
-        """Remove rates that contradict their bytes."""
-        table = self._table
-        rates = table["bits_per_second"]
-        for i, (s, b, r) in enumerate(zip(table["seconds"], table["bytes"], rates, strict=True)):
-            if (
-                None not in (s, b, r)
-                and s >= 1e-6
-                and abs(b * 8 - r * s) <= RATE_TOLERANCE * abs(r * s)
-            ):
+    def _leave_out_contradictions(self) -> None:
+        """Leave out rates that contradict their bytes, and those over no time."""
+        table, rates = self._table, self._table["bits_per_second"]
+        for i, (s, size, rate) in enumerate(
+            zip(table["seconds"], table["bytes"], rates, strict=True)
+        ):
+            known = None not in (s, size, rate)
+            if known and s >= 1e-6 and abs(size * 8 - rate * s) <= RATE_TOLERANCE * abs(rate * s):
                 continue
-            start, end = table["start"][i], table["end"][i]
-            length = end - start if start is not None and end is not None else 0.0
+            rates[i] = None
             if s is None or s >= 1e-6:
-                if None not in (r, b) and abs(b * 8 - r * length) <= 1e-4 * abs(r * length):
-                    continue
                 self.warnings.append(
                     "intervals contradict themselves: their throughput is left out"
                 )
-            rates[i] = None  # also over no time, where a rate is meaningless
 
     def columns(self) -> Columns:
-        """Return the table of intervals (`ParsedRun.intervals`); rates that contradict their bytes are None."""
-        table = self._table
-        if not table:
+        """Return the table of intervals (`ParsedRun.intervals`)."""
+        if not self:
             return {}
-        # Before 3.6 a row does not say who sends: a test has one direction.
+        table, n = self._table, self._of_streams
+        # before 3.6 a row does not say who sends: a test has one direction
         default = self._reverse if self._serving else not self._reverse
-        sends = (default if s is None else s for s in table["sender"])
+        sends = [default if sender is None else sender for sender in table["sender"]]
         return {
-            "stream": [s if type(s) is int else 0 for s in table["socket"][: len(self._streams)]]
-            + [-1] * len(self._sums),
+            "stream": [s if type(s) is int else 0 for s in table["socket"][:n]]
+            + [-1] * (len(sends) - n),
             "direction": ["forward" if s is not self._serving else "reverse" for s in sends],
             "start_s": table["start"],
             "end_s": table["end"],
-            "omitted": [o is True for o in table["omitted"]],
+            "omitted": [omitted is True for omitted in table["omitted"]],
             "throughput_bps": table["bits_per_second"],
             "retransmits_count": table["retransmits"],
-            "rtt_loaded_us": [v or None for v in table["rtt"]],
+            "rtt_loaded_us": [rtt or None for rtt in table["rtt"]],
             "cwnd_bytes": table["snd_cwnd"],
         }
 
     def path(self, senders: list[dict[str, Any]]) -> dict[str, float]:
-        """Return the path metrics of the kernel of the `senders` in ``end``: round trips under load, windows."""
-        if not self.count:
-            means, lows, highs = (
-                [count(s.get(k)) or 0 for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt")
-            )
-            if not senders or not all((*means, *lows, *highs)):
-                return {}
-            return _round_trips(sum(means) / len(means), min(lows), max(highs))
-        if not senders:
-            return {}
+        """Return round trips under load and windows, as the kernel of the `senders` in ``end`` says."""
+        told = [[count(s.get(f"{k}_rtt")) or 0 for k in ("mean", "min", "max")] for s in senders]
+        every = self._table["socket"][: self._of_streams]
+        width = len(every) // max(self.count, 1)
         sockets = [s.get("socket") for s in senders]
-        every = self._table.get("socket", [])[: len(self._streams)]
-        width = len(every) // self.count
-        if (
-            not width
-            or every != every[:width] * self.count
-            or not set(sockets) <= set(every[:width])
-        ):
-            if self._streams:
-                self.warnings.append(
-                    "intervals lack streams: round-trip times and congestion windows are left out"
-                )
+        if not self.count:
+            return (
+                _round_trips(told, [[mean] for mean, _, _ in told]) if all(map(all, told)) else {}
+            )
+        if every != every[:width] * self.count or not {*sockets} <= {*every}:
+            self.warnings.append(
+                "intervals lack streams: round-trip times and windows are left out"
+            )
             return {}
-        omitted, rtts, windows = (
-            [self._table[key][every.index(s) : len(every) : width] for s in sockets]
-            for key in ("omitted", "rtt", "snd_cwnd")
-        )
-        return self._rtts(senders, rtts, omitted) | self._windows(senders, windows, omitted)
-
-    def _rtts(
-        self, senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
-    ) -> dict[str, float]:
-        results: list[list[Any]] = [
-            [count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders
+        if not senders or not width:
+            return {}
+        columns = [
+            {k: self._table[k][every.index(s) :: width][: self.count] for k in _PATH}
+            for s in sockets
         ]
-        complete = not any(None in column for column in rtts)
-        if (not complete and all(c.count(None) == len(c) for c in rtts)) or not all(
-            map(all, results)
-        ):
-            if any(None in s and any(s) for s in results):
-                self.warnings.append("a line of the round-trip times is missing: they are left out")
+        largest = [count(s.get("max_snd_cwnd")) for s in senders]
+        return self._rtts(told, columns) | self._windows(largest, columns)
+
+    def _rtts(self, told: list[list[int]], columns: list[dict[str, list[Any]]]) -> dict[str, float]:
+        rtts = [column["rtt"] for column in columns]
+        if not any(map(any, told)) or not any(map(any, rtts)):
             return {}  # the version, the system or the protocol has none
-        counted = list(map(_counted, rtts, omitted))
-        fits = complete and all(
-            m in (sum(c) // len(c), sum(k) // len(k) if k else None)
-            for c, k, (m, _, _) in zip(rtts, counted, results, strict=True)
-        )
-        extremes = min(s[1] for s in results), max(s[2] for s in results)
-        if not fits or (min(map(min, rtts)), max(map(max, rtts))) != extremes:
+        kept = [_counted(column, "rtt") for column in columns]
+        fits = all(map(all, told)) and not any(None in column for column in rtts)
+        # iperf3's own mean, minimum and maximum include the omitted seconds
+        if (
+            not fits
+            or min(map(min, rtts)) != min(low for _, low, _ in told)
+            or max(map(max, rtts)) != max(high for _, _, high in told)
+            or any(
+                mean not in [sum(c) // len(c) for c in (whole, part) if c]
+                for (mean, _, _), whole, part in zip(told, rtts, kept, strict=True)
+            )
+        ):
             self.warnings.append(
                 "the round-trip times of the result contradict those of the intervals and are left out"
             )
             return {}
-        if not all(counted):
-            return {}
-        # iperf3's own mean, minimum and maximum include the omitted seconds
-        mean = sum(map(sum, counted)) / sum(map(len, counted))
-        return _round_trips(mean, min(map(min, counted)), max(map(max, counted)))
+        return _round_trips([[0, min(c), max(c)] for c in kept], kept) if all(kept) else {}
 
     def _windows(
-        self, senders: list[dict[str, Any]], windows: list[list[Any]], omitted: list[list[Any]]
+        self, largest: list[int | None], columns: list[dict[str, list[Any]]]
     ) -> dict[str, float]:
         """Add up the streams' last and largest congestion windows, without the omitted seconds."""
-        if all(column.count(None) == len(column) for column in windows):
+        windows = [column["snd_cwnd"] for column in columns]
+        kept = [_counted(column, "snd_cwnd") for column in columns]
+        if not all(map(any, windows)) or not all(kept):
             return {}
-        last = largest = 0
-        for s, column, out in zip(senders, windows, omitted, strict=True):
-            complete = None not in column
-            if complete and not max(column):
-                return {}
-            if not complete or count(s.get("max_snd_cwnd")) not in (None, max(column)):
-                self.warnings.append(
-                    "the congestion windows contradict each other and are left out"
-                )
-                return {}
-            counted = _counted(column, out)
-            if not counted:
-                return {}
-            last, largest = last + counted[-1], largest + max(counted)
-        return {"cwnd_bytes": last, "cwnd_max_bytes": largest}
+        told = zip(largest, windows, strict=True)
+        if any(None in column or most not in (None, max(column)) for most, column in told):
+            self.warnings.append("the congestion windows contradict each other and are left out")
+            return {}
+        return {
+            "cwnd_bytes": sum(column[-1] for column in kept),
+            "cwnd_max_bytes": sum(map(max, kept)),
+        }
 
 
-def _round_trips(mean: float, low: float, high: float) -> dict[str, float]:
-    return {"rtt_loaded_us": mean, "rtt_loaded_min_us": low, "rtt_loaded_max_us": high}
+_PATH = ("rtt", "snd_cwnd", "omitted")
+
+
+def _counted(column: dict[str, list[Any]], key: str) -> list[Any]:
+    """Return the values of the seconds that are not omitted."""
+    pairs = zip(column[key], column["omitted"], strict=True)
+    return [value for value, omitted in pairs if omitted is not True]
+
+
+def _round_trips(extremes: list[list[int]], columns: list[list[Any]]) -> dict[str, float]:
+    return {
+        "rtt_loaded_us": sum(map(sum, columns)) / sum(map(len, columns)),
+        "rtt_loaded_min_us": min(low for _, low, _ in extremes),
+        "rtt_loaded_max_us": max(high for _, _, high in extremes),
+    }
