@@ -9,10 +9,11 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from ..errors import ParseError
 from ..metrics import METRICS, unknown_metric
+from .draft import Draft
 from .parsed import ParsedRun
 
 NAME = "figures"
@@ -22,30 +23,25 @@ _ENDS = re.compile(r"_(?:us|bps|per_s|ratio|count)$")
 """The units of metrics that no factor has."""
 
 
-def sightings(text: str) -> Iterator[int]:
+def sightings(text: str) -> Iterable[int]:
     """Yield the start of the table if the text is one."""
-    if METRICS.keys() & {*_header(text)}:
-        yield 0
+    return [0] if METRICS.keys() & {*_cells(text.partition("\n")[0])} else []
 
 
-def _header(text: str) -> list[str]:
-    first = text[: text.find("\n")]
-    return [name.strip() for name in first.split(_separator(first))]
-
-
-def _separator(header: str) -> str:
-    return max(",;\t", key=header.count)
+def _cells(row: str) -> list[str]:
+    return [name.strip() for name in row.split(max(",;\t", key=row.count))]
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read each row as a run; ParseError if a column or a cell cannot be read."""
-    names = _header(text)
+    head = text.partition("\n")[0]
+    names = _cells(head)
     for name in names:
         if _ENDS.search(name) and name not in METRICS:
             raise _refused(1, unknown_metric(name))
         if names.count(name) > 1 or not name:
             raise _refused(1, f"the column {name!r} is there twice, or has no name")
-    rows = csv.reader(io.StringIO(text), delimiter=_separator(text[: text.find("\n")]))
+    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=head.count))
     next(rows)
     return [_run(names, cells, rows.line_num) for cells in rows if any(map(str.strip, cells))]
 
@@ -54,15 +50,14 @@ def _run(names: list[str], cells: list[str], line: int) -> ParsedRun:
     if len(cells) != len(names):
         raise _refused(line, f"{len(cells)} cells under {len(names)} columns")
     row = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
-    metrics = {name: _number(name, row[name], line) for name in row.keys() & METRICS.keys()}
-    return ParsedRun(
-        tool=NAME,
-        status="ok" if metrics else "failed",
-        error=None if metrics else "the row has no figure",
-        metrics=metrics,
-        parameters={name: cell for name, cell in row.items() if name not in METRICS},
-        line=line,
-    )
+    draft = Draft(NAME, line)
+    draft.metrics = {
+        name: _number(name, row.pop(name), line)
+        for name in names
+        if name in METRICS and name in row
+    }
+    draft.parameters = row
+    return draft.run() if draft.metrics else draft.run("failed", "the row has no figure")
 
 
 def _number(name: str, cell: str, line: int) -> float:

@@ -95,16 +95,11 @@ def parse(
 
 def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
     """Warn if the run before or after a run, of the same tool, may contain lines of another process."""
-    mixed = [n for n, run in enumerate(runs) if run.contradictory]
-    beside = {n + step for n in mixed for step in (-1, 1)}
-    doubted = [
-        run.status == "ok"
-        and number in beside
-        and any(runs[n].tool == run.tool for n in mixed if abs(n - number) == 1)
-        for number, run in enumerate(runs)
-    ]
+    pairs = [*pairwise(range(len(runs))), *pairwise(range(len(runs) - 1, -1, -1))]
+    doubted = {b for a, b in pairs if runs[a].contradictory and runs[a].tool == runs[b].tool}
     return [
-        _warned(run, _MIXED) if doubt else run for run, doubt in zip(runs, doubted, strict=True)
+        _warned(run, _MIXED) if number in doubted and run.status == "ok" else run
+        for number, run in enumerate(runs)
     ]
 
 

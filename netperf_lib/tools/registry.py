@@ -7,7 +7,7 @@ A reader is an entry point in the group ``netperf_lib.readers``: a name, and the
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from ..errors import UsageError
 from . import figures, iperf2, iperf3, ntttcp, qperf, sockperf
@@ -17,38 +17,30 @@ TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "s
 """Tools that the project runs and whose logs it reads."""
 READERS: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
 """All tools whose logs are read."""
-_OWN = "netperf_lib"
 
 
-def _declared() -> dict[str, Reader]:
-    """Return the readers that are entry points; one that cannot be used is left out with a warning."""
-    readers: dict[str, Reader] = {}
-    for point in entry_points(group="netperf_lib.readers"):
-        if point.dist and point.dist.name == _OWN:
-            continue  # an editable installation keeps what earlier releases declared
-        try:
-            reader: Reader = point.load()
-            lacking = [
-                name for name in ("NAME", "MARKS", "sightings", "read") if not hasattr(reader, name)
-            ]
-            error = f"it lacks {', '.join(lacking)}" if lacking else ""
-            if not error and reader.NAME in READERS.keys() | readers.keys():
-                error = f"there is another reader called {reader.NAME}"
-        except Exception as e:  # noqa: BLE001 - whatever the module of another package raises
-            error = f"{type(e).__name__}: {e}"
-        if error:
-            package = point.dist.name if point.dist else "of an unknown package"
-            warnings.warn(
-                f"the reader {point.value} ({package}) is left out: {error}",
-                UserWarning,
-                stacklevel=2,
-            )
-        else:
-            readers[reader.NAME] = reader
-    return readers
+def _load(point: EntryPoint) -> None:
+    """Add the reader of an entry point; it is left out with a warning if it cannot be used."""
+    try:
+        reader: Reader = point.load()
+        members = ("NAME", "MARKS", "sightings", "read")
+        if lacking := [name for name in members if not hasattr(reader, name)]:
+            raise TypeError(f"it lacks {', '.join(lacking)}")
+        if reader.NAME in READERS:
+            raise ValueError(f"there is another reader called {reader.NAME}")
+        READERS[reader.NAME] = reader
+    except Exception as error:  # noqa: BLE001 - whatever the module of another package raises
+        package = point.dist.name if point.dist else "of an unknown package"
+        why = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"the reader {point.value} ({package}) is left out: {why}", UserWarning, stacklevel=2
+        )
 
 
-READERS |= _declared()
+for _point in entry_points(group="netperf_lib.readers"):
+    # an editable installation keeps what earlier releases declared
+    if not _point.dist or _point.dist.name != "netperf_lib":
+        _load(_point)
 
 
 def tool(name: str) -> Tool:
