@@ -218,11 +218,8 @@ _COMPLAINT = re.compile(
 def _incomplete(test: str, seen: AbstractSet[str]) -> str:
     """Say which lines are not all there; nothing if all are."""
     both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
-    for kind, counts in (
-        ("bytes|msgs", (0, both, 8)),
-        ("cpus_used", (0, 2)),
-        ("cost|real_time", (0, 2)),
-    ):
+    groups = {"bytes|msgs": (0, both, 8), "cpus_used": (0, 2), "cost": (0, 2), "real_time": (0, 2)}
+    for kind, counts in groups.items():
         found = sorted(key for key in seen if re.fullmatch(f".*_(?:{kind})", key))
         if len(found) not in counts:
             return f"only {', '.join(found)}"
