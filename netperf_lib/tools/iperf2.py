@@ -158,7 +158,9 @@ def read(text: str) -> list[ParsedRun]:
     if _CSV.match(text):
         error = "CSV (-y C) is not read, as it does not say which end printed it: leave out -y"
         return [Draft(NAME).run("failed", error)]
-    if all(banner in text for banner in MARKS[:2]):
+    ports = {port for _, _, port in _BANNER.findall(text)} or {"5001"}
+    here, there = ({ends[end] for ends in _LOCAL.findall(text)} for end in (3, 4))
+    if all(banner in text for banner in MARKS[:2]) or (here & ports and there & ports):
         return [Draft(NAME).run("failed", "a log of iperf 2 with -d or -r is not read")]
     starts = [0, *[at for at, _ in _tests(text)][1:], len(text)]
     runs = []
