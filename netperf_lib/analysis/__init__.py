@@ -19,7 +19,7 @@ from .median_ci import level
 from .pairs import ends_of, pairs_words
 from .power import rounds_needed, until_decided
 from .runs import headline_metrics
-from .samples import compare_samples
+from .samples import Sample, compare_samples, judge_samples
 from .series import changes, trend
 from .streams import advertised_bps, ask_windows, buffer_needed, saturation
 from .words import Headline, Words, contrasts, end, metric_label
@@ -28,6 +28,7 @@ __all__ = [
     "Comparison",
     "Family",
     "Headline",
+    "Sample",
     "Verdict",
     "Words",
     "advertised_bps",
@@ -43,6 +44,7 @@ __all__ = [
     "ends_of",
     "headline_metrics",
     "judge",
+    "judge_samples",
     "lead_paragraph",
     "level",
     "limits_table",
