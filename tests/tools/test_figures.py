@@ -61,7 +61,7 @@ def test_row_without_figure_failed() -> None:
         ("402.9", "4e", "line 3: rtt_us is '4e'; write a number in us"),
         ("402.9", "-1", "line 3: rtt_us is '-1'"),
         ("b,402.9", "402.9", "line 3: 6 cells under 7 columns"),
-        ("rack", "status", "column 'status' is a name that the library uses itself"),
+        ("rack", "status", "column 'status': a name that the library uses itself"),
     ],
 )
 def test_table_is_refused_by_line(tmp_path: Path, old: str, new: str, message: str) -> None:
