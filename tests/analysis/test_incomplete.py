@@ -29,7 +29,7 @@ LEVELS: dict[str, list[Any]] = {
     "tcp_buffer_bytes": [None, 1 << 20],
 }
 METRICS = ("throughput_bps", "latency_oneway_us")
-PLOTS = ("rounds", "levels", "drift", "ecdf", "share", "streams", "matrix")
+PLOTS = ("rounds", "levels", "matrix", "over_time")
 
 
 def design(seed: int) -> tuple[pd.DataFrame, list[str]]:
@@ -51,6 +51,7 @@ def design(seed: int) -> tuple[pd.DataFrame, list[str]]:
             rows.append(run)
     runs = pd.DataFrame(rows).assign(experiment="x", deployment=1, duration_s=10.0, error=None)
     runs["run_id"] = [f"run{i}" for i in range(len(runs))]
+    runs["started_utc"] = pd.date_range("2026-03-02T06:00Z", periods=len(runs), freq="min")
     failed = rng.random(len(runs)) < 0.1
     if rng.random() < 0.3:  # one side has no run that is complete
         failed |= (runs[names[0]] == runs[names[0]].iloc[0]).to_numpy(bool, na_value=False)

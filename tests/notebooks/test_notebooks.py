@@ -318,7 +318,7 @@ def test_a_wrong_answer_gets_a_hint_and_not_the_answer(name: str, measured: Any)
 
 def meant(runs: Any) -> dict[str, tuple[Any, Any]]:
     """What is right for each number that is computed from the runs, and what is near and wrong."""
-    placements = placed(runs).groupby("placement", observed=True)["latency_oneway_us"]
+    placements = placed(runs.runs).groupby("placement", observed=True)["latency_oneway_us"]
     median, mean = placements.median(), placements.mean()
     near, step = median["same-zone"], median["same-zone"] - median["ppg"]
     rounds = CHECKS["runs.rounds"].truth(runs)
