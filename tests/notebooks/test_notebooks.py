@@ -336,7 +336,7 @@ def meant(runs: Any) -> dict[str, tuple[Any, Any]]:
         ),
         "runs.rounds": (
             [rounds, sorted(rounds), ", ".join(map(str, sorted(rounds)))],
-            [set(runs["round"]) - rounds, sorted(rounds)[1:], "none"],
+            [set(runs.runs["round"]) - rounds, sorted(rounds)[1:], "none"],
         ),
         "window.bytes": (
             [f"{flight / 1e6:.2f} MB", f"{flight / 2**20:.2f} MiB"],
