@@ -578,6 +578,8 @@ def _path(draft: Draft, log: _Log) -> None:
         metrics["connect_us"] = 1e3 * float(printed[1])
     elif connects and len(connects) == len(log.ends):
         metrics["connect_us"] = 1e3 * sum(connects) / len(connects)
+    if not log.ends:
+        draft.warnings.append("without connect_us: the lines of the connections are missing")
     timed = [log.reports.get(name, rows[-1]).details for name, rows in log.streams.items()]
     if len(timed) != 1 or "mean" not in timed[0]:
         return  # the latencies of several streams cannot be merged into one distribution
