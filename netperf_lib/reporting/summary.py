@@ -102,7 +102,7 @@ class Summary:
         parts += [plots.over_time(ask_history(runs, metric)) for metric in planned.get("time", ())]
         if parts and runs["placement"].nunique() < 2:
             return parts
-        table = overview(runs)
+        table = overview(self.data)
         heads = {name: name if i else name.capitalize() for i, name in enumerate(map(str, table))}
         dash = "; a dash: not measured" if table.isna().any(axis=None) else ""
         caption = f"Medians of the complete runs{dash}."
