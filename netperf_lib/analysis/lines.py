@@ -176,7 +176,7 @@ def _rows(names: Sequence[str], table: pd.DataFrame, *, left: Sequence[str]) -> 
     wide = min(longest, room) if room >= min(longest, LEAST) else 0
     out = []
     for name, *cells in [
-        ("", *map(str.strip, table)),
+        ("", *(str(c).strip() for c in table)),
         *zip(names, *(table[c] for c in table), strict=True),
     ]:
         out += [wrapped(name, "  ")] if len(name) > wide else []

@@ -338,7 +338,8 @@ def _plain(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that have a value; those without a gap have types of numpy."""
     runs = runs.dropna(axis="columns", how="all")
     whole = [c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()]
-    return runs.astype({c: runs[c].dtype.numpy_dtype for c in whole})
+    types = {str(c): runs[c].to_numpy().dtype for c in whole}
+    return runs.astype(types)
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:

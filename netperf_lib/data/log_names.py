@@ -38,8 +38,8 @@ def name_parts(names: Sequence[LogName]) -> list[str]:
     for name in names:
         known = shared[name.tool].union(name.stated)
         own = [word for word in _WORD.findall(name.path) if word.lower() not in known]
-        words = [word for word in own if not _RUNNING.fullmatch(word)]
-        parts.append(" ".join(words) or PLAIN)
+        telling = [word for word in own if not _RUNNING.fullmatch(word)]
+        parts.append(" ".join(telling) or PLAIN)
     return parts
 
 

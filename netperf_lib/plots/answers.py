@@ -166,7 +166,8 @@ def _words(axes: Axes, row: AnswerRow, top: float) -> None:
     width = RIGHT - LEFT
     left, right, beside = -LEFT / width, (1 - LEFT) / width, 1 + 0.015 / width
     axes.plot([left, right], [top + row.height] * 2, transform=across, **THIN_LINE)
-    strong, plain = {"weight": "bold", "size": 7.5}, {"size": 7, "color": MUTE}
+    strong: dict[str, Any] = {"weight": "bold", "size": 7.5}
+    plain: dict[str, Any] = {"size": 7, "color": MUTE}
     verdict = strong | {"size": 8, "color": LOOKS.get(row.comparison.verdict, OTHER)[2]}
     lines = [(left, i, line, strong) for i, line in enumerate(row.names)]
     lines += [(left, i, line, plain) for i, line in enumerate(row.values, len(row.names))]

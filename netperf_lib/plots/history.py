@@ -81,6 +81,7 @@ def _line(chart: Axes, history: History, name: str, colour: str) -> None:
         chart.plot(medians.index + half, medians, color=colour, lw=1.8)
     for point in history.changes.get(name, ()):
         for edge in filter(None, (point.at, point.until)):
-            chart.axvline(edge, color=INK, lw=0.9, ls="--")
+            at_edge: Any = edge  # pandas registers its times with matplotlib
+            chart.axvline(at_edge, color=INK, lw=0.9, ls="--")
         at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         chart.annotate(f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, **at)

@@ -76,7 +76,8 @@ class Document:
 
 def _markdown(source: str, attachments: Mapping[str, Any] | None = None, mark: str = "") -> Any:
     cell = {"cell_type": "markdown", "metadata": {"netperf": mark}, "source": source}
-    return from_dict({**cell, **({"attachments": attachments} if attachments else {})})
+    extra = {"attachments": attachments} if attachments else {}
+    return from_dict({**cell, **extra})  # type: ignore[no-untyped-call]  # without types
 
 
 def marked(title: str, text: str) -> Any:

@@ -103,7 +103,8 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
     from papermill.translators import PythonTranslator
 
     cells = [c for c in _read(notebook).cells if "parameters" in c.metadata.get("tags", [])]
-    found = [parameter for cell in cells for parameter in PythonTranslator.inspect(cell)]
+    inspect = PythonTranslator.inspect
+    found = [one for cell in cells for one in inspect(cell)]  # type: ignore[no-untyped-call]  # without types
     return {one.name: _parameter(*one[:3]) for one in found}
 
 

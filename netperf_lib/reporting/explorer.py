@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.colours import colours
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
-from ..analysis.observe import Observations, Observed, levels, observe
-from ..analysis.runs import table_of
+from ..analysis.observe import Observations, levels, observe
+from ..analysis.runs import Observed, table_of
 from ..data.files import plain_file
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
@@ -151,7 +151,7 @@ def _metric(
     conditions = []
     for name, row in levels(obs).iterrows():
         seen = measured[measured["condition"] == name]
-        at = obs.conditions.loc[name]
+        at = obs.conditions.loc[str(name)]
         conditions.append(
             {
                 "name": str(name),
