@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from netperf_lib import analysis
@@ -123,3 +124,29 @@ def test_a_steep_drift_of_hours_does_not_overflow() -> None:
     found = analysis.trend(hours, np.exp(np.linspace(0, 5, 12)))
     assert found.over(0.5)[0] == pytest.approx(np.exp(5 * 12 / 11), rel=0.01)
     assert np.isfinite(found.over(30)).all()
+
+
+def test_more_days_do_not_hide_an_incident() -> None:
+    series = pd.read_csv(series_yardstick.DATA).query("series == 'nab_ec2_latency'")
+    at = pd.DatetimeIndex(pd.to_datetime(series["time"], utc=True))
+    slow = (at >= "2014-03-12T04:00Z") & (at < "2014-03-14T04:00Z")
+    values = series["value"].to_numpy() * np.where(slow, 2.0, 1.0)
+    runs = pd.DataFrame(
+        {
+            "round": np.arange(1, at.size + 1),
+            "status": "ok",
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "placement": "ppg",
+            "started_utc": at,
+            "latency_oneway_us": values,
+        }
+    )
+    history = analysis.ask_history(runs, "latency_oneway_us")
+    [[change]] = history.changes.values()
+    assert history.period == "day"
+    assert (change.at, change.until) == (
+        pd.Timestamp("2014-03-12T04:00Z"),
+        pd.Timestamp("2014-03-14T04:00Z"),
+    )
+    assert change.ratio == pytest.approx(2, rel=0.05)
