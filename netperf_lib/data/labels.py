@@ -181,7 +181,7 @@ def _table(table: pd.DataFrame, source: str) -> LabelTable:
             problems.add(source, f"column {name!r} is given twice")
         wrong = None if name == RUN else wrong_name(name)
         if wrong:
-            problems.add(source, f"column {name!r}: {wrong}")
+            problems.add(source, f"column {name[:60]!r}: {wrong}")
     if FILE not in names:
         how = "it names the log of a row, or a pattern such as a*"
         problems.add(source, f"there is no column {FILE!r}; {how}")

@@ -347,7 +347,7 @@ def compared(escapes: Path) -> list[lines.Line]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_generated_labels_are_compared(escapes: Path, seed: int) -> None:
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
-    one = runs[runs["placement"] == "ppg"]  # two runs of a label in a round are refused
+    one = runs.runs[runs.runs["placement"] == "ppg"]  # two runs of a label in a round are refused
     labels = generated(seed, 8)
     several = pd.concat([one.assign(placement=label) for label in labels], ignore_index=True)
     family = npl.compare(several, by="placement", metric="latency_oneway_us")
