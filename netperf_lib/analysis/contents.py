@@ -23,7 +23,7 @@ from ..experiment.placements import is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .pairs import has_pairs
-from .runs import LENGTHS, headline_metrics, ok_runs
+from .runs import LENGTHS, headline_metrics, ok_runs, table_of
 from .words import contrasts, factor_of, heading
 
 LONG_H = 10.0
@@ -254,7 +254,7 @@ def at_a_glance(location: Location) -> list[dict[str, Any]]:
 
 def _summary(exp: Results) -> dict[str, Any]:
     try:
-        runs = exp.runs
+        runs = table_of(exp)  # also without a value: a start that no log states
     except NotMeasured:
         named = {"experiment": exp.name, "title": exp.store.declared().title}
         return {**named, "runs": "nothing was measured yet", "folder": exp.path}

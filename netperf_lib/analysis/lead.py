@@ -29,7 +29,7 @@ from .judging import NOTICEABLE, lost_share
 from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
-from .runs import Observed, read_data, runs_of, states
+from .runs import Observed, read_data, runs_of, states, table_of
 from .streams import filling, saturation
 from .words import Words, capital, contrasts, factor_of, span
 
@@ -332,7 +332,7 @@ def opening(location: Location) -> Lead:
 def _opening(one: Results) -> tuple[float, int, Words]:
     """The share of runs that are complete, minus the thresholds that are missed, and the line of an experiment."""
     try:
-        runs = one.runs
+        runs = table_of(one)
     except NotMeasured:
         return 0.0, 0, Words.line(one.name, "Nothing was measured yet.")
     good = runs["status"] == "ok"

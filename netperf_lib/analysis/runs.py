@@ -73,7 +73,8 @@ def _whole(runs: pd.DataFrame) -> pd.DataFrame:
         return runs
     names = [*every, *(c for c in runs if c not in every)]
     nulls = every[missing].reindex(runs.index)
-    return pd.concat([runs, nulls], axis="columns")[names]
+    every = pd.concat([runs, nulls], axis="columns")[names]
+    return every.copy()  # else pandas warns that the columns lie scattered
 
 
 def origin_of(data: Any) -> Origin:
