@@ -303,12 +303,15 @@ def _sample(p: Pair) -> Sample:
         about["better"] = METRICS[obs.metric].better
     names, context = _names(p)
     names = names[0], limit or names[1]
-    value, here = (cells.reindex(columns=both) for cells in by_round(obs))
+    # sides by number: where neither was measured, both have the empty name
+    value, here = (
+        cells.reindex(columns=both).set_axis(range(len(both)), axis=1) for cells in by_round(obs)
+    )
     here = here.eq(other=True)  # a condition that is not there was not asked
     paired = bool(value.notna().all(axis=1).any()) or not value.notna().any().all()
     used = here.all(axis=1) if paired else here.any(axis=1)
     value = value[used]
-    empty = [n for n, v in zip(names, both, strict=False) if not np.isfinite(value[v]).any()]
+    empty = [n for n, v in zip(names, value, strict=False) if not np.isfinite(value[v]).any()]
     two = MEASUREMENT in obs.by
     warnings = _lost(obs, names, both)
     if not limit and not empty and not two:
@@ -322,8 +325,8 @@ def _sample(p: Pair) -> Sample:
     ends = () if two else HOSTS
     hosts = sorted({str(host) for end in ends for host in obs.column(end, both).dropna()})
     sample = Sample(
-        a=value[both[0]].to_numpy(),
-        b=None if limit else value[both[1]].to_numpy(),
+        a=value[0].to_numpy(),
+        b=None if limit else value[1].to_numpy(),
         unit=value.index.get_level_values(0).to_numpy(),
         hour=_hours(obs, p.a, value.index) if limit else None,
         refusal=refusal or _few_packets(obs, both, names),

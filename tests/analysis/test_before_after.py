@@ -19,6 +19,7 @@ from netperf_lib.analysis import Family, gate
 from netperf_lib.analysis.compare import between, compare
 from netperf_lib.analysis.judging import judge
 from netperf_lib.analysis.lines import lines, markdown, text
+from netperf_lib.analysis.runs import Observed
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import Results, read
 from netperf_lib.errors import UsageError
@@ -48,7 +49,7 @@ def runs(seed: int, *, scale: float = 1.0, rounds: int = 12, **fixed: object) ->
 
 
 def before_after(before: pd.DataFrame, after: pd.DataFrame, **options: Any) -> Family:
-    return between({"before": before, "after": after}, **options)
+    return between({"before": Observed.of(before), "after": Observed.of(after)}, **options)
 
 
 def verdicts(found: Family) -> dict[str, str]:
