@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..metrics import format_value, plural, rounds_required
 from ..tools import tool
@@ -17,22 +18,8 @@ OVERHEAD_S = 0.3
 """Time that a trial takes in addition to its test: starting the server, waiting for it, reading the counters."""
 ASSUMED_BPS = 10e9
 """Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
-WINDOW_BYTES = 4 << 20
-"""Largest send buffer of a Linux host as it is installed."""
-FAR_RTT_S = 0.02
-"""Round trip between neighbouring regions; one stream sends a window in it, and less to regions that are farther."""
 SHORT_S = 2.0
 """Duration of a test between regions that `cheaper` proposes."""
-
-
-class Sent(NamedTuple):
-    """What the tests send from one host to another."""
-
-    most_bytes: float
-    seconds: float
-    """For how long they send."""
-    likely_bytes: float
-    """At most a window of each stream in a round trip between regions."""
 
 
 def trial_s(trial: Trial, experiment: Experiment) -> float:
@@ -61,23 +48,13 @@ def is_far(placement: str) -> bool:
     return placement in PLACEMENTS and bool(PLACEMENTS[placement].far)
 
 
-def traffic(plan: Plan) -> dict[tuple[str, str], Sent]:
-    """(client, server) to what the tests send between them."""
-    total: dict[tuple[str, str], Sent] = {}
+def traffic(plan: Plan) -> dict[tuple[str, str], float]:
+    """(client, server) to the most bytes that the tests send between them."""
+    total = defaultdict[tuple[str, str], float](float)
     for trial in plan.trials:
-        if rate := sending_bps(trial):
-            pair, seconds = (
-                (trial.pair.client, trial.pair.server),
-                trial.test.duration_s + trial.test.omit_s,
-            )
-            before, likely = total.get(pair, Sent(0.0, 0.0, 0.0)), rate
-            if is_far(trial.pair.placement) and "udp" not in trial.test.test:
-                likely = min(
-                    rate, trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S
-                )
-            more = Sent(rate * seconds / 8, seconds, likely * seconds / 8)
-            total[pair] = Sent(*(a + b for a, b in zip(before, more, strict=True)))
-    return total
+        seconds = trial.test.duration_s + trial.test.omit_s
+        total[trial.pair.client, trial.pair.server] += sending_bps(trial) * seconds / 8
+    return {pair: sent for pair, sent in total.items() if sent}
 
 
 def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
@@ -159,7 +136,7 @@ class Preview:
             "trials": len(self.plan.trials),
             "conditions": self.plan.conditions,
             "duration_s": round(duration_s(self.plan), 1),
-            "traffic_bytes": round(sum(sent.most_bytes for sent in traffic(self.plan).values())),
+            "traffic_bytes": round(sum(traffic(self.plan).values())),
             "cost": self.cost,
             "cost_parts": list(self.parts),
             "savings": list(self.savings),
@@ -198,7 +175,7 @@ class Preview:
             + lead,
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
-        if total := sum(sent.most_bytes for sent in traffic(plan).values()):
+        if total := sum(traffic(plan).values()):
             first = [t for t in plan.trials if t.round == 1]
             assumed = any(sending_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"

@@ -42,7 +42,6 @@ for package in ethtool PACKAGES; do
   version=$( (dpkg-query -W -f '${Version}' $package || rpm -q --qf '%{VERSION}-%{RELEASE}' $package) 2>/dev/null) &&
     echo "package=$package $version"
 done
-[ -r /usr/local/share/npl-built ] && sed 's/^/package=/' /usr/local/share/npl-built
 true
 """.replace("PROGRAMS", " ".join(PROGRAMS)).replace(
     "PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values())

@@ -70,8 +70,6 @@ class Options(_Declared):
     """Hosts by name. With `resource_group`: additions to what Azure reports."""
     resource_group: Annotated[str, Field(pattern=r"^[\w(][\w.()-]*$")] | None = None
     """Azure resource group whose VMs are the hosts."""
-    tag: str | None = None
-    """Only VMs with this tag, as `name` or `name=value`."""
     subscription: Annotated[str, Field(pattern=r"^\w[^@]*$")] | None = None
     """Subscription of the resource group, by name or id; null: the one that `az` has selected."""
     management: Literal["public", "private"] = "public"
@@ -90,10 +88,6 @@ class Options(_Declared):
     def _some(self) -> Options:
         if not self.hosts and not self.resource_group:
             raise ValueError("give hosts, or a resource_group to read them from")
-        if self.tag and not self.resource_group:
-            raise ValueError(
-                "tag selects from a resource_group, which is not given; add it, or remove tag"
-            )
         return self
 
     @model_validator(mode="after")
@@ -173,9 +167,7 @@ def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
     from . import azure
 
     out = {}
-    for vm in azure.existing(
-        options.resource_group or "", tag=options.tag, subscription=options.subscription
-    ):
+    for vm in azure.existing(options.resource_group or "", subscription=options.subscription):
         reach = (vm.public if options.management == "public" else None) or vm.private
         described = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
         own = (

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
-from ..experiment.estimate import Sent
 from ..experiment.model import Deployment, Experiment, Pair
 from ..experiment.yaml import line_of, sentence
 
@@ -26,8 +25,8 @@ class Workload:
 
     measuring_s: float = 0.0
     """Measuring time, all deployments together."""
-    traffic: Mapping[tuple[str, str], Sent] = field(default_factory=dict)
-    """(client, server) to what the tests send between them, all deployments together."""
+    traffic: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(client, server) to the most bytes that the tests send, all deployments together."""
     notes: tuple[str, ...] = ()
     """Warnings to show before hosts cost money, for example that the rounds do not suffice for a contrast."""
 

@@ -13,7 +13,6 @@ from netperf_lib.experiment.estimate import (
     ASSUMED_BPS,
     OVERHEAD_S,
     Preview,
-    Sent,
     duration_s,
     fewest_rounds,
     sending_bps,
@@ -103,8 +102,8 @@ def test_traffic_and_time_add_up_by_pair() -> None:
     )
     sent = [3 * 10 * 1e9 / 8, 4 * 10 * 1e9 / 8]  # a run to c leads; no pair spans regions
     assert traffic(plan) == {
-        ("a", "b"): Sent(most_bytes=sent[0], seconds=30.0, likely_bytes=sent[0]),
-        ("a", "c"): Sent(most_bytes=sent[1], seconds=40.0, likely_bytes=sent[1]),
+        ("a", "b"): sent[0],
+        ("a", "c"): sent[1],
     }
     assert duration_s(plan) == pytest.approx(7 * (10 + OVERHEAD_S))
     assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 8_750_000_000

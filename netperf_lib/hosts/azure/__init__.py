@@ -26,6 +26,7 @@ from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
+from .prices import CURRENCY
 from .proof import cloud_proofs as cloud_proofs
 from .proof import existing as existing
 from .proof import facts_of as facts_of
@@ -57,10 +58,10 @@ def _runner(subscription: str | None) -> Runs:
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
     estimate = _proposal(experiment, workload).cost
-    text = str(estimate).removeprefix("cost ")
+    text = str(estimate)
     if (estimate.amount or 0) > (experiment.budget or float("inf")):
         text += f"; ABOVE the budget of {experiment.budget:g}"
-    return Price(text, estimate.parts(), estimate.amount, estimate.currency)
+    return Price(text, estimate.parts(), estimate.amount, CURRENCY)
 
 
 def spent(*, state: Path, done: float) -> float | None:
@@ -95,14 +96,11 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
     findings.allow_from = ("YOUR_ADDRESS/32",) if unknown else checks.callers(options)
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
         parameters = _Attempt(findings, store).parameters()
-    counts = {kind: len(rows) for kind, rows in declared.values().items() if rows}
     hosts = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
     return {
         "template.json": template.template_text(),
         "parameters.json": json.dumps(parameters, indent=2),
-        "in words": f"`npl up` would make, for each deployment: "
-        f"{', '.join(f'{kind}: {n}' for kind, n in counts.items())}.\n"
-        f"Hosts: {', '.join(hosts)}.\n"
+        "in words": f"`npl up` would make, for each deployment: {', '.join(hosts)}.\n"
         f"{findings.expiry} until `npl down`, or `npl down --all --expired`.\n"
         "Nothing was created, and Azure was not contacted.\n",
     }
@@ -117,9 +115,9 @@ def up(
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
-    Additions to the experiment are added to a deployment that is up. What a failed deployment
-    created is removed at once; VMs that were created but do not answer stay, for a second `up` or
-    for `down`. After an interruption `up` resumes, and `down` removes what there is.
+    What a failed deployment created is removed at once; VMs that were created but do not answer
+    stay, for a second `up` or for `down`. After an interruption `up` resumes, and `down` removes
+    what there is.
     """
     # errors in the declaration are reported before az is needed
     options = _proposal(experiment).options
@@ -134,7 +132,7 @@ def up(
                 return store.data.deployments[number]
         for choice in range(first, last + 1):
             findings = _proposal(experiment, workload, attempt=choice)
-            lines = {s: words for s, words, _ in checks.examine(findings, az, _rehearse)}
+            found = [words for _, words, _ in checks.examine(findings, az, _rehearse)]
             # what is resumed would count against its own quota
             resumed = any(r.attempt == choice for r in store.records(number))
             problems = [] if resumed else [*findings.problems, *findings.elsewhere]
@@ -146,7 +144,7 @@ def up(
                     f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
                 )
             attempt = _Attempt(findings, store, az, number, choice)
-            for words in list(lines.values())[-3:]:
+            for words in found[-3:]:
                 say_aloud(f"{attempt.record.name}: {words}")
             try:
                 outputs = attempt.create()
@@ -165,8 +163,8 @@ def up(
 def _unchanged(az: Runs, store: State, number: int, declared: Topology, options: Options) -> bool:
     """Whether all that is declared is up, and open to this machine.
 
-    AzureError if a part would have to change, or if VMs are stopped: Azure may start them anywhere,
-    so what was proven about them no longer holds.
+    AzureError if the declaration changed, or if VMs are stopped: Azure may start them anywhere, so
+    what was proven about them no longer holds.
     """
     record, made = store.records(number)[-1], store.data.deployments[number]
 
@@ -189,14 +187,11 @@ def _unchanged(az: Runs, store: State, number: int, declared: Topology, options:
             f"{record.name} is stopped: {', '.join(stopped)}. A restart may place them "
             "elsewhere: run `npl down`, then `npl up`"
         )
-    placed, parts = store.data.parts[number], declared.parts()
-    # removed pairs leave their VMs idle; a VM whose declaration changed cannot change in place
-    if changed := [name for name, part in parts.items() if placed.get(name, part) != part]:
+    if store.data.parts[number] != declared.text():
         raise AzureError(
-            f"the declaration of {', '.join(changed)} changed since deployment {number} was "
-            "placed: run `npl down`, then `npl up`"
+            f"{record.name} was placed by another declaration: run `npl down`, then `npl up`"
         )
-    return parts.keys() <= placed.keys() and {*checks.callers(options)} <= {*record.allow_from}
+    return {*checks.callers(options)} <= {*record.allow_from}
 
 
 @dataclass
@@ -293,9 +288,7 @@ class _Attempt:
         declared, name, store = self.findings.topology, self.record.name, self.store
         say_aloud(f"{name}: asking the cloud and the guests for proof")
         hosts = self._hosts(outputs["addresses"])
-        placed, links = proof.cloud(
-            self.az, name, declared, self.options, self.findings.physical_zones
-        )
+        placed, links = proof.cloud(self.az, name, declared, self.findings.physical_zones)
         facts = guests(hosts, marker=name, wait_s=GUEST_WAIT_S)
         unreachable = [f for f in facts.values() if isinstance(f, str)]
         if len(unreachable) == len(hosts):
@@ -304,7 +297,7 @@ class _Attempt:
                 f"(port 22 is open to {', '.join(self.findings.allow_from)}); "
                 "run `npl up` again, or `npl down`"
             )
-        hosts = proof.proven(declared, self.options, placed, hosts, facts)
+        hosts = proof.proven(declared, placed, hosts, facts)
         reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
         deployment = Deployment(
             deployment_id=name,
@@ -318,7 +311,7 @@ class _Attempt:
         )
         say_doubts(deployment, say_aloud)
         store.data.deployments[self.number] = deployment
-        store.data.parts[self.number] = declared.parts()
+        store.data.parts[self.number] = declared.text()
         store.write()
         return deployment
 

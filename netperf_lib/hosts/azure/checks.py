@@ -14,7 +14,7 @@ from ..source import Workload
 from .az import Runs, Zones, locations
 from .failures import AzError
 from .options import Options
-from .prices import MONTH_H, Cost, cost, public_address
+from .prices import CURRENCY, MONTH_H, Cost, cost, public_address
 from .topology import Topology
 
 
@@ -59,8 +59,8 @@ class Preflight:
     @property
     def left_running(self) -> str:
         """What goes on costing when a deployment has expired."""
-        hour, currency = self.cost.idle_h, self.cost.currency
-        return f"{self.expiry} {24 * hour:.2f} {currency} a day, {MONTH_H * hour:.0f} a month"
+        hour = self.cost.idle_h
+        return f"{self.expiry} {24 * hour:.2f} {CURRENCY} a day, {MONTH_H * hour:.0f} a month"
 
 
 Inspection = Callable[[Runs, Preflight], str]
@@ -220,10 +220,10 @@ def _price(az: Runs, findings: Preflight) -> str:
     """The estimate for the whole experiment against its budget."""
     estimate, budget = findings.cost, findings.experiment.budget
     if budget is not None and estimate.amount is None:
-        findings.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
+        findings.problems.append(f"budget {budget:g} cannot be kept: its cost is {estimate}")
     elif budget is not None and (estimate.amount or 0) > budget:
         findings.problems.append(
-            f"{estimate} is above the budget of {budget:g}: "
+            f"a cost of {estimate} is above the budget of {budget:g}: "
             "measure less, use smaller VMs, or raise it"
         )
     within = f", within the budget of {budget:g}" if budget is not None else ""

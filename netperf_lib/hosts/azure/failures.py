@@ -87,10 +87,7 @@ def kind_of(code: str, message: str = "") -> str:
     by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
     by_code = [] if code in WRAPPERS else by_code
     by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, message)]
-    first = [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][0]
-    # what sounds like a mistake by the code's name may pass by its sentence
-    passing = (n for n in by_sentence if first == "usage" and KINDS[n].deed == "retry")
-    return next(passing, first)
+    return [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][0]
 
 
 def error_of(what: str, error: Any) -> AzError:
@@ -100,16 +97,12 @@ def error_of(what: str, error: Any) -> AzError:
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from the standard error of an az command."""
-    documents = list(_documents(text))
-    if documents and (status := re.match(r"ERROR: ([A-Z]\w+(?: [A-Z]\w+)*)\(\{", text)):  # az rest
-        documents[:0] = _stood_for(status[1].replace(" ", ""))
-    # of a document that was cut, parts without a message may be left
-    causes = documents if any(message for _, message in documents) else []
+    causes = list(_documents(text))
     for shape in _TABLE["shapes"]["every"]:
         causes += re.findall(shape, text, re.MULTILINE)
     for shape in _TABLE["shapes"]["first"]:
         causes = causes or re.findall(shape, text, re.MULTILINE)[:1]
-    return _failure(what, causes or documents or [_sign(exit_code, text)], text)
+    return _failure(what, causes or [_sign(exit_code, text)], text)
 
 
 def _sign(exit_code: int, text: str) -> Cause:
@@ -120,8 +113,7 @@ def _sign(exit_code: int, text: str) -> Cause:
             part = "".join(m.groups())
             code = sign["code"].format(part.replace(" ", ""))
             return code, sign["sentence"].format(part) or _sentence(errors)
-    said = _sentence(errors) or f"exit code {exit_code} without a message"
-    return "Usage" if exit_code == 2 else "Unknown", said
+    return "Unknown", _sentence(errors) or f"exit code {exit_code} without a message"
 
 
 def _sentence(text: str) -> str:
@@ -136,13 +128,10 @@ def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
     known = [c for c in causes if kinds[c] != "other"]
     # a code of its own says more than one that stands for many, and an unknown one less
     plain = [c for c in known if c[0] not in VAGUE]
-    ranked = plain or known or [c for c in causes if c[0] not in WRAPPERS] or causes
+    ranked = plain or known or causes
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
     code, message = ([c for c in ranked if kinds[c] != "capacity"] or ranked)[-1]
     kind = kinds[code, message]
-    if not message:  # a status: what it stands for follows
-        behind = causes[causes.index((code, message)) + 1 :]
-        code, message = next((c for c in reversed(behind) if c[1]), (code, message))
     remedy = KINDS[kind].remedy
     logins = re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
     if kind == "login" and logins:
@@ -153,11 +142,6 @@ def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
     cause = f"{code}: {said[:600]}" if said else code
     wait_s = float(wait[1]) if wait else 0.0
     return AzError(f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=wait_s)
-
-
-def _stood_for(status: str) -> list[Cause]:
-    """The status of an answer, as the cause of one that is not known; a conflict may be all."""
-    return [] if status in ("", "Conflict") else [(status, "")]
 
 
 def _documents(text: str) -> Iterator[Cause]:
@@ -185,7 +169,6 @@ def _walk(node: Any) -> Iterator[Cause]:
         if message.lstrip().startswith("{"):  # a resource provider's error, quoted as text
             with contextlib.suppress(ValueError):
                 quoted = list(_walk(json.loads(message)))
-        yield from _stood_for(code) if quoted else [(code, message)]
-        yield from quoted
+        yield from quoted or [(code, message)]
         for detail in node.get("details") or ():
             yield from _walk(detail)

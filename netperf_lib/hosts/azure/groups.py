@@ -64,7 +64,7 @@ class Leftover(Target):
     def expired(self, now: dt.datetime) -> bool:
         """Whether it has expired; a group with an unreadable tag counts as expired."""
         try:
-            return now >= dt.datetime.fromisoformat((self.expires_utc or "").replace("Z", "+00:00"))
+            return now >= dt.datetime.fromisoformat(self.expires_utc or "")
         except ValueError:
             return True
 

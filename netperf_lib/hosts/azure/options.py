@@ -38,7 +38,7 @@ ResourceId = Annotated[
 Image = Annotated[
     str,
     Field(
-        pattern=r"^\w[^:\s]*:[^:\s]+:[^:\s]+:[^:\s]+$",
+        pattern=r"^(?i:canonical|debian)(:[^:\s]+){3}$",
         examples=["Canonical:ubuntu-24_04-lts:server:latest"],
     ),
 ]
@@ -78,7 +78,8 @@ class Options(_Declared):
     vm_size: Size
     """Default size of the VMs."""
     image: Image = "Canonical:ubuntu-24_04-lts:server:latest"
-    """Linux marketplace image as publisher:offer:sku:version."""
+    """Ubuntu or Debian image of the marketplace as publisher:offer:sku:version; packages are
+    installed by apt."""
     security_type: Literal["TrustedLaunch", "Standard"] = "TrustedLaunch"
     """`Standard` omits the security type: older sizes and images of generation 1 do not support
     trusted launch."""
@@ -114,16 +115,12 @@ class Options(_Declared):
     bandwidth_mbps: dict[Size, Annotated[float, Field(gt=0)]] = {}
     """Advertised bandwidth by VM size, which Azure's list of sizes lacks; unproven if not given."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
-    """Prices of items for which the public price list does not apply: an hour of a VM size or
-    gateway SKU, or an item by the name that `npl doctor --azure` prints, for example
-    `transfer vnet-peering` for a GB."""
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["EUR"])] = "USD"
-    """Currency of all prices and of the budget."""
+    """Prices in USD of items for which the public price list does not apply: an hour of a VM size or
+    gateway SKU, `public address`, `nat gateway`, `load balancer`, or a GB by path, for example
+    `transfer vnet-peering`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Options:
-        if "windows" in self.image.lower():
-            raise ValueError(f"{self.image} is a Windows image; choose a Linux image")
         if self.remote_region == self.region:
             raise ValueError(f"remote_region is {self.region}, the region itself; remove it")
         if bool(self.subnet) != bool(self.ssh_config):

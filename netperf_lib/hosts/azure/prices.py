@@ -7,7 +7,6 @@ import json
 import re
 import ssl
 import tomllib
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
@@ -17,7 +16,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ...experiment.estimate import Sent
 from ...experiment.placements import AT_BALANCER, PLACED
 from .options import Options
 from .topology import Topology
@@ -25,6 +23,7 @@ from .topology import Topology
 PRICES_URL = "https://prices.azure.com/api/retail/prices"
 ADDRESS_URL = "https://api.ipify.org"
 """It returns the caller's public address as text."""
+CURRENCY = "USD"
 DISK = "disk StandardSSD_LRS"
 Way = tuple[str, str, str]
 """Path, and the regions of the client and of the server."""
@@ -41,21 +40,17 @@ class Item:
     """An item that costs money."""
 
     name: str
-    """Name in `hosts.options.prices`."""
+    """Name in `hosts.options.prices`, with the region of a resource."""
     quantity: float
     """Number of units, or the most GB."""
-    likely: float
-    """The number that is likely."""
     price: float | None
     """Price of one unit for an hour, or of a GB; None: unknown."""
     kind: str
     """As in `prices.toml`, or `transfer`."""
-    why: str = ""
-    """Why the price is unknown, where that is known."""
 
-    def cost(self, hours: float, share: float, number: float) -> float:
-        """Cost of so many of it, for so many hours, or for this share of the traffic."""
-        return number * (self.price or 0) * (share if self.kind == "transfer" else hours)
+    def cost(self, hours: float, share: float = 1) -> float:
+        """Cost of so many hours, or of this share of the traffic, as far as known."""
+        return self.quantity * (self.price or 0) * (share if self.kind == "transfer" else hours)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,51 +59,44 @@ class Cost:
 
     hours: float
     """Hours for which the machines are expected to run, all deployments together."""
-    currency: str
     items: tuple[Item, ...] = ()
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Items without a price."""
-        return tuple(f"{i.name}{i.why}" for i in self.items if i.price is None)
+        return tuple(i.name for i in self.items if i.price is None)
 
     @property
     def amount(self) -> float | None:
         """The most that all items cost; None if a price is unknown."""
-        each = (i.cost(self.hours, 1, i.quantity) for i in self.items)
-        return None if self.unknown else sum(each)
+        return None if self.unknown else self.spent(self.hours, 1)
 
     def spent(self, hours: float, share: float) -> float:
-        """Cost after this many hours, with this share of the likely traffic, as far as known."""
-        return sum(i.cost(hours, share, i.likely) for i in self.items)
+        """Cost after this many hours, with this share of the traffic, as far as known."""
+        return sum(i.cost(hours, share) for i in self.items)
 
     @property
     def idle_h(self) -> float:
         """Cost of an hour of what goes on costing when the VMs are stopped, as far as known."""
-        return sum(i.cost(1, 0, i.quantity) for i in self.items if i.kind != "vm")
+        return sum(i.cost(1, 0) for i in self.items if i.kind != "vm")
 
     def parts(self) -> tuple[str, ...]:
         """What each part costs, by hours or by traffic; none if a price is unknown."""
-        out = []
-        for i in () if self.unknown else self.items:
-            most = f"{i.cost(self.hours, 1, i.quantity):.2f} {self.currency}"
-            text = f"{i.quantity:g} × {i.name} × {self.hours:.1f} h: {most}"
-            if i.kind == "transfer":
-                likely = i.cost(0, 1, i.likely)
-                gb = f"likely {i.likely:,.0f} GB, at most {i.quantity:,.0f} GB"
-                text = f"{i.name}: {gb}: {likely:.2f} to at most {most}"
-            out += [text] if i.price else []
-        return tuple(out)
+        units = {"transfer": "GB"}
+        return tuple(
+            f"{i.quantity:,.0f} {units.get(i.kind, '×')} {i.name}: "
+            f"{i.cost(self.hours):.2f} {CURRENCY}"
+            for i in self.items
+            if i.price and not self.unknown
+        )
 
     def __str__(self) -> str:
         if self.amount is None:
             return (
-                f"cost unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; "
+                f"unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; "
                 "give hosts.options.prices)"
             )
-        likely = self.spent(self.hours, 1.0)
-        most = f", at most {self.amount:.2f}" if self.amount - likely >= 0.005 else ""
-        return f"about {likely:.2f} {self.currency}{most} for {self.hours:.1f} h"
+        return f"at most {self.amount:.2f} {CURRENCY} for {self.hours:.1f} h"
 
 
 def cost(
@@ -117,12 +105,12 @@ def cost(
     *,
     measuring_s: float,
     deployments: int,
-    traffic: Mapping[tuple[str, str], Sent] | None = None,
+    traffic: Mapping[tuple[str, str], float],
 ) -> Cost:
     """Estimate what all deployments cost: machines, disks, addresses, gateways, and data transfer.
 
-    Time and `traffic` (see `Workload`) are of all deployments together; traffic is limited to what
-    the declared bandwidth allows. Declared prices override the list.
+    Time and `traffic` (see `Workload`) are of all deployments together. Declared prices override
+    the list.
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     vms, addresses = topology.vms, topology.public_addresses(not options.subnet)
@@ -135,38 +123,34 @@ def cost(
         *(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER),
     ]
     items = [
-        Item(f"{what} in {region}", n, n, _price(what, region, kind, options), kind)
+        Item(f"{what} in {region}", n, _price(what, region, kind, options), kind)
         for (what, region, kind), n in sorted(Counter(paid).items())
     ]
-    most, likely = Counter[Way](), Counter[Way]()
-    for (client, server), sent in (traffic or {}).items():
-        source, target = topology.vm(client), topology.vm(server)
-        way = (topology.paths[client, server], source.region, target.region)
-        mbps = options.bandwidth_mbps.get(source.vm_size, float("inf"))
-        sendable = min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds)
-        most[way] += round(sendable)
-        likely[way] += round(min(sendable, sent.likely_bytes))
+    most: Counter[Way] = Counter()
+    for (client, server), sent in traffic.items():
+        regions = topology.vm(client).region, topology.vm(server).region
+        most[topology.paths[client, server], *regions] += round(sent)
     for way, sendable in sorted((+most).items()):
-        price, gb = _transfer(*way, options), sendable / 1e9
+        price, name = _transfer(*way, options), f"transfer {way[0]}"
         lost = [region for region in way[1:] if zone_of(region) is None]
-        why = f" (billing zone of {lost[0]} not known)" if lost else ""
-        items.append(Item(f"transfer {way[0]}", gb, likely[way] / 1e9, price, "transfer", why))
+        if price is None and lost:
+            name += f" (billing zone of {lost[0]} not known)"
+        items.append(Item(name, sendable / 1e9, price, "transfer"))
     hours = (measuring_s + deployments * place_s) / 3600
-    return Cost(hours=hours, currency=options.currency, items=tuple(items))
+    return Cost(hours=hours, items=tuple(items))
 
 
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     """Price of an hour."""
-    for name in (f"{what} in {region}", what):
-        if name in options.prices:
-            return options.prices[name]
+    if what in options.prices:
+        return options.prices[what]
     meter = _TABLE["meters"][kind]
     sku = _TABLE["skus"].get(what, what)
     at = {key: value.format(sku) for key, value in meter["where"].items()}
     at |= {} if meter.get("everywhere") else {"armRegionName": region}
     unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
     # of a price by steps, the first that is not free
-    listed = [p for p in _listed(options, at, unit, name, region) if p > 0]
+    listed = [p for p in _listed(at, unit, name, region) if p > 0]
     return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
 
 
@@ -187,7 +171,7 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
             return None
         at = {"serviceName": meter.service} | ({"armRegionName": place} if place else {})
         # the highest price that matches: a cap must not be too low
-        matching = _listed(options, at, "1 GB", meter.name, source)
+        matching = _listed(at, "1 GB", meter.name, source)
         if not matching:
             return None
         total += max(matching)
@@ -200,9 +184,7 @@ def zone_of(region: str) -> str | None:
     return next((zone for zone, regions in zones.items() if re.search(regions, region)), None)
 
 
-def _listed(
-    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str
-) -> list[float]:
+def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[float]:
     """Matching prices from all pages of the list, those of an hour from the first unit on.
 
     Meters that are not asked for by region are listed for several: those of region `near` count, or
@@ -210,8 +192,7 @@ def _listed(
     """
     asked = {**where, "priceType": "Consumption"}
     condition = " and ".join(f"{k} eq '{v}'" for k, v in asked.items())
-    query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": condition})
-    url: str | None = f"{PRICES_URL}?{query}"
+    url: str | None = f"{PRICES_URL}?{urllib.parse.urlencode({'$filter': condition})}"
     items: list[dict[str, Any]] = []
     while url:
         page = _page(url)
@@ -247,14 +228,12 @@ def _page(url: str) -> Any:
 
 
 def _get(url: str) -> str | None:
-    if not url.startswith("https://"):
-        return None
     try:
         # a context of its own: from Python 3.13 on, a process reads the certificates once
         context = ssl.create_default_context()
         with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310
             return str(answer.read(2**20).decode("utf-8", "replace"))
-    except (urllib.error.URLError, OSError, ValueError):
+    except (OSError, ValueError):
         return None
 
 

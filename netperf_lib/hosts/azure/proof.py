@@ -9,12 +9,10 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Host, Proof
-from ...experiment.placements import AT_BALANCER
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Runs, Zones, find, locations
 from .groups import clock_s, pause
-from .options import Options
 from .topology import Topology, Vm
 
 CONNECTED_S = 300
@@ -40,16 +38,12 @@ class Placed:
     zone: str | None
     zone_physical: str | None
     vm_size: str
-    image: str | None
     ppg: str | None
     colocation: str
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
-    balancers: tuple[str, ...]
-    """Load balancers that it is behind."""
     private: str | None
     public: str | None
-    tags: Mapping[str, str]
 
 
 def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
@@ -68,25 +62,19 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
         nic = nics.get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
         address = _primary(nic.get("ipConfigurations") or [{}])
         public = (address.get("publicIPAddress") or {}).get("id") or ""
-        pools = address.get("loadBalancerBackendAddressPools") or ()
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
         zone = (vm.get("zones") or [None])[0]
-        image = (vm.get("storageProfile") or {}).get("imageReference") or {}
-        parts = map(image.get, ("publisher", "offer", "sku", "id", "exactVersion"))
         vms[vm["name"]] = Placed(
             name=vm["name"],
-            region=(vm.get("extendedLocation") or {}).get("name") or vm["location"],
+            region=vm["location"],
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             vm_size=vm["hardwareProfile"]["vmSize"],
-            image=":".join(filter(None, parts)) or None,
             ppg=ppg.rsplit("/", 1)[-1] or None,
             colocation=_colocation(az, ppg) if ppg else "",
             accelerated=nic.get("enableAcceleratedNetworking"),
-            balancers=tuple(p["id"].split("/")[8] for p in pools),
             private=address.get("privateIPAddress"),
             public=addresses.get(public.lower()),
-            tags=vm.get("tags") or {},
         )
     return vms
 
@@ -104,9 +92,9 @@ def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def cloud(
-    az: Runs, group: str, topology: Topology, options: Options, zones: Zones
+    az: Runs, group: str, topology: Topology, zones: Zones
 ) -> tuple[dict[str, Placed], list[Proof]]:
-    """Return what the cloud says of VMs, and proofs of their peerings and connections.
+    """Return what the cloud says of VMs, and proofs of the connections of gateways.
 
     Azure may show for a while what was there before, so it is asked until all is proven, for a
     time.
@@ -115,22 +103,21 @@ def cloud(
     while True:
         placed = observe(az, group, zones)
         links = list(_links(az, group, topology))
-        vms = [p for vm in topology.vms for p in _vm_proofs(vm, options, placed)]
-        if clock_s() >= end or all(p.holds for p in (*vms, *links) if p.factor):
+        vms = [p for vm in topology.vms for p in _vm_proofs(vm, placed)]
+        if clock_s() >= end or all(p.holds for p in (*vms, *links)):
             return placed, links
         pause()
 
 
-def _vm_proofs(vm: Vm, options: Options, placed: Mapping[str, Placed]) -> list[Proof]:
+def _vm_proofs(vm: Vm, placed: Mapping[str, Placed]) -> list[Proof]:
     seen = placed.get(vm.name)
     if seen is None:
         return [Proof("the VM exists", False, f"the cloud does not list {vm.name}", factor=True)]
-    return cloud_proofs(vm, seen, options.bandwidth_mbps.get(vm.vm_size))
+    return cloud_proofs(vm, seen)
 
 
 def proven(
     topology: Topology,
-    options: Options,
     placed: Mapping[str, Placed],
     hosts: tuple[Host, ...],
     facts: Guests,
@@ -139,14 +126,11 @@ def proven(
     out = []
     for host in hosts:
         vm, guest = topology.vm(host.name), facts[host.name]
-        proofs = _vm_proofs(vm, options, placed)
+        proofs = _vm_proofs(vm, placed)
         if vm.name in placed:
             # newer sizes are accelerated whatever the interface asks for
             known = facts_of(placed[vm.name]) | {"accelerated": accelerated(guest)}
             host = replace(host, **known)
-        if not isinstance(guest, str):
-            words = "made here and given to the VM: another one would have been refused"
-            proofs.append(Proof("host key", True, words))
         proofs += guest_proofs(vm.accelerated, guest)
         out.append(replace(host, proofs=tuple(proofs)))
     return tuple(out)
@@ -158,8 +142,8 @@ def facts_of(vm: Placed) -> dict[str, Any]:
     return {name: getattr(vm, name) for name in names}
 
 
-def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
-    """Return proofs from the cloud's description; without `requested`, facts only."""
+def cloud_proofs(requested: Vm | None, vm: Placed) -> list[Proof]:
+    """Return proofs from the cloud's description; without `requested`, of what it says itself."""
     wanted: Any = requested or vm
     out = []
     for field, label in CLAIMS.items():
@@ -167,36 +151,16 @@ def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) ->
         words = {True: "on", False: "off", None: "none", "": "none"}.get(level, level)
         holds = (actual or None) == (level or None)
         out.append(Proof(f"{label} {words}", holds, f"Azure: {actual}", factor=True))
-    if requested and requested.address == AT_BALANCER:
-        behind = ", ".join(vm.balancers) or "none"
-        out.append(
-            Proof("behind its load balancer", behind == f"lb-{vm.name}", behind, factor=True)
-        )
     if wanted.ppg:
         together = {"aligned": True, "unknown": None}.get(vm.colocation.lower(), False)
         text = f"{wanted.ppg} keeps its members together"
         out.append(Proof(text, together, f"colocation {vm.colocation}", factor=True))
-    facts = {
-        "physical zone": vm.zone_physical if wanted.zone else "none",
-        "advertised bandwidth": f"{mbps:g} Mbit/s, as declared" if mbps else "",
-        "image": vm.image,
-    }
-    return out + [Proof(k, True if v else None, v or "not known") for k, v in facts.items()]
+    return out
 
 
 def _links(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
-    """Proofs of peerings and of connections of gateways."""
+    """Proofs of the connections of gateways; other ways are proven by the guests' paths."""
     within = ("--resource-group", group)
-    networks = find(az, "network", "vnet", "list", *within) if topology.peerings else ()
-    states = {
-        (n["name"], p["name"]): p.get("peeringState")
-        for n in networks or ()
-        for p in n.get("virtualNetworkPeerings") or ()
-    }
-    for a, b in topology.peerings:
-        state = states.get((f"vnet-{a}", f"to-{b}"))
-        holds = None if state is None else state == "Connected"
-        yield Proof(f"network {a} is peered with {b}", holds, f"peering {state}", factor=True)
     sku = {g["name"]: g["sku"] for g in topology.gateways}
     for c in topology.connections:
         shown = find(az, "network", "vpn-connection", "show", *within, "--name", c["name"]) or {}
@@ -227,25 +191,12 @@ def path_proofs(
     return out
 
 
-def existing(
-    group: str, *, tag: str | None = None, subscription: str | None = None
-) -> list[Placed]:
-    """Describe the existing VMs in a resource group; nothing is created or changed.
-
-    With `tag`, ``name`` or ``name=value``, only those that carry it.
-    """
+def existing(group: str, *, subscription: str | None = None) -> list[Placed]:
+    """Describe the existing VMs in a resource group; nothing is created or changed."""
     az = az_module.Az(subscription)
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
-    name, _, value = (tag or "").partition("=")
-    chosen = [
-        vm
-        for vm in observe(az, group, locations(az, account["id"])).values()
-        if not tag or (name in vm.tags and value in ("", vm.tags[name]))
-    ]
-    if not chosen:
-        tagged = f" with tag {tag}" if tag else ""
+    if not (found := observe(az, group, locations(az, account["id"]))):
         raise AzureError(
-            f"resource group {group} contains no VM{tagged} "
-            f"(az vm list -g {shlex.quote(group)} -o table)"
+            f"resource group {group} contains no VM (az vm list -g {shlex.quote(group)} -o table)"
         )
-    return chosen
+    return list(found.values())

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import asyncssh
 from pydantic import ConfigDict, TypeAdapter
@@ -49,8 +48,8 @@ class Stored:
     groups: list[Record] = field(default_factory=list)
     deployments: dict[int, Deployment] = field(default_factory=dict)
     """The complete ones, by number."""
-    parts: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """The parts of each deployment, as `Topology.parts` gives them."""
+    parts: dict[int, str] = field(default_factory=dict)
+    """The parts of each deployment, as `Topology.text` gives them."""
     cost: Cost | None = None
     hours: float = 0.0
     """Hours of machines that are gone."""
@@ -139,12 +138,7 @@ class State:
 
     def write(self) -> None:
         """Write the record whole: whenever it is interrupted, the one before is still there."""
-        draft = self._file.with_suffix(".new")
-        with draft.open("wb") as opened:
-            opened.write(_STORED.dump_json(self.data, indent=1))
-            opened.flush()
-            os.fsync(opened.fileno())
-        draft.replace(self._file)
+        self._private(self._file, _STORED.dump_json(self.data, indent=1).decode())
 
     def host_key(self, group: str, vm: str) -> tuple[str, str]:
         """Return the private and public host key of a VM: made here, and so known beforehand.
@@ -182,4 +176,6 @@ class State:
         new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(new, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            os.fsync(new)
         draft.replace(path)

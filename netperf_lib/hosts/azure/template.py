@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -44,15 +43,11 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     return json.dumps(document | {"parameters": inner["parameters"]})
 
 
-def user_data(vm: Vm, image: str, host_key: tuple[str, str]) -> str:
+def user_data(vm: Vm, host_key: tuple[str, str]) -> str:
     """Return the cloud-init configuration of one VM: packages, TCP buffers, and its host key."""
-    config = json.loads(_first_start())
+    config = yaml.safe_load(template_text("cloud-init.yaml"))
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
-    debian = image.partition(":")[0].lower() in ("canonical", "debian")
-    # sockperf is not packaged everywhere in the Red Hat family: it is built there
-    packages = [p for p in PACKAGES if debian or p != "sockperf"]
-    manager = "apt" if debian else "dnf"
-    config["runcmd"].append(["/usr/local/sbin/npl-prepare", manager, *packages])
+    config["runcmd"].append(["/usr/local/sbin/npl-prepare", *PACKAGES])
     if n := vm.tcp_buffer_bytes:
         config["write_files"].append(
             {
@@ -63,11 +58,6 @@ def user_data(vm: Vm, image: str, host_key: tuple[str, str]) -> str:
         )
     # JSON is YAML, and takes a hundredth of the time to write
     return f"#cloud-config\n{json.dumps(config, indent=1)}\n"
-
-
-@cache
-def _first_start() -> str:
-    return json.dumps(yaml.safe_load(template_text("cloud-init.yaml")))
 
 
 def parameters(
@@ -87,7 +77,7 @@ def parameters(
     key of a VM.
     """
     publisher, offer, sku, version = options.image.split(":")
-    starts = {v.name: user_data(v, options.image, host_key(v.name)) for v in topology.vms}
+    starts = {v.name: user_data(v, host_key(v.name)) for v in topology.vms}
     values = topology.values() | {
         "tags": dict(tags),
         "subnetId": options.subnet or "",

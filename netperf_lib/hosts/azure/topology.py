@@ -73,13 +73,9 @@ class Topology:
         """Return the parts by kind, as parameters of the template."""
         return {kind: rows for kind, rows in asdict(self).items() if kind != "paths"}
 
-    def parts(self) -> dict[str, str]:
-        """Return the parts by name, to compare with those created earlier."""
-        return {
-            f"{kind} {row['name'] if isinstance(row, dict) else row}": json.dumps(row)
-            for kind, rows in self.values().items()
-            for row in rows
-        }
+    def text(self) -> str:
+        """Return all parts, to compare with those created earlier."""
+        return json.dumps(self.values())
 
 
 class _Needs(TemplateRow):

@@ -152,7 +152,6 @@ SHOWN = {
     "deployment group show": (False, f"{DEPLOYMENTS}/{{name}}"),
     "network nic list": (True, f"{GROUP}/{NETWORK}/networkInterfaces"),
     "network public-ip list": (True, f"{GROUP}/{NETWORK}/publicIPAddresses"),
-    "network vnet list": (True, f"{GROUP}/{NETWORK}/virtualNetworks"),
     "network vpn-connection show": (True, f"{GROUP}/{NETWORK}/connections/{{name}}"),
     "ppg show": (True, "{ids}"),
 }

@@ -26,10 +26,7 @@ SIZES: dict[str, tuple[str, int, bool, set[str] | None, str | None]] = {
 }
 NVME = {"Standard_D4s_v6"}
 """Sizes whose disks are NVMe only."""
-IMAGES = {
-    ("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100",
-    ("almalinux", "almalinux-x86_64", "9-gen2"): "9.6.2025052201",
-}
+IMAGES = {("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100"}
 EMBEDDED = {
     "virtualnetworks": ("subnets", "virtualNetworkPeerings"),
     "networksecuritygroups": ("securityRules",),
@@ -179,8 +176,6 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         before = old["properties"]["osProfile"]["customData"]
         changed = p["osProfile"]["customData"] != before or old.get("zones") != zones
         refuse(changed, "PropertyChangeNotAllowed", new["id"], status=409)
-    image = p["storageProfile"]["imageReference"]
-    image["exactVersion"] = IMAGES[tuple(image[k].lower() for k in ("publisher", "offer", "sku"))]
     for entry in p["networkProfile"]["networkInterfaces"]:
         nic = _there(cloud, entry["id"], new)["properties"]
         nic["virtualMachine"] = {"id": new["id"]}

@@ -157,7 +157,6 @@ def same_as_the_real_az(world: World, group: str) -> None:
         f"deployment group show {within} --name npl-1",
         f"vm list {within} --show-details",
         f"network nic list {within}",
-        f"network vnet list {within}",
         f"ppg show --include-colocation-status --ids {ppg}",
     ):
         words = command.split()

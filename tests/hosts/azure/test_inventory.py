@@ -61,7 +61,6 @@ def test_a_silent_host_is_listed_and_flagged(
     [
         ({}, "give hosts, or a resource_group"),
         ({"hosts": {"a": {}}}, r"names host 'b', which is not in the inventory .known: a"),
-        ({"hosts": {"a": {}, "b": {}}, "tag": "x"}, "tag selects from a resource_group"),
         ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
         ({"hosts": {"a": {"port": 70000}}}, "port"),
         *(({"resource_group": name}, "resource_group") for name in ("--debug", "@/etc/x", "x; y")),

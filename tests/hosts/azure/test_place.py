@@ -70,6 +70,12 @@ def test_every_placement_is_proven_and_removed(az: DirectAz, cloud: Cloud, tmp_p
     front = cloud.get("Microsoft.Network/loadBalancers", "lb-l")["properties"]
     address = front["frontendIPConfigurations"][0]["properties"]["privateIPAddress"]
     assert made.host("l").data_address == address
+    (pool,) = cloud.get(NIC, "nic-l")["properties"]["ipConfigurations"][0]["properties"][
+        "loadBalancerBackendAddressPools"
+    ]
+    assert "/loadBalancers/lb-l/" in pool["id"]
+    parts = [r["properties"] for r in cloud.resources.values()]
+    assert {p["peeringState"] for p in parts if "peeringState" in p} == {"Connected"}
     assert made.host("i").data_address == made.host("i").address
     assert (made.host("c").zone, made.host("x").zone) == ("1", "2")
     assert made.host("p").ppg == made.host("c").ppg == "ppg-westeurope-1"
@@ -176,6 +182,8 @@ def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> Non
     with hosts.deployed(experiment(), number=1, state=tmp_path) as made:
         assert made == first
     assert list(cloud.groups) == [other.deployment_id]
+    with pytest.raises(AzureError, match=r"placed by another declaration: run `npl down`"):
+        azure.up(experiment("a b ppg"), number=2, state=tmp_path)
     cloud.stopped.add("a")
     with pytest.raises(AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"):
         azure.up(experiment(), number=2, state=tmp_path)
