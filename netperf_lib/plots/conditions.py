@@ -101,7 +101,7 @@ def rounds(
     alt = f"Medians: {listed(medians, info.unit)}."
     height = 0.5 + sum(1.2 + legend_height(part.names) for _, part in panels)
     grid = {"nrows": len(panels), "sharex": True, "sharey": bool(col)}
-    with canvas(complete, height, caption, alt, ax, **grid) as charts, document_colours(obs):
+    with canvas(obs, height, caption, alt, ax, **grid) as charts, document_colours(obs):
         for chart, (named, part) in zip(charts, panels, strict=True):
             _rounds(chart, part, as_tuple(hue), named, units)
             label_axis(chart, obs if col else part, "y")

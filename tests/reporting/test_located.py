@@ -44,8 +44,8 @@ def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
 
 def test_a_figure_says_what_the_data_are_and_not_where_they_were_found() -> None:
     missing = "There is no results/lab yet, so this page shows another."
-    runs = load._frame(Store.at(npl.recorded()), "runs", missing)
-    caption = npl.plots.rounds(runs, "latency_oneway_us").figure.get_supxlabel()
+    exp = load.Results(Store.at(npl.recorded()), missing)
+    caption = npl.plots.rounds(exp, "latency_oneway_us").figure.get_supxlabel()
     assert caption.rpartition("\n")[2].startswith("Emulated hosts")
 
 

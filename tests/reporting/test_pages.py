@@ -180,6 +180,7 @@ DRAWN = {
     "limits": lambda: npl.plots.limits(npl.limits(LAB)),
     "levels": lambda: npl.plots.levels(LAB, "throughput_bps"),
     "matrix": lambda: npl.plots.matrix(RECORDED / "zones", "latency_oneway_us"),
+    "over_time": lambda: npl.plots.over_time(LAB, "latency_oneway_us"),
 }
 
 
