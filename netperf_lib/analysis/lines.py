@@ -174,18 +174,20 @@ def _rows(names: Sequence[str], table: pd.DataFrame, *, left: Sequence[str]) -> 
     room = WIDTH - 2 - sum(w + 2 for w in widths.values())
     longest = max(map(len, names))
     wide = min(longest, room) if room >= min(longest, LEAST) else 0
+    indent = "  " if wide else " " * max(0, min(2, room + 4))
     out = []
     for name, *cells in [
         ("", *(str(c).strip() for c in table)),
         *zip(names, *(table[c] for c in table), strict=True),
     ]:
-        out += [wrapped(name, "  ")] if len(name) > wide else []
+        out += [wrapped(name, "  " if wide else "")] if len(name) > wide else []
         words = [
             cell.ljust(widths[c]) if c in left else cell.rjust(widths[c])
             for c, cell in zip(table, cells, strict=True)
         ]
-        out.append("  ".join(["", ("" if len(name) > wide else name).ljust(wide), *words]).rstrip())
-    return [line[2:] if not wide else line for line in out]
+        named = [("" if len(name) > wide else name).ljust(wide)] if wide else []
+        out.append((indent + "  ".join([*named, *words])).rstrip())
+    return out
 
 
 def _held(rows: Sequence[Line]) -> list[str]:

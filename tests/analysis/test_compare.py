@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import netperf_lib as npl
-from netperf_lib.analysis.words import as_markdown
+from netperf_lib.analysis.words import effect, span
 from netperf_lib.cli import npl as cli
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
@@ -153,7 +153,9 @@ def test_an_answer_shows_itself(exp: npl.Results) -> None:
     shown = answer._repr_markdown_()
     assert all(str(name) in repr(answer) for name in answer.levels.index)
     assert all(c.words in repr(answer) for c in answer.verdicts)
-    assert all(as_markdown(c.words) in shown for c in answer.verdicts)
+    figures = [f"| {effect(c.ratio)} | {span(c.ratio, c.low, c.high)} |" for c in answer.verdicts]
+    assert figures
+    assert all(row in shown for row in figures)
     assert "every run in time order" in repr(answer.plot())
     _, ax = plt.subplots()
     assert answer.plot(ax=ax) is ax
