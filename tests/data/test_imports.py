@@ -663,3 +663,11 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> Non
     npl.import_logs(two, into=mine)
     assert not left.exists()
     assert len(list(mine.glob("raw/*/run.json"))) == 2
+
+
+def test_logs_without_a_start_are_in_the_overview(tmp_path: Path) -> None:
+    for name, latency in (("one", 40), ("two", 50)):
+        import_logs(short(tmp_path / f"{name}.txt", latency), into=tmp_path / "mine" / name)
+    assert "started_utc" not in npl.read(tmp_path / "mine").runs
+    lines = npl.analysis.opening(tmp_path / "mine").lines
+    assert [line.split(":")[0] for line in lines] == ["one", "two"]
