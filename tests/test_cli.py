@@ -355,8 +355,8 @@ def test_a_dry_run_ends_in_words() -> None:
     text = npl("up", REPO / "data" / "experiments" / "study-paths.yaml", "--dry-run").stdout
     last = text.partition("# --- in words\n")[2]
     for words in (
-        "gateways: ",
-        "(Standard_D8s_v4, eastasia, zone none)",
+        "far-vpn (Standard_D8s_v4, westus, zone none)",
+        "Nothing was created",
         "a schedule stops the VMs; gateways",
     ):
         assert words in last
