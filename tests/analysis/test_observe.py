@@ -455,7 +455,7 @@ def test_without_rounds_another_server_is_another_condition() -> None:
     assert pair.medians == (2.5e9, 0.7e9)
     lead = npl.analysis.lead_paragraph(runs)
     assert (
-        "Parallel streams: throughput (to far) 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s"
+        "Parallel streams: Throughput (to far): 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s"
         in lead.lines[1]
     )
     assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {(2.5e9, 0.7e9)}

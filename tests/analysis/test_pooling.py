@@ -7,11 +7,9 @@ import pytest
 
 import netperf_lib as npl
 
-from ..notebooks.test_every_experiment import zones
-
 
 def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
-    runs = zones()
+    runs = npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
     levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
