@@ -164,7 +164,7 @@ def test_the_cells_to_explore_follow_what_is_chosen(desk: Any, lab: str) -> None
     page = opened(desk, lab, "explore.ipynb")
     boxes = page.locator(".widget-dropdown select")
     boxes.nth(2).wait_for(timeout=540_000)
-    picture = page.locator(".jp-OutputArea-child img, .widget-output img").last
+    picture = page.locator(".widget-output img").last
     picture.wait_for(timeout=180_000)
     before = picture.get_attribute("src")
     boxes.nth(0).select_option("throughput_bps")
