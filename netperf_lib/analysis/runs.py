@@ -68,10 +68,12 @@ def _whole(runs: pd.DataFrame) -> pd.DataFrame:
     from ..data.tables import SCHEMAS
 
     every = data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
-    missing = [c for c in every if c not in runs]
+    # every run has a status: a table without it was cut by hand
+    missing = [c for c in every if c not in runs and c != "status"]
     if not missing:
         return runs
-    names = [*every, *(c for c in runs if c not in every)]
+    names = [c for c in every if c in runs or c in missing]
+    names += [c for c in runs if c not in every]
     nulls = every[missing].reindex(runs.index)
     every = pd.concat([runs, nulls], axis="columns")[names]
     return every.copy()  # else pandas warns that the columns lie scattered

@@ -151,7 +151,7 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> 
         page.keyboard.press("Control+A")
         page.keyboard.type(f"answer = {answer}")
         page.keyboard.press("Enter")
-        page.keyboard.type('npl.workshop.check("runs.size", answer, runs)')
+        page.keyboard.type('npl.workshop.check("runs.size", answer, exp)')
         page.keyboard.press("Shift+Enter")
         page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(
             timeout=180_000

@@ -18,7 +18,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         "03-streams",
         {},
         [
-            "ppg 39.5 µs",
+            "39.5 µs on ppg",
             "32 % less latency and the same throughput",
             "7.56 Gbit/s",
             "718 Mbit/s",
@@ -49,7 +49,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         {"metric": "latency_oneway_us"},
         [
             "48 of 48 runs are below 1 ms",
-            "113 µs for 3 → 1",
+            "113 µs for zone 3 → 1",
             "15.9 to 16.1 Gbit/s on all 3",
         ],
         [
@@ -67,7 +67,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
             "146",
             "(+13 µs)",
             "131 Mbit/s",
-            "its gateway is the bottleneck",
+            "Its gateway is the bottleneck",
         ],
         ["The default buffer of these hosts is 4 MiB"],
     ),
