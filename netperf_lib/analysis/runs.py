@@ -251,11 +251,6 @@ def present(value: Any) -> bool:
     return not pd.isna(value)
 
 
-def objects(column: Any) -> Any:
-    """A column, or a table, whose missing values are None and whose others are Python's own."""
-    return column.astype(object).where(column.notna(), None)
-
-
 def headline_metrics(data: Any) -> list[str]:
     """Headline metrics that the complete runs of an experiment have, in the order of a report.
 

@@ -158,20 +158,19 @@ def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) 
     places = 4 * y.size / shortest
     tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
     while len(arcs) < MOST:
-        correlation = _correlation(*_residuals(y, _design(base, arcs)))
+        correlation = _correlation(y, _design(base, arcs))
         arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
         # the change itself looks like correlation: search again with what is left without it
-        correlation = _correlation(*_residuals(y, _design(base, [*arcs, arc])))
+        correlation = _correlation(y, _design(base, [*arcs, arc]))
         arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
         if arc in arcs or _p_value(y, _design(base, [*arcs, arc])) * tests > alpha:
             break
         arcs.append(arc)
+    heights = _clipped(y, _design(base, arcs))[1][base.shape[1] :]
+    arcs = [a for a, h in zip(arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)]
     design = _design(base, arcs)
-    noise, coefficients = _innovations(y, design)
-    if any(abs(height) < math.log1p(MARGIN) for height in coefficients[base.shape[1] :]):
-        kept = coefficients[base.shape[1] :]
-        arcs = [a for a, h in zip(arcs, kept, strict=True) if abs(h) >= math.log1p(MARGIN)]
-        noise, coefficients = _innovations(y, _design(base, arcs))
+    drawn, coefficients = _clipped(y, design)
+    noise = _whiten(drawn - design @ coefficients, _correlation(y, design))
     numbers = base.shape[1] + 3 * len(arcs)
     spread = max(float(noise @ noise) / y.size, 1e-18)
     criterion = y.size * math.log(spread) + numbers * math.log(y.size)
@@ -195,15 +194,12 @@ def _clipped(y: Floats, design: Floats) -> tuple[Floats, Floats]:
     return drawn, np.asarray(coefficients, dtype=float)
 
 
-def _residuals(y: Floats, design: Floats) -> tuple[Floats, int]:
+def _correlation(y: Floats, design: Floats) -> float:
+    """Return that of neighbours; a fit has taken away as much of it as it has numbers for n."""
     drawn, coefficients = _clipped(y, design)
-    return drawn - design @ coefficients, design.shape[1]
-
-
-def _correlation(noise: Floats, numbers: int) -> float:
-    """Return the correlation of neighbours; what was fitted has taken `numbers` / n of it away."""
+    noise = drawn - design @ coefficients
     r = float(noise[1:] @ noise[:-1]) / max(float(noise @ noise), 1e-12)
-    n = noise.size
+    n, numbers = design.shape
     return float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
 
 
@@ -215,19 +211,11 @@ def _whiten(columns: Floats, correlation: float) -> Floats:
     return new
 
 
-def _innovations(y: Floats, design: Floats) -> tuple[Floats, Floats]:
-    """Return the noise that is new in each period, and the coefficients of the design."""
-    drawn, coefficients = _clipped(y, design)
-    noise = drawn - design @ coefficients
-    return _whiten(noise, _correlation(noise, design.shape[1])), coefficients
-
-
 def _p_value(y: Floats, design: Floats) -> float:
     """Return that of the last column of a design."""
-    drawn, coefficients = _clipped(y, design)
-    correlation = _correlation(drawn - design @ coefficients, design.shape[1])
+    correlation = _correlation(y, design)
     columns = _whiten(design, correlation)
-    new = _whiten(drawn, correlation)
+    new = _whiten(_clipped(y, design)[0], correlation)
     others = np.linalg.qr(columns[:, :-1])[0]
     level = columns[:, -1] - others @ (others.T @ columns[:, -1])
     left = new - others @ (others.T @ new)
@@ -284,21 +272,15 @@ def _change(y: Floats, arc: Arc, fit: _Fit) -> LevelChange:
 
 def _wave(fit: _Fit, times: Floats) -> tuple[tuple[int, int] | None, float]:
     """Return the periods of the least and the largest value of the day, and their ratio."""
-    day = fit.base[:, -4:]
     if fit.base.shape[1] < 5:
         return None, 1.0
     first = fit.base.shape[1] - 4
-    height = day @ fit.coefficients[first : first + 4]
+    height = fit.base[:, first:] @ fit.coefficients[first : first + 4]
     height = height[times < times[0] + DAY_H]
     ratio = math.exp(float(np.ptp(height)))
-    return (
-        ((int(height.argmin()), int(height.argmax())), ratio)
-        if ratio > 1 + MARGIN
-        else (
-            None,
-            1.0,
-        )
-    )
+    if ratio <= 1 + MARGIN:
+        return None, 1.0
+    return (int(height.argmin()), int(height.argmax())), ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

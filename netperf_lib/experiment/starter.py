@@ -53,6 +53,10 @@ _OWN_CARDS = """\
 _REGIONS = """\
   - {client: client, server: region, placement: cross-region, accelerated: true}
 """
+_BOTH = """\
+  - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
+  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
+"""
 
 
 @dataclass(frozen=True)
@@ -72,21 +76,17 @@ QUESTIONS = {
         "Does the placement make a difference?",
         _ZONES,
         _OWN_ZONES,
-        """\
-  - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
-  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
-""",
-        "{factor: placement, baseline: same-zone, metrics: [latency_oneway_us, throughput_bps]",
+        _BOTH,
+        "{factor: placement, baseline: same-zone, "
+        "metrics: [latency_oneway_us, throughput_bps], margin: 10 %}",
     ),
     "accelerated": Question(
         "Does accelerated networking make a difference?",
         _CARDS,
         _OWN_CARDS,
-        """\
-  - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
-  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
-""",
-        "{factor: accelerated, baseline: false, metrics: [latency_oneway_us, throughput_bps]",
+        _BOTH,
+        "{factor: accelerated, baseline: false, "
+        "metrics: [latency_oneway_us, throughput_bps], margin: 10 %}",
     ),
     "streams": Question(
         "Do parallel streams give more throughput?",
@@ -95,7 +95,7 @@ QUESTIONS = {
         """\
   - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, streams: [1, 4, 16], placements: [cross-zone]}
 """,
-        "{factor: streams, baseline: 1, metrics: [throughput_bps]",
+        "{factor: streams, baseline: 1, metrics: [throughput_bps], margin: 10 %}",
     ),
     "buffers": Question(
         "Do larger TCP buffers give more throughput?",
@@ -104,7 +104,7 @@ QUESTIONS = {
         """\
   - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, tcp_buffer_bytes: [1 MiB, 16 MiB]}
 """,
-        "{factor: tcp_buffer_bytes, baseline: 1 MiB, metrics: [throughput_bps]",
+        "{factor: tcp_buffer_bytes, baseline: 1 MiB, metrics: [throughput_bps], margin: 10 %}",
     ),
 }
 
@@ -135,5 +135,5 @@ tests:
 rounds: {rounds}
 
 # The comparisons, declared before the data: the first run freezes them. Differences within the margin are equivalent.
-compare: {asked.family}, margin: 10 %}}
+compare: {asked.family}
 """
