@@ -12,8 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from ipykernel import kernelspec as ipykernel
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
+from traitlets import Type
 
 from ..errors import NothingToReport, explain
 
@@ -23,6 +26,28 @@ AT_ONCE = 2
 KERNEL_OPTIONS = ["--IPKernelApp.log_level=50", "--InlineBackend.figure_formats=svg"]
 LOADED = ("netperf_lib.analysis", "netperf_lib.plots", "scipy.stats", "seaborn")
 """What the notebooks of the library import, loaded by a kernel before it is asked to."""
+
+
+class ShellChannel(AsyncZMQSocketChannel):
+    """A channel that does not miss a reply which arrives while it sends.
+
+    Outputs of a widget are sent back to the kernel. To send takes the signal that a reply has
+    come, and without one asyncio never looks (https://github.com/jupyter/nbclient/issues/312).
+    """
+
+    async def get_msg(  # type: ignore[override]
+        self, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return the next message; look for it ten times a second, signal or not."""
+        while timeout is None and not await self.socket.poll(100):
+            pass
+        return await super().get_msg(timeout)
+
+
+class Client(AsyncKernelClient):
+    """What papermill executes the cells of a notebook with."""
+
+    shell_channel_class = Type(ShellChannel)
 
 
 class OwnKernel(KernelManager):
@@ -75,7 +100,7 @@ class Kernels:
             kernel_name="python3",
             connection_file=str(file),
             transport="ipc" if files else "tcp",
-            client_class="jupyter_client.asynchronous.AsyncKernelClient",
+            client_class=f"{__name__}.{Client.__name__}",
         )
         self._started.append(manager)
         looks = {"MATPLOTLIBRC": str(TEMPLATES / "matplotlibrc")}

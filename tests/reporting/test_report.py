@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,15 @@ def test_notebooks_of_the_library_leave_no_names_in_their_kernel(tmp_path: Path)
             )
             assert running.result() is None
     assert "False" in (tmp_path / "two-done.ipynb").read_text("utf-8")
+
+
+def test_outputs_of_a_widget_do_not_stop_a_notebook(tmp_path: Path) -> None:
+    shown = ["import ipywidgets\nout = ipywidgets.Output()\nout"]
+    printed = ["with out:\n    print(1)"] * 60
+    book = notebook(tmp_path, *shown, *printed)
+    with Kernels() as kernels:
+        execute = partial(kernels.execute, book, tmp_path / "done.ipynb", {}, ours=True)
+        assert kernels.submit(execute).result(timeout=120) is None
 
 
 def test_reports_of_what_cannot_be_written_go_to_the_working_directory(
