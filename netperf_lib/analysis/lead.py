@@ -249,7 +249,7 @@ def lead_paragraph(
     Examples
     --------
     >>> npl.analysis.lead_paragraph(exp).lines[-1][:57]
-    'Limits: The link limits throughput on 5 of 13 conditions.'
+    'Limits: The link limits throughput on 4 of 13 conditions.'
     """
     source = Observed.of(data)
     used = [

@@ -704,7 +704,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
     Examples
     --------
     >>> npl.analysis.limits_words(npl.limits(exp))[:49]
-    'The link limits throughput on 5 of 13 conditions.'
+    'The link limits throughput on 4 of 13 conditions.'
     """
     texts = limit_sentences(held) or ["what limits these transfers is not known"]
     return Headline(" ".join(f"{capital(text)}." for text in texts))

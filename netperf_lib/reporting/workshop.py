@@ -84,6 +84,8 @@ def exercises() -> dict[str, Check]:
 # -- what a learner writes -------------------------------------------------------------------------------------------
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
+LEAST_DIFFERENCE = 5e-4
+"""Share by which a mistake has to differ from the truth: with less both print the same digits."""
 COUNTED = re.compile(r"\s*(x|×|times|fold|rounds|runs|contrasts|questions)$")
 
 
@@ -136,7 +138,8 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     off = abs(value - truth)
     for words, mistake in mistakes:
         distance = abs(value - mistake)
-        if distance <= max(near, 1e-6 * abs(mistake)) and distance < off:
+        apart = abs(mistake - truth) > LEAST_DIFFERENCE * abs(truth)
+        if apart and distance <= max(near, 1e-6 * abs(mistake)) and distance < off:
             return words
     return None if off <= near else exercise.hint
 

@@ -10,7 +10,7 @@ REPO = Path(__file__).parents[2]
 WORKSHOP = REPO / "notebooks" / "workshop"
 
 
-def test_lesson_2_says_what_its_rounds_show() -> None:
+def test_a_single_round_ranks_equal_zones_by_chance() -> None:
     runs = npl.load(REPO / "data" / "recorded" / "lab-full")
     where = {"tool": "qperf", "placement": ["same-zone", "cross-zone"]}
     obs = npl.observe(runs, "latency_oneway_us", by="placement", where=where).main()
@@ -18,8 +18,6 @@ def test_lesson_2_says_what_its_rounds_show() -> None:
         index="round", columns="placement", values="latency_oneway_us", observed=True
     )
     nearer = wide["cross-zone"] < wide["same-zone"]
-    assert nearer.mean() in (0, 1)
     guide = (WORKSHOP / "TEACHER.md").read_text("utf-8")
-    lesson = (WORKSHOP / "2-one-run-is-no-run.ipynb").read_text("utf-8")
-    assert "every round ranks the two zones alike" in guide
-    assert "each run ranks the two as all rounds do" in lesson
+    assert 0.3 <= nearer.mean() <= 0.7
+    assert f"nearer one in {nearer.sum()} of {len(wide)} rounds" in guide
