@@ -642,9 +642,7 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
 )
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
-@click.option(
-    "--labels", type=FILE, help="CSV or xlsx file with a row for each log or pattern of logs."
-)
+@click.option("--labels", type=FILE, help="CSV file with a row for each log or pattern of logs.")
 @click.option(
     "--pattern",
     help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.",

@@ -208,17 +208,14 @@ def collect(
         Some trials have no complete run after all attempts; everything else was measured.
     """
     from .data.layout import Store
-    from .measure.collector import failures, report_disk_full
+    from .measure.collector import failures
 
     declared = _load(experiment, rounds, duration_s)
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The previous measurement is kept in {aside}")
     enough = decided(store, declared) if until_decided else None
-    with (
-        report_disk_full(store),
-        store.lock(),
-    ):  # before any host is touched: running hosts may be another collector's
+    with store.lock():  # before any host is touched: running hosts may be another collector's
         scheduled = _schedule(store, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
             _measure(

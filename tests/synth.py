@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from netperf_lib.data.files import Location, explained, folder
+from netperf_lib.data.files import Location, explained, write
 from netperf_lib.data.layout import BLOCK_ROUNDS, Store, new_record
 from netperf_lib.data.workers import processes, run_all
 from netperf_lib.errors import UsageError
@@ -136,7 +137,7 @@ def synth(
             done += written
             if progress:
                 progress(done, runs)
-        folder(root).write("truth.json", orjson.dumps(truth, option=orjson.OPT_INDENT_2))
+        write(Path(root, "truth.json"), orjson.dumps(truth, option=orjson.OPT_INDENT_2))
 
 
 def _tasks(fleet: _Fleet, root: str) -> Iterator[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..data.files import Location, split
+from ..data.files import Location, last_name
 from ..data.layout import experiments
 from ..errors import NothingToReport
 from ..metrics import MARGIN, format_value, plural
@@ -154,7 +154,7 @@ class History:
 
 def name_of(location: Location) -> str:
     """Name of an experiment from its folder; one that was set aside has the time of its first run behind its name."""
-    return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", split(location)[1])
+    return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", last_name(location))
 
 
 def measurements(location: Location, name: str | None = None) -> Location | list[str]:

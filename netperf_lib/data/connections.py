@@ -101,35 +101,30 @@ def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
     return [series for series in flows.values() if len(series) >= 3]
 
 
-def _processor(
-    samples: Sequence[SocketSample], since: float, until: float
-) -> tuple[float, float] | None:
+def _processor(samples: Sequence[SocketSample]) -> tuple[float | None, float | None]:
     """Shares of the time on a processor, and waiting for one, of the fullest thread: of the median interval.
 
     Of the mean, the interval in which the transfer ended would hide a processor at its limit.
     """
-    rows = [s for s in samples if s.tasks and since <= s.at_s <= until]
     threads: dict[str, list[tuple[float, float]]] = {}
-    for a, b in pairwise(rows):
+    for a, b in pairwise(s for s in samples if s.tasks):
         time_s = b.tasks_at_s - a.tasks_at_s
         for thread in a.tasks.keys() & b.tasks.keys() if time_s > 0 else ():
             on, waiting = ((b.tasks[thread][i] - a.tasks[thread][i]) / time_s for i in (0, 1))
             threads.setdefault(thread, []).append((on, waiting))
     medians = [sorted(parts, key=sum)[len(parts) // 2] for parts in threads.values()]
-    return max(medians, key=sum) if medians else None
+    return max(medians, key=sum, default=(None, None))
 
 
-def _core(
-    samples: Sequence[SocketSample], since: float, until: float
-) -> tuple[float, float] | None:
+def _core(samples: Sequence[SocketSample]) -> tuple[float | None, float | None]:
     """Busy share of the fullest core, and the share of its time in soft interrupts."""
-    rows = [s for s in samples if s.cores and since <= s.at_s <= until]
+    cores = [s.cores for s in samples if s.cores]
     shares = []
-    for core, ticks in rows[-1].cores.items() if rows else ():
-        moved = [b - a for a, b in zip(rows[0].cores.get(core, []), ticks, strict=False)]
-        if core != "cpu" and len(moved) == 8 and sum(moved) >= 20:
+    for core in cores[0].keys() & cores[-1].keys() - {"cpu"} if cores else ():
+        moved = [b - a for a, b in zip(cores[0][core], cores[-1][core], strict=False)]
+        if len(moved) == 8 and sum(moved) >= 20:
             shares.append((1 - (moved[3] + moved[4]) / sum(moved), moved[6] / sum(moved)))
-    return max(shares) if shares else None
+    return max(shares, default=(None, None))
 
 
 def evidence(
@@ -150,10 +145,7 @@ def evidence(
         What is known: empty without samples of a data connection at the sender.
     """
     samples = {"sender": read_samples(sender), "receiver": read_samples(receiver)}
-    sent, received = (
-        _flows(samples["sender"], "bytes_acked"),
-        _flows(samples["receiver"], "bytes_received"),
-    )
+    sent = _flows(samples["sender"], "bytes_acked")
     if not sent:
         return {}
     since = min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
@@ -162,7 +154,7 @@ def evidence(
     used = [series for series in used if len(series) >= 2]
     if not used:
         return {}
-    span = sum(series[-1][0] - series[0][0] for series in used)
+    n, span = len(used), sum(series[-1][0] - series[0][0] for series in used)
     rows = [f for series in used for _, f in series]
 
     def grown(name: str) -> float:
@@ -171,7 +163,6 @@ def evidence(
     def column(name: str) -> list[float]:
         return [f[name] for f in rows if name in f]
 
-    n = len(used)
     columns: dict[str, Any] = {
         "limit_connections": n,
         "limit_bps": grown("bytes_acked") * 8 / (span / n),
@@ -184,34 +175,24 @@ def evidence(
         "limit_sent_again_count": grown("again"),
         "limit_delivery_bps": median(column("delivery_rate") or [0]) * n,
         "limit_bbr_bps": median(column("bbr")) * n if column("bbr") else None,
+        "limit_window_bytes": max(column("snd_wnd"), default=None),
     }
     if column("rtt") and column("minrtt"):
-        columns |= {
-            "limit_rtt_us": 1e3 * median(column("rtt")),
-            "limit_rtt_min_us": 1e3 * min(column("minrtt")),
-        }
-    if column("snd_wnd"):
-        columns["limit_window_bytes"] = max(column("snd_wnd"))
-    during = [s for s in samples["sender"] if since <= s.at_s <= until]
-    if queues := [s.queue_bytes for s in during if s.queue_bytes is not None]:
-        columns["limit_queue_bytes"] = median(queues)
+        columns["limit_rtt_us"] = 1e3 * median(column("rtt"))
+        columns["limit_rtt_min_us"] = 1e3 * min(column("minrtt"))
+    received = _flows(samples["receiver"], "bytes_received")
     if theirs := [f for series in received for t, f in series if t >= since]:
-        columns["limit_receive_buffer_bytes"] = max(
-            (f["buffer"] for f in theirs if "buffer" in f), default=None
-        )
+        buffers = [f["buffer"] for f in theirs if "buffer" in f]
+        columns["limit_receive_buffer_bytes"] = max(buffers, default=None)
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
-    return columns | {
-        k: v for side, some in samples.items() for k, v in _shares(side, some, since, until).items()
-    }
-
-
-def _shares(
-    side: str, samples: Sequence[SocketSample], since: float, until: float
-) -> dict[str, Any]:
-    on, waiting = _processor(samples, since, until) or (None, None)
-    core, softirq = _core(samples, since, until) or (None, None)
-    shares = {"on": on, "waiting": waiting, "core": core, "softirq": softirq}
-    return {f"limit_{side}_{name}_ratio": share for name, share in shares.items()}
+    for side, every in samples.items():
+        during = [s for s in every if since <= s.at_s <= until]
+        names = [f"limit_{side}_{name}_ratio" for name in ("on", "waiting", "core", "softirq")]
+        columns |= zip(names, (*_processor(during), *_core(during)), strict=True)
+        queues = [s.queue_bytes for s in during if s.queue_bytes is not None]
+        if queues and side == "sender":
+            columns["limit_queue_bytes"] = median(queues)
+    return columns
 
 
 def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,17 +11,16 @@ import os
 import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from ..errors import ParseError, StoreError, UsageError, as_cell, visible
-from ..experiment.factors import LOG_NAME, is_address
-from ..experiment.model import Contrast, Experiment
+from ..experiment.factors import LOG_NAME
+from ..experiment.model import Experiment
 from ..experiment.origin import Measured, Origin
 from ..metrics import in_words, metric, plural
 from ..tools import READERS, identity
@@ -35,12 +34,11 @@ from .labels import (
     LONGEST,
     RUN,
     LabelRow,
-    Problems,
+    check_name,
     is_one_line,
     path_reader,
     read_labels,
     typed,
-    wrong_name,
 )
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
@@ -55,7 +53,7 @@ Files = Location | Iterable[Location]
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 _SHOWN = 8
 """Parts of names that are shown."""
-_DAY_S = 24 * 3600.0
+_HOSTS = ("client", "server")
 _TEMPLATE = (
     f"{FILE} {RUN} placement client server accelerated streams tcp_buffer_bytes round deployment "
     "started_utc"
@@ -80,10 +78,8 @@ class LoggedRun:
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
-    stated: Mapping[str, Any]
-    """Values of the same columns in the log."""
-    addresses: Mapping[str, str]
-    """Address in the log of ``client`` and ``server``, where a label gives its name."""
+    known: Mapping[str, Any]
+    """Values of all columns: those in the log, else the labels; of the hosts first the labels."""
     part: str | None = None
     """What tells its name apart from those of other logs, where no label does."""
 
@@ -94,8 +90,8 @@ class LoggedRun:
         return f"{self.name}, run {self.index + 1}" if several else self.name
 
     def get(self, column: str) -> Any:
-        """Return the value of a column: from the log, else from its label, else None."""
-        return self.stated.get(column, self.labels.get(column))
+        """Return the value of a column; None if it is not known."""
+        return self.known.get(column)
 
 
 def understand(
@@ -146,71 +142,58 @@ def _labelled(
     progress: OnProgress | None = None,
 ) -> tuple[list[LoggedRun], list[str]]:
     """Return every run of the logs, and the files that hold none."""
-    problems = Problems()
     table = None if labels is None else read_labels(labels)
     read_path = None if pattern is None else path_reader(pattern)
-    own = Path(labels).resolve() if isinstance(labels, str | os.PathLike) else None
-    named = [(name, path) for name, path in _named(files, problems) if path.resolve() != own]
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    named = _named(given)
+    if isinstance(labels, str | os.PathLike):
+        named.pop(os.path.abspath(labels), None)  # noqa: PTH100
     runs: list[LoggedRun] = []
     left_out: dict[str, str] = {}
-    given = {Path(location) for location in _several(files)}
-    for done, (name, path) in enumerate(named, 1):
-        if not is_one_line(name):
-            problems.add(f"{name!a}", "the name of this log has control characters; rename it")
-            continue
+    for done, (name, path) in enumerate(named.values(), 1):
         rows = table.find(name, path) if table else []
         try:
             parsed = _read(path)
         except ParseError as error:
-            for row in rows:
-                row.used = True
-            if rows or path in given:
-                problems.add(f"{path}", error.message)
-            else:
-                left_out[name] = error.message
+            if rows or path in map(Path, given):
+                raise UsageError(f"{path}: {error.message}") from None
+            left_out[name] = error.message
             continue
         if table and not rows:
             what = "matches this log; add one (its cells may be empty)"
-            problems.add(name, f"no row of {table.source} {what}")
+            raise UsageError(f"{name}: no row of {table.source} {what}")
         found = read_path(name) or read_path(path.as_posix()) if read_path else {}
         if found is None:
             what = "import only the logs that match, such as 'logs/*/*.json'"
-            problems.add(name, f"the path does not match the pattern {pattern!r}; {what}")
-        runs += _runs(path, name, parsed, found or {}, rows, problems)
+            raise UsageError(f"{name}: the path does not match the pattern {pattern!r}; {what}")
+        runs += _runs(path, name, parsed, found, rows)
         if progress:
             progress(done, len(named))
-    for name, why in () if runs else left_out.items():
-        problems.add(name, why)
     if table:
-        table.unused(problems)
-    problems.refuse()
+        table.refuse_unused()
     if not runs:
-        raise UsageError(f"no logs in {', '.join(map(str, _several(files)))}")
+        why = [f"{name}: {why}" for name, why in left_out.items()]
+        raise UsageError("\n".join([f"no logs in {', '.join(map(str, given))}", *_first(why)]))
     return runs, [*left_out]
 
 
-def _several(files: Files) -> list[Location]:
-    return [files] if isinstance(files, str | os.PathLike) else list(files)
+def _named(given: Sequence[Location]) -> dict[str, tuple[str, Path]]:
+    """Every log by its place, with its name: the path relative to the given folder, or that of the file.
 
-
-def _named(files: Files, problems: Problems) -> list[tuple[str, Path]]:
-    """Every log with its name: the path relative to the given folder, or the name of the file.
-
-    A link out of a given folder, which may come from anybody, is a problem: what it leads to was not given.
+    A link out of a given folder, which may come from anybody, is refused: what it leads to was not given.
     """
-    names: dict[Path, str] = {}
-    for location in _several(files):
-        top = Path(location)
-        is_folder = top.is_dir()
-        for file in map(Path, logs.expand(os.fspath(location))):
-            if is_folder and file.is_symlink():
-                target = file.resolve()
-                if not target.is_relative_to(top.resolve()):
-                    how = "to import it, name it, not its folder"
-                    problems.add(f"{file}", f"a link to elsewhere ({target}); {how}")
-                    continue
-            names.setdefault(file, file.relative_to(top).as_posix() if is_folder else file.name)
-    return [(name, path) for path, name in names.items()]
+    named: dict[str, tuple[str, Path]] = {}
+    for top in map(Path, given):
+        for file in map(Path, logs.expand(os.fspath(top))):
+            name = file.relative_to(top).as_posix() if top.is_dir() else file.name
+            if not is_one_line(name):
+                what = "the name of this log has control characters; rename it"
+                raise UsageError(f"{name!a}: {what}")
+            if top.is_dir() and not file.resolve().is_relative_to(top.resolve()):
+                how = "to import it, name it, not its folder"
+                raise UsageError(f"{file}: a link to elsewhere ({file.resolve()}); {how}")
+            named.setdefault(os.path.abspath(file), (name, file))  # noqa: PTH100 - a link is another log
+    return named
 
 
 def _read(path: Path) -> list[ParsedRun]:
@@ -227,73 +210,61 @@ def _runs(
     parsed: Sequence[ParsedRun],
     found: Mapping[str, str],
     rows: Sequence[LabelRow],
-    problems: Problems,
-) -> Iterator[LoggedRun]:
+) -> list[LoggedRun]:
     """Join the runs of a log and their labels: those of a row go before those of the path."""
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     lines = logs.text(path).split("\n")
-    for index, run in enumerate(parsed):
+    ends = [max(a.line, b.line - 1) for a, b in pairwise(parsed)]
+    runs = []
+    for index, (run, end) in enumerate(zip(parsed, [*ends, None], strict=True)):
+        cells = {column: ("the path", cell) for column, cell in found.items()}
         about = [row for row in rows if row.is_about(index)]
-        for row in about:
-            row.used = True
         if len(about) > 1:
             where = ", ".join(row.where for row in about)
-            problems.add(name, f"two rows for one run: {where}; keep one")
-        cells = {column: ("the path", cell) for column, cell in found.items()}
-        for row in about[:1]:
-            cells |= {column: (row.where, cell) for column, cell in row.cells.items()}
-        cells = {column: cell for column, cell in cells.items() if column not in (FILE, RUN)}
-        labels = typed(cells, problems)
-        stated = _stated(run, f"{name}:{run.line}", problems)
-        addresses: dict[str, str] = {
-            side: str(stated.pop(side))
-            for side in ("client", "server")
-            if side in labels and is_address(stated.get(side)) and not is_address(labels[side])
-        }
-        for column in labels.keys() & stated.keys():
+            raise UsageError(f"{name}: two rows for one run: {where}; keep one")
+        for row in about:
+            row.used = True
+            cells |= {c: (row.where, cell) for c, cell in row.cells.items() if c not in (FILE, RUN)}
+        labels, stated = typed(cells), _stated(run, f"{name}:{run.line}")
+        # a host has several names, and a clock no zone
+        for column in (labels.keys() & stated.keys()) - {*_HOSTS, "started_utc"}:
             if not _agree(column, labels[column], stated[column]):
                 where, cell = cells[column]
                 says = f"{name}:{run.line} says {stated[column]!r}"
-                problems.add(where, f"{column} is {str(cell)!r}, but {says}")
+                raise UsageError(f"{where}: {column} is {str(cell)!r}, but {says}")
         digest = content.copy()
         digest.update(str(index).encode())
-        end = max(run.line, parsed[index + 1].line - 1) if index + 1 < len(parsed) else None
-        yield LoggedRun(
-            path=path,
-            name=name,
-            index=index,
-            end=end,
-            digest=digest.hexdigest(),
-            identity=identity("\n".join(lines[run.line - 1 : end])),
-            parsed=run,
-            labels=labels,
-            stated=stated,
-            addresses=addresses,
+        runs.append(
+            LoggedRun(
+                path=path,
+                name=name,
+                index=index,
+                end=end,
+                digest=digest.hexdigest(),
+                identity=identity("\n".join(lines[run.line - 1 : end])),
+                parsed=run,
+                labels=labels,
+                known=stated | {k: labels[k] for k in labels if k not in stated or k in _HOSTS},
+            )
         )
+    return runs
 
 
-def _stated(run: ParsedRun, where: str, problems: Problems) -> dict[str, Any]:
+def _stated(run: ParsedRun, where: str) -> dict[str, Any]:
     """Return the values of columns in a log; a table of figures may have columns of its own."""
     has_own = getattr(READERS.get(run.tool), "STATES_CONDITIONS", False)
     stated = {"tool": run.tool, "test": run.test} | dict(run.parameters)
     # a tool's log contains much that is not a condition: ports, window sizes, units
     stated = {k: v for k, v in stated.items() if v is not None and (has_own or k in COLUMNS)}
     for column in stated if has_own else ():
-        if wrong := wrong_name(column):
-            problems.add(f"{where}: column {column!r}", wrong)
-    cells = {column: (where, visible(str(value))[:LONGEST]) for column, value in stated.items()}
-    return typed(cells, problems)
+        check_name(column, f"{where}: column {column!r}")
+    return typed({c: (where, visible(str(value))[:LONGEST]) for c, value in stated.items()})
 
 
 def _agree(column: str, label: Any, stated: Any) -> bool:
-    if column == "started_utc":  # a clock without a zone is off by hours, never by days
-        a, b = (datetime.fromisoformat(text).replace(tzinfo=None) for text in (label, stated))
-        return abs((a - b).total_seconds()) < _DAY_S
     if isinstance(label, float):
         return bool(abs(label - stated) <= 0.05 * max(label, stated))
     one, other = str(label).lower(), str(stated).lower()
-    if column in ("client", "server"):  # a short and a full name
-        return one == other or other.startswith(f"{one}.") or one.startswith(f"{other}.")
     return one == other or (column, one, other) == ("tool", "iperf", "iperf2")
 
 
@@ -308,7 +279,7 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     first = {run.identity: run for run in longest if run.identity}
     kept, again = list[LoggedRun](), list[str]()
     for run in runs:
-        one = first.get(run.identity or "", run)
+        one = first.get(run.identity, run)
         if one is run:
             kept.append(run)
         else:
@@ -318,16 +289,15 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
 
 def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
     """Refuse runs of one round that have the same labels, and differ in nothing that is known."""
-    problems, groups = Problems(), defaultdict[str, list[LoggedRun]](list)
+    groups = defaultdict[str, list[LoggedRun]](list)
     for run in runs:
         if run.get("round") is not None and run.parsed.status == "ok":
-            groups[_known(run)].append(run)
+            groups[_condition(run)].append(run)
     for same in groups.values():
         if len(same) > 1:
             how = "label what they differ in, or leave the round out"
             what = f"equal labels in round {same[0].get('round')}; {how}"
-            problems.add(in_words([run.title for run in same]), what)
-    problems.refuse()
+            raise UsageError(f"{in_words([run.title for run in same])}: {what}")
 
 
 def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
@@ -340,7 +310,7 @@ def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
         if _is_unplaced(run):
             groups[""].append(run)
         elif run.get("round") is None:
-            groups[_known(run)].append(run)
+            groups[_condition(run)].append(run)
     of_run = dict[int, str]()
     for known, group in groups.items():
         parts = name_parts(list(map(_name, group)))
@@ -350,75 +320,45 @@ def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
     return [replace(run, part=of_run.get(id(run))) for run in runs]
 
 
-def _known(run: LoggedRun) -> str:
+def _condition(run: LoggedRun) -> str:
     """Return all that is known of a run but the time of it."""
-    known = {**run.stated, **run.labels, **run.addresses, "part": run.part, "started_utc": None}
-    return repr(sorted(known.items()))
+    return repr(sorted({**run.known, "part": run.part, "started_utc": None}.items()))
 
 
 def _is_unplaced(run: LoggedRun) -> bool:
     """Whether neither a placement, a host nor a label of the user's says where a run belongs."""
-    known = COLUMNS.keys() - {"placement", "client", "server"}
+    known = COLUMNS.keys() - {"placement", *_HOSTS}
     return run.get("placement") is None and run.labels.keys() <= known
 
 
 def _name(run: LoggedRun) -> LogName:
     tool = str(run.parsed.tool)
     said = {tool, tool.rstrip("0123456789")}
-    said |= {str(run.stated.get(c)).lower() for c in ("test", "protocol", "direction")}
-    if streams := run.stated.get("streams"):
+    said |= {str(run.get(c)).lower() for c in ("test", "protocol", "direction")}
+    if streams := run.get("streams"):
         said |= {f"p{streams}", f"{streams}", f"{streams}streams", "streams", "stream"}
     return LogName(PurePosixPath(run.name).with_suffix("").as_posix(), tool, said)
 
 
-_CONNECTION = re.compile(rb"local (\S+) port (\d+) connected (?:to|with) (\S+) port (\d+)")
-_HEAD = 1 << 16
-"""Bytes at the start of a log in which its connections are looked for."""
-_RATES = {"throughput_bps", "throughput_sent_bps"}
-
-
-def _both_ends(runs: Sequence[LoggedRun]) -> list[str]:
-    """Pairs of logs of the two ends of one connection that tell the same figure.
-
-    The server may have another address than the one connected to: the client's address and both
-    ports tell. Documents of iperf3 have one cookie at both ends, and are one run.
-    """
-    here, there = dict[tuple[bytes, ...], LoggedRun](), dict[tuple[bytes, ...], LoggedRun]()
-    for run in {run.path: run for run in runs}.values():
-        with run.path.open("rb") as log:
-            for address, port, peer, peer_port in _CONNECTION.findall(log.read(_HEAD)):
-                here[address, port, peer_port] = run
-                there[peer, peer_port, port] = run
-    pairs = {}
-    for end in here.keys() & there.keys():
-        one, other = here[end], there[end]
-        if one is not other and _RATES & one.parsed.metrics.keys() & other.parsed.metrics.keys():
-            pairs[frozenset((one.name, other.name))] = f"{one.name} and {other.name}"
-    return [*pairs.values()]
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"
+def _first(words: Sequence[str], most: int = 3) -> list[str]:
+    more = len(words) - most
+    return [*words[:most], *([f"{more} more"] if more > 0 else [])]
 
 
 def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
     """What must accompany imported logs: what was left out, and what is not labelled."""
     words = [NOTICE]
     if left_out:
-        words.append(f"Left out, as no log or the same run again: {_first(left_out)}.")
-    if pairs := _both_ends(runs):
-        words.append(f"One test counts as two runs: {_first(pairs)}; import one end.")
+        some = ", ".join(_first(left_out))
+        words.append(f"Left out, as no log or the same run again: {some}.")
     unknown = [run for run in runs if run.part is not None]
     if unknown:
-        parts = sorted({run.part or "" for run in unknown})
-        if len(parts) > _SHOWN:
-            parts[_SHOWN:] = [f"and {len(parts) - _SHOWN} more"]
+        parts = "; ".join(_first(sorted({run.part or "" for run in unknown}), _SHOWN))
         pattern = proposed_pattern(list(map(_name, unknown)))
         by_table = "--labels-template, and --labels with its table"
         words.append(
             f"The names of {plural(len(unknown), 'run')} tell apart what no label says "
-            f"({'; '.join(parts)}): figures by name, and no verdict. "
+            f"({parts}): figures by name, and no verdict. "
             f"To label them: {f'--pattern {pattern!r}' if pattern else by_table}."
         )
     return " ".join(words)
@@ -428,7 +368,7 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     """Return a row for each run: the known value of every label, and what is missing."""
     import pandas as pd
 
-    columns = dict.fromkeys([*COLUMNS, *(k for r in runs for k in (*r.labels, *r.stated))])
+    columns = dict.fromkeys([*COLUMNS, *(k for run in runs for k in run.known)])
     rows = []
     for run in runs:
         values = {column: run.get(column) for column in columns}
@@ -441,8 +381,7 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
 
 def labels_template(files: Files) -> str:
     """Return a labels file (CSV) to fill in: a row for each run, with the facts in its log."""
-    runs, _ = _labelled(files)
-    table = overview(runs).reindex(columns=_TEMPLATE).astype(object)
+    table = overview(_labelled(files)[0]).reindex(columns=_TEMPLATE).astype(object)
     table.loc[~table[FILE].duplicated(keep=False), RUN] = None
     cells = table.map(lambda value: as_cell(value) if isinstance(value, str) else value)
     return cells.to_csv(index=False, lineterminator="\n")
@@ -450,14 +389,12 @@ def labels_template(files: Files) -> str:
 
 def usable(runs: pd.DataFrame) -> str:
     """How many runs give values, and why the others do not: ``90 runs, 88 usable; 2 not: …``."""
-    bad = runs[runs["status"] != "ok"]
-    words = plural(len(runs), "run")
-    if bad.empty:
-        return f"{words}, all usable"
-    reasons = Counter(bad.get("error", bad["status"]).fillna(bad["status"])).most_common()
-    frequent = [f"{count} not: {reason}" for reason, count in reasons[:5]]
-    rarer = [f"{len(reasons) - 5} more reasons"] if len(reasons) > 5 else []
-    return "; ".join([f"{words}, {len(runs) - len(bad)} usable", *frequent, *rarer])
+    ok = int(runs["status"].eq("ok").sum())
+    if ok == len(runs):
+        return f"{plural(ok, 'run')}, all usable"
+    reasons = runs.loc[runs["status"] != "ok", "error"].value_counts()
+    why = _first([f"{count} not: {reason}" for reason, count in reasons.items()])
+    return "; ".join([f"{plural(len(runs), 'run')}, {ok} usable", *why])
 
 
 # -- into a data root --------------------------------------------------------------------------------------------------
@@ -508,14 +445,15 @@ def import_logs(
     group npl.observe(exp, metric).table, not exp.runs
     """
     runs, left_out = understand(files, labels=labels, pattern=pattern, progress=progress)
-    parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
-    store = Store(parent, name)
-    declared = _declaration(name, title, contrasts, runs)
-    earlier = store.declared() if store.files.exists("experiment.yaml") else None
-    if earlier is not None and earlier.hosts.source != "imported":
-        raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
-    if earlier is not None and contrasts is None:
-        declared = earlier
+    place = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
+    store = Store(place.parent, place.name)
+    declared = _declaration(place.name, title, contrasts, runs)
+    if (store.path / "experiment.yaml").exists():
+        earlier = store.declared()
+        if earlier.hosts.source != "imported":
+            how = "contains a measured experiment; import into another folder"
+            raise StoreError(f"{store.url}: {how}")
+        declared = earlier if contrasts is None else declared
     new, again = _new(store, runs)
     store.declare(declared)
     if store.read_plan() is None:
@@ -529,36 +467,14 @@ def import_logs(
 def _declaration(
     name: str, title: str, contrasts: Sequence[Mapping[str, Any]] | None, runs: Sequence[LoggedRun]
 ) -> Experiment:
-    document = {
-        "name": name,
-        "title": title,
-        "hosts": {"source": "imported"},
-        "contrasts": list(contrasts or ()),
-    }
-    problems = Problems()
-    try:
-        declared = Experiment.model_validate(document)
-    except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise UsageError("; ".join(wrong)) from None
-    for contrast in declared.contrasts:
-        _check_levels(contrast, runs, problems)
-    problems.refuse()
+    """Return the declaration of an import; UsageError if a contrast asks for what no log has."""
+    document = {"name": name, "title": title, "hosts": {"source": "imported"}}
+    with explained("contrasts"):
+        declared = Experiment.model_validate(document | {"contrasts": list(contrasts or ())})
+    for name in {metric(contrast.metric).name for contrast in declared.contrasts}:
+        if not any(name in run.parsed.metrics for run in runs):
+            raise UsageError(f"contrasts: no log gives {name}")
     return declared
-
-
-def _check_levels(contrast: Contrast, runs: Sequence[LoggedRun], problems: Problems) -> None:
-    """Note the metric and levels of a contrast that no log has."""
-    wishes = [*contrast.a.items(), *(contrast.b or {}).items()]
-    name = metric(contrast.metric).name
-    if not any(name in run.parsed.metrics for run in runs):
-        problems.add("contrasts", f"no log gives {name}")
-    for factor, level in wishes:
-        levels = {run.get(factor) for run in runs}
-        if level not in levels:
-            labelled = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
-            what = f"no log has {factor} = {level!r} (the logs have {labelled})"
-            problems.add("contrasts", what)
 
 
 def _new(store: Store, runs: Sequence[LoggedRun]) -> tuple[list[tuple[str, LoggedRun]], list[str]]:
@@ -572,7 +488,7 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> tuple[list[tuple[str, Logge
         for key in (imported.get("identity"), (imported["file"], imported.get("log"))):
             known[key] = run_id, imported
     known.pop(None, None)
-    problems, new, again = Problems(), dict[str, LoggedRun](), list[str]()
+    new, again = dict[str, LoggedRun](), list[str]()
     for run in runs:
         place = run.name, run.digest
         before, imported = known.get(place) or known.get(run.identity) or ("", {})
@@ -581,8 +497,8 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> tuple[list[tuple[str, Logge
         elif (imported["file"], imported["log"]) != place:
             again.append(f"{run.title} (the same run as {imported['file']})")
         elif before not in (_run_id(run), _run_id(run, run.name)):
-            problems.add(run.name, f"was imported before with other labels (run {before})")
-    problems.refuse()
+            what = f"was imported before with other labels (run {before})"
+            raise UsageError(f"{run.name}: {what}")
     first = datetime.min.replace(tzinfo=UTC)
     ordered = sorted(new.items(), key=lambda item: moment(item[1].get("started_utc")) or first)
     return ordered, again
@@ -603,8 +519,8 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> N
     """Write runs into one folder: each log once, by its digest, and the records of all."""
     if not new:
         return
-    names = "".join(run_id for run_id, _ in new)
-    folder_id = hashlib.blake2s(names.encode(), digest_size=6).hexdigest()
+    ids = "".join(run_id for run_id, _ in new)
+    folder_id = hashlib.blake2s(ids.encode(), digest_size=6).hexdigest()
     same = {"schema": RECORD_SCHEMA, "declaration": store.freeze()}
     digests = {path: sha256_of(path) for path in {run.path for _, run in new}}
     records = []
@@ -629,12 +545,12 @@ _ALWAYS = (
 def _record(
     experiment: str, run_id: str, run: LoggedRun, order: int, notice: str
 ) -> dict[str, Any]:
+    facts = ("vm_size", "region", "zone", "zone_physical")
     hosts = {
-        side: {"name": run.get(side), "data_address": run.addresses.get(side)}
-        | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
-        for side in ("client", "server")
+        side: {"name": run.get(side)} | {name: run.get(f"{side}_{name}") for name in facts}
+        for side in _HOSTS
     }
-    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.stated])
+    columns = dict.fromkeys([*_ALWAYS, *run.known])
     trial = {c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
     log: dict[str, Any] = {"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
     imported = {"file": run.name, "log": run.digest}

@@ -6,15 +6,13 @@ import fnmatch
 import io
 import os
 import re
-import zipfile
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CONTROL, UsageError, did_you_mean, of_cell, pip_install
+from ..errors import CONTROL, UsageError, did_you_mean, of_cell
 from ..experiment.factors import FACTORS, FLAGS, is_reserved
 from ..experiment.placements import PLACEMENTS
 from ..quantities import read_quantity
@@ -47,36 +45,6 @@ _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
 LONGEST = 200
 _LARGEST = 2**53
-_MOST, _ALIKE = 20, 4
-"""Problems that are shown at once, and those of one kind that are shown one by one."""
-
-
-@dataclass
-class Problems:
-    """What is wrong with logs and labels: all of it is said at once."""
-
-    found: dict[str, dict[str, None]] = field(default_factory=dict)
-    """What is wrong, and where."""
-
-    def add(self, where: str, what: str) -> None:
-        """Note what is wrong at a place."""
-        self.found.setdefault(what, {})[where] = None
-
-    def refuse(self) -> None:
-        """Raise UsageError if there is a problem."""
-        lines = []
-        for what, places in self.found.items():
-            spots = [*places]
-            if len(spots) > _ALIKE:
-                spots = [f"{', '.join(spots[:3])} and {len(spots) - 3:,} more"]
-            lines += [f"{spot}: {what}" for spot in spots]
-        size = sum(map(len, self.found.values()))
-        if size > 1:
-            lines.insert(0, f"{size:,} problems, nothing was imported:")
-        if len(lines) > _MOST:
-            lines[_MOST:] = [f"and {len(lines) - _MOST:,} more"]
-        if lines:
-            raise UsageError("\n".join(lines))
 
 
 @dataclass
@@ -85,10 +53,8 @@ class LabelRow:
 
     where: str
     cells: dict[str, Any]
-    matches: bool = False
-    """Whether there is a log that it names."""
     used: bool = False
-    """Whether that log has its run."""
+    """Whether there is a run that it is about."""
 
     def is_about(self, index: int) -> bool:
         """Whether it is about the run of this index in its log."""
@@ -98,12 +64,12 @@ class LabelRow:
 class LabelTable:
     """A table of labels."""
 
-    def __init__(self, rows: Sequence[LabelRow], source: str) -> None:
+    def __init__(self, rows: list[LabelRow], source: str) -> None:
         self.rows, self.source = rows, source
         self._exact: dict[str, list[LabelRow]] = {}
         self._patterns = []
         for row in rows:
-            text = str(row.cells.get(FILE, ""))
+            text = str(row.cells[FILE])
             self._exact.setdefault(text, []).append(row)
             if set("*?[") & set(text):
                 self._patterns.append((re.compile(fnmatch.translate(text)).match, row))
@@ -112,24 +78,16 @@ class LabelTable:
         """Return the rows that name a log, else those whose pattern matches it."""
         spellings = dict.fromkeys((name, PurePosixPath(name).name, path.as_posix()))
         rows = [row for text in spellings for row in self._exact.get(text, ())]
-        rows = rows or [row for match, row in self._patterns if any(map(match, spellings))]
-        for row in rows:
-            row.matches = True
-        return rows
+        return rows or [row for match, row in self._patterns if any(map(match, spellings))]
 
-    def unused(self, problems: Problems) -> None:
-        """Note the rows that are about no run."""
-        for row in self.rows:
-            name = row.cells.get(FILE)
-            if name is None:
-                what = f"the cell {FILE!r} is empty; name a log or a pattern"
-                problems.add(row.where, what)
-            elif not row.matches:
-                problems.add(f"{row.where} ({name!r})", "it matches no log")
-            elif not row.used:
-                what = f"{RUN} is the number of a run in its log, and round that of a repetition"
-                where = f"{row.where} ({name!r})"
-                problems.add(where, f"no such log has a run {row.cells[RUN]}; {what}")
+    def refuse_unused(self) -> None:
+        """Raise UsageError if a row is about no run."""
+        if unused := [row for row in self.rows if not row.used]:
+            row, others = unused[0], len(unused) - 1
+            run = f"run {row.cells[RUN]} of a log; round is the number of a repetition"
+            what = f"it matches no {run if RUN in row.cells else 'log'}"
+            more = f", as do {others:,} more rows" if others else ""
+            raise UsageError(f"{row.where} ({row.cells[FILE]!r}): {what}{more}")
 
 
 _AS_TEXT: dict[str, Any] = {
@@ -141,103 +99,66 @@ _AS_TEXT: dict[str, Any] = {
 
 
 def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
-    """Read labels: CSV as spreadsheets write it, the first sheet of an xlsx, or a DataFrame."""
+    """Read labels: CSV as spreadsheets write it, or a DataFrame."""
     import pandas as pd
 
     if isinstance(labels, pd.DataFrame):
         return _table(labels, "labels")
-    path, source = Path(labels), os.fspath(labels)
+    source = os.fspath(labels)
     try:
-        if path.suffix.lower() == ".xlsx":
-            return _table(pd.read_excel(path, **_AS_TEXT), source)
-        text = _decoded(path.read_bytes())
+        text = Path(labels).read_text("utf-8-sig")
         separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
         table = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT)
-        return _table(table, source)
-    except ImportError:
-        how = f"{pip_install('openpyxl')}, or save as CSV"
-        raise UsageError(f"xlsx needs the package openpyxl: {how}") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{source}: cannot be read as a table of labels ({error})") from None
-
-
-def _decoded(data: bytes) -> str:
-    """Text of a CSV file: UTF-16, UTF-8, else what Excel writes on Windows."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
+    except (OSError, ValueError) as error:
+        how = f"cannot be read as a table of labels ({error}); save it as CSV in UTF-8"
+        raise UsageError(f"{source}: {how}") from None
+    return _table(table, source)
 
 
 def _table(table: pd.DataFrame, source: str) -> LabelTable:
     """Rows of a table; UsageError if a column is missing, misspelled or given twice."""
-    problems = Problems()
     filled = table.dropna(axis="columns", how="all") if len(table) else table
-    names = [_column(str(heading)) for heading in filled.columns]
-    for name, count in Counter(names).items():
-        if count > 1:
-            problems.add(source, f"column {name!r} is given twice")
-        wrong = None if name == RUN else wrong_name(name)
-        if wrong:
-            problems.add(source, f"column {name[:60]!r}: {wrong}")
-    if FILE not in names:
-        how = "it names the log of a row, or a pattern such as a*"
-        problems.add(source, f"there is no column {FILE!r}; {how}")
-    problems.refuse()
+    names = [str(heading).strip() for heading in filled.columns]
+    for name in {*names} - {RUN}:
+        check_name(name, f"{source}: column {name[:60]!r}")
+    if FILE not in names or len({*names}) < len(names):
+        how = f"one column {FILE!r}, for a log or a pattern such as a*, and each other column once"
+        raise UsageError(f"{source}: needs {how}")
     cells = filled.astype(object).where(filled.notna(), "").set_axis(names, axis="columns")
     rows = []
     for number, row in enumerate(cells.to_dict("records"), 2):  # the header is line 1
-        given = {f"{name}": _cell(value) for name, value in row.items() if str(value).strip()}
+        given = {str(name): value for name, value in row.items() if str(value).strip()}
+        given |= {name: of_cell(value) for name, value in given.items() if isinstance(value, str)}
+        if FILE not in given:
+            raise UsageError(f"{source}:{number}: the cell {FILE!r} is empty; name a log")
         rows.append(LabelRow(f"{source}:{number}", given))
     return LabelTable(rows, source)
 
 
-def _cell(value: Any) -> Any:
-    return of_cell(value) if isinstance(value, str) else value
-
-
-def _column(heading: str) -> str:
-    """Name of a column from its heading: ``TCP buffer bytes`` is ``tcp_buffer_bytes``."""
-    plain_name = _plain(heading)
-    return plain_name if plain_name in _KNOWN else _LABELS.get(plain_name, heading.strip())
-
-
-def _plain(heading: str) -> str:
-    return re.sub(r"\W+", "_", heading.strip().lower()).strip("_")
-
-
-_LABELS = {_plain(f.label): name for name, f in reversed(list(FACTORS.items())) if " " in f.label}
-"""Columns by the name in a report, where that is no single word, which may be a user's label."""
-_LABELS["started"] = "started_utc"
-
-
-def wrong_name(name: str) -> str | None:
-    """Return what to do about the name of a label; None if it is a good one."""
+def check_name(name: str, where: str) -> None:
+    """Raise UsageError if a label cannot have this name."""
+    wrong = _wrong_text(name)
     if name.lower() in _REPETITIONS:
-        return (
+        wrong = (
             "call it round if the runs of one number were measured together, and leave it out "
             "(in a pattern: *) if they were not"
         )
-    if name in _KNOWN:
-        return None
-    if is_reserved(name):
-        return "a name that the library uses itself; rename the label"
-    near = did_you_mean(name, _KNOWN, cutoff=_CLOSE).rstrip()
-    return f"unknown; {near}" if near else _wrong_text(name)
+    elif name not in _KNOWN and is_reserved(name):
+        wrong = "a name that the library uses itself; rename the label"
+    elif name not in _KNOWN and (near := did_you_mean(name, _KNOWN, cutoff=_CLOSE)):
+        wrong = f"unknown; {near.rstrip()}"
+    if wrong:
+        raise UsageError(f"{where}: {wrong}")
 
 
 def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
     """Return a function that reads the labels in the end of a path; None if it has another form."""
-    problems, names = Problems(), re.findall(r"\{(\w+)\}", pattern)
+    names = re.findall(r"\{(\w+)\}", pattern)
     if not names:
         example = "write for example {placement}/{tool}-r{round}.txt"
         raise UsageError(f"the pattern {pattern!r} contains no label; {example}")
     for name in names:
-        if wrong := wrong_name(name):
-            problems.add(f"{{{name}}} in the pattern {pattern!r}", wrong)
-    problems.refuse()
+        check_name(name, f"{{{name}}} in the pattern {pattern!r}")
     expression = ""
     for part in re.split(r"(\{\w+\}|\*)", pattern):
         name = part[1:-1]
@@ -262,18 +183,18 @@ Cells = Mapping[str, tuple[str, Any]]
 """Values of labels as they are written, each with where it stands."""
 
 
-def typed(cells: Cells, problems: Problems) -> dict[str, Any]:
-    """Return the values of labels, each of the kind of its column."""
+def typed(cells: Cells) -> dict[str, Any]:
+    """Return the values of labels, each of the kind of its column; UsageError for one that is not."""
     values: dict[str, Any] = {}
     for column, (where, cell) in cells.items():
         kind, text = COLUMNS.get(column, "text"), str(cell)
-        if wrong := _wrong_text(text):
-            problems.add(where, f"{column} is {text[:60]!a}; {wrong}")
-            continue
+        wrong = _wrong_text(text)
         try:
             values[column] = _value(kind, text.strip())
         except (LookupError, ValueError, OverflowError):
-            problems.add(where, f"{column} is {text!r}; write {_WRITTEN.get(kind, 'a number')}")
+            wrong = wrong or f"write {_WRITTEN.get(kind, 'a number')}"
+        if wrong:
+            raise UsageError(f"{where}: {column} is {text[:60]!a}; {wrong}")
     if "bandwidth_mbps" in values:
         values.setdefault("advertised_bps", values.pop("bandwidth_mbps") * 1e6)
     return values
@@ -301,7 +222,6 @@ def is_one_line(text: str) -> bool:
 
 
 def _wrong_text(label: str) -> str | None:
-    """What to do about a label that cannot be shown."""
-    if not is_one_line(label):
-        return "remove the control characters"
-    return None if 0 < len(label) <= LONGEST else f"write 1 to {LONGEST} characters"
+    if is_one_line(label) and len(label) <= LONGEST:
+        return None
+    return f"remove the control characters, and write at most {LONGEST} characters"

@@ -1,7 +1,5 @@
 """The layout of an experiment. Only this module builds these paths.
 
-Raw runs are written on a disk of this machine. A copy on an object store is read there, and its tables are written.
-
 ::
 
     <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the first run
@@ -17,17 +15,15 @@ Raw runs are written on a disk of this machine. A copy on an object store is rea
 
 from __future__ import annotations
 
-import getpass
 import gzip
 import hashlib
 import json
 import os
 import re
-import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -43,12 +39,14 @@ from .files import (
     Location,
     appearing,
     explained,
-    folder,
-    is_url,
+    is_copy,
+    local,
+    names,
     own_path,
     plain_file,
     sha256_of,
-    split,
+    tidy,
+    write,
 )
 
 try:
@@ -69,7 +67,7 @@ FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 REACH = frozenset("address port user identity known_hosts ssh_config host_keys management".split())
 """Options of an inventory that may change too: how SSH reaches a host does not matter to what is measured on it."""
 
-_LOCK = "collector.lock"
+_DECLARED = "experiment.yaml"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
@@ -90,72 +88,6 @@ class Declaration:
     """SHA-256 of the frozen contrasts; every run.json carries it."""
     added: tuple[Contrast, ...] = ()
     """Contrasts declared after the first run."""
-
-
-@dataclass
-class RawFolder:
-    """A folder of ``raw/``: that of a run, or of logs that were imported together.
-
-    Anybody may have written it: only plain files are read, and only as its record describes them.
-    """
-
-    name: str
-    path: Path
-    """Where it is on this machine."""
-    digests: set[str] | None = None
-    """What the SHA-256 of its record may be; None if that is not known."""
-    _files: dict[str, Path] = field(default_factory=dict)
-
-    @cached_property
-    def data(self) -> bytes:
-        """Its run.json; FileNotFoundError, or ValueError for a link."""
-        return plain_file(self.path, RECORD).read_bytes()
-
-    @cached_property
-    def record(self) -> dict[str, Any]:
-        """Its run.json as a document; ValueError if it is none."""
-        return read_record(self.data)
-
-    @cached_property
-    def records(self) -> Mapping[str, dict[str, Any]]:
-        """Records of its runs by their ids; an import keeps those of all its runs in one file."""
-        if RECORDS not in self.record["files"]:
-            return {self.name: self.record}
-        return imported_records(self.file(RECORDS, self.record).read_bytes())
-
-    @property
-    def sha256(self) -> str:
-        """Digest of its record; that of nothing if there is none."""
-        data = b""
-        with suppress(FileNotFoundError, ValueError):
-            data = self.data
-        return hashlib.sha256(data).hexdigest()
-
-    @property
-    def change(self) -> str | None:
-        """What is wrong with its record: it is not the one that was written when the folder appeared."""
-        if self.digests is None or self.sha256 in self.digests:
-            return None
-        return f"{RECORD} was changed after it was measured (its digest differs)"
-
-    @property
-    def state(self) -> str:
-        """A digest of all files in the folder; it changes when one is repaired."""
-        state = hashlib.sha256()
-        for path in sorted(self.path.iterdir()):
-            if path.is_file() and not path.is_symlink():
-                state.update(f"{sha256_of(path)}  {path.name}\n".encode())
-        return state.hexdigest()
-
-    def file(self, name: str, record: Mapping[str, Any]) -> Path:
-        """Return a file that is as a record describes it; ValueError if not, FileNotFoundError if there is none."""
-        expected = record["files"][name]
-        if name not in self._files:  # many runs share a log
-            path = plain_file(self.path, name)
-            if sha256_of(path) != expected:
-                raise ValueError(f"{name} was changed after it was measured (its digest differs)")
-            self._files[name] = path
-        return self._files[name]
 
 
 class _Frozen(BaseModel):
@@ -182,6 +114,56 @@ class _Plan(BaseModel):
     added: tuple[_Added, ...] = ()
 
 
+class RawFolder:
+    """A folder of ``raw/``: that of a run, or of logs that were imported together.
+
+    Anybody may have written it: only plain files are read, and only as its record describes them.
+    `digests` are what the SHA-256 of its record may be; None if that is not known.
+    """
+
+    def __init__(self, path: Path, digests: set[str] | None = None) -> None:
+        self.path, self.digests = path, digests
+        self._checked: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """Its name in ``raw/``."""
+        return self.path.name
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its run.json; FileNotFoundError, or ValueError for a link."""
+        return plain_file(self.path, RECORD).read_bytes()
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """Its run.json as a document; ValueError if it is none."""
+        return _read_record(self.data)
+
+    @cached_property
+    def records(self) -> Mapping[str, dict[str, Any]]:
+        """Records of its runs by their ids; an import keeps those of all its runs in one file."""
+        if RECORDS not in self.record["files"]:
+            return {self.name: self.record}
+        return imported_records(self.file(RECORDS, self.record).read_bytes())
+
+    @property
+    def change(self) -> str | None:
+        """What is wrong with its record: it is not the one that was written when the folder appeared."""
+        if self.digests is None or hashlib.sha256(self.data).hexdigest() in self.digests:
+            return None
+        return f"{RECORD} was changed after it was measured (its digest differs)"
+
+    def file(self, name: str, record: Mapping[str, Any]) -> Path:
+        """Return a file that is as a record describes it; ValueError if not, FileNotFoundError if there is none."""
+        expected, path = record["files"][name], self.path / name
+        if name not in self._checked:  # many runs share a log
+            if sha256_of(plain_file(self.path, name)) != expected:
+                raise ValueError(f"{name} was changed after it was measured (its digest differs)")
+            self._checked.add(name)
+        return path
+
+
 def block_of(run_id: str) -> str:
     """Return the block of rounds of one deployment that a run belongs to, for example ``d01-r0001-0064``."""
     match = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
@@ -201,22 +183,16 @@ def is_leading(run_id: str) -> bool:
 
 
 class Store:
-    """One experiment under a data root.
-
-    The root is a folder, or the URL of an object store (``abfs://container/folder``); the experiment is the name of a
-    folder under it. For a link, the name of its target counts.
-    """
+    """One experiment under a data root: the folder `experiment` in it; of a link, its target."""
 
     def __init__(self, root: Location, experiment: str) -> None:
-        root = str(root).rstrip("/") if is_url(root) else Path(root)
-        self.files = folder(f"{root}/{experiment}")
-        """The files of the experiment, by their names relative to its folder."""
-        self.url = self.files.url
-        """Where the data are."""
-        if self.files.path is not None and self.files.path.is_symlink():
-            with explained(self.url):
-                experiment = split(self.files.path)[1]
+        self.path = local(root) / experiment
+        """The folder of the experiment."""
+        with explained(self.path):
+            if self.path.is_symlink():
+                experiment = Path(os.path.realpath(self.path)).name
         self.experiment = experiment
+        self.url = str(self.path)
         self._locked = False
         self.frozen: dict[str, Any] | None = None
         """Entry of run records about the frozen contrasts; see `freeze`."""
@@ -224,43 +200,39 @@ class Store:
     @classmethod
     def at(cls, path: Location) -> Store:
         """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
-        if not is_experiment(path):
-            parent, name = split(path)
-            inside, beside = ([split(e)[1] for e in experiments(one)] for one in (path, parent))
-            hint = did_you_mean(name, beside).rstrip()
+        place = Path(os.path.realpath(local(path)))  # resolve raises for a link to itself
+        if not is_experiment(place):
+            inside, beside = ([Path(p).name for p in experiments(p)] for p in (place, place.parent))
+            hint = did_you_mean(place.name, beside).rstrip()
             if inside:
                 hint = f"it holds the experiments {', '.join(inside)}"
-            elif os.path.isfile(path):  # noqa: PTH113 - a URL, too
+            elif place.is_file():
                 hint = "an experiment is a folder: unpack an archive with tar xf"
-            elif os.path.isdir(path):  # noqa: PTH112
+            elif place.is_dir():
                 hint = "raw logs become one by npl import LOGS --into results/NAME"
-            where = f"{str(path)[:300]}: no experiment here (no experiment.yaml)"
+            where = f"{str(path)[:300]}: no experiment here (no {_DECLARED})"
             raise StoreError(f"{where}; {hint}" if hint else where)
-        return cls(*split(path))
+        return cls(place.parent, place.name)
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
 
-    def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
-        return Store, split(self.location)  # workers may have another working directory
-
     @property
     def location(self) -> str:
-        """Location of the data, valid in any process: an absolute path, or the URL."""
-        return str(self.path.resolve()) if self.files.path is not None else self.url
+        """Location of the data, valid in any process: an absolute path."""
+        return str(self.path.resolve())
 
-    @property
-    def path(self) -> Path:
-        """The experiment's folder on this machine; StoreError if it is elsewhere."""
-        if self.files.path is None:
-            how = "only a folder of this machine is written; copy it there afterwards"
-            raise StoreError(f"{self.url}: {how}")
-        return self.files.path
+    def own(self, name: str) -> Path:
+        """Return a path in the experiment's folder to write to; StoreError for a link or the copy of a URL."""
+        if is_copy(self.path):
+            how = "only a folder of this machine is written; copy it there first"
+            raise StoreError(f"{self.experiment}: {how}")
+        return own_path(self.path, name)
 
     @property
     def hosts_dir(self) -> Path:
-        """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
-        folder = own_path(self.path, "hosts")
+        """Folder for the state of the source of the hosts, which may contain keys."""
+        folder = self.own("hosts")
         self.path.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         for inside in folder.rglob("*"):
@@ -274,11 +246,11 @@ class Store:
 
         Once runs exist, the contrasts are frozen: others are stored as added, with the time, and get no verdict.
         """
-        if not (self.files.exists("experiment.yaml") and self.run_ids()):
+        plan = self.read_plan() or {}
+        if not self.is_measured():
             self._write_declared(experiment)
-            plan = self.read_plan()
-            if plan and (plan.pop("frozen", None), plan.pop("added", None)) != (None, None):
-                self._write_json("plan.json", plan)
+            if plan.keys() & {"frozen", "added"}:
+                self._write_json("plan.json", _without(plan, "frozen", "added"))
             self.frozen = None
             return
         declaration = self.declaration()
@@ -288,7 +260,6 @@ class Store:
                 f"{self.url}: runs were measured here under another declaration of "
                 f"{experiment.name!r}; give the changed experiment another name, or another data root"
             )
-        plan = self.read_plan() or {}
         plan.setdefault("frozen", _freeze(fixed, declaration.frozen_utc))
         seen = {_same(c) for c in (*fixed.contrasts, *declaration.added)}
         new = [c for c in experiment.contrasts if _same(c) not in seen]
@@ -302,10 +273,12 @@ class Store:
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
-        self.files.write(
-            "experiment.yaml",
-            yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode(),
-        )
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        write(self.own(_DECLARED), text.encode())
+
+    def is_measured(self) -> bool:
+        """Whether there is a declaration, and a run."""
+        return (self.path / _DECLARED).exists() and bool(self.folders())
 
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
@@ -313,8 +286,8 @@ class Store:
 
     def declaration(self) -> Declaration:
         """Return what was declared before the first run and what was added later."""
-        with explained(f"{self.url}/experiment.yaml"):
-            text = self.files.read("experiment.yaml")
+        with explained(self.path / _DECLARED):
+            text = (self.path / _DECLARED).read_bytes()
             written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         document = self.read_plan() or {}
         plan = _Plan.model_validate(document)
@@ -328,19 +301,19 @@ class Store:
         return Declaration(
             experiment=written.model_copy(update=fixed),
             frozen_utc=frozen.utc,
-            digest=digest_of(document["frozen"]),
+            digest=_digest_of(document["frozen"]),
             added=tuple(added),
         )
 
     def freeze(self, utc: str | None = None) -> dict[str, Any] | None:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
         if self.frozen is None:
-            if not self.files.exists("experiment.yaml"):
+            if not is_experiment(self.path):
                 return None
             plan = self.read_plan()
             frozen = (plan or {}).get("frozen")
             if frozen is None:
-                frozen = _freeze(self.declared(), None if self.run_ids() else utc or _now())
+                frozen = _freeze(self.declared(), None if self.folders() else utc or _now())
                 if plan is not None:
                     self._write_json("plan.json", plan | {"frozen": frozen})
             self.frozen = {"utc": frozen["utc"], "sha256": frozen["sha256"]}
@@ -351,21 +324,15 @@ class Store:
 
         An incomplete measurement of the same declaration stays in place: then, as if nothing was measured, None.
         """
-        if not self.files.exists("experiment.yaml") or not self.run_ids():
+        if not self.is_measured():
             return None
         trials = (self.read_plan() or {}).get("trials", ())
         measured = {trial_of(run_id) for run_id in self.run_ids()}
-        declared = self.declaration().experiment
+        declared = self.declared()
         same = self._continues(declared, experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(trials):
             return None
-        # it ends with the time of its start
-        started = [str(at) for _, record in self.runs() if (at := record.get("started_utc"))]
-        stamp = re.sub(r"\W", "", min(started, default=_now())[:19])
-        names = [
-            f"{self.experiment}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 99)))
-        ]
-        aside = next(path for path in map(self.path.with_name, names) if not path.exists())
+        aside = self.path.with_name(f"{self.experiment}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         with self.lock():
             self.path.rename(aside)
             self.frozen = None
@@ -377,10 +344,10 @@ class Store:
         return _fixed(declared, measured) == _fixed(changed, measured)
 
     def last_set_aside(self) -> str | None:
-        """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
+        """Return the path of the last measurement of this name that was set aside; None if there is none."""
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
-        beside = experiments(split(self.url)[0])
-        return max((one for one in beside if aside.fullmatch(split(one)[1])), default=None)
+        beside = experiments(self.path.parent)
+        return max((one for one in beside if aside.fullmatch(Path(one).name)), default=None)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
@@ -391,7 +358,7 @@ class Store:
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
         plan = self._read_json("plan.json")
-        with explained(f"{self.url}/plan.json"):
+        with explained(self.path / "plan.json"):
             _Plan.model_validate(plan or {})
         return plan
 
@@ -399,39 +366,38 @@ class Store:
         """Store where the hosts of deployment `number` were placed, and the proofs."""
         self._write_json(f"hosts/deployment-{number:02d}.json", asdict(deployment))
 
-    def deployments(self) -> dict[int, dict[str, Any]]:
+    def deployments(self) -> dict[int, Deployment]:
         """Return every stored deployment by its number, in order."""
         deployments = {}
-        for name in filter(_DEPLOYMENT.fullmatch, self.files.names("hosts")):
-            deployments[int(_DEPLOYMENT.sub(r"\1", name))] = document = (
-                self._read_json(f"hosts/{name}") or {}
-            )
-            with explained(f"{self.url}/hosts/{name}"):
-                _DEPLOYMENTS.validate_python(document)
+        for name in names(self.path / "hosts"):
+            if match := _DEPLOYMENT.fullmatch(name):
+                with explained(self.path / "hosts" / name):
+                    document = self._read_json(f"hosts/{name}")
+                    deployments[int(match[1])] = _DEPLOYMENTS.validate_python(document)
         return deployments
 
     def claims(self) -> list[dict[str, Any]]:
         """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (empty: of all)."""
         return [
             asdict(proof) | {"host": host, "deployment": deployment.deployment_id}
-            for deployment in map(_DEPLOYMENTS.validate_python, self.deployments().values())
+            for deployment in self.deployments().values()
             for host, proof in sorted(deployment.claims(), key=lambda claim: claim[0] != "")
         ]
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
         """Return a document, or None if there is none; StoreError if it is damaged."""
-        with explained(f"{self.url}/{name}"):
+        file = self.path / name
+        with explained(file):
             try:
-                document = orjson.loads(self.files.read(name))
+                document = _without_controls(orjson.loads(file.read_bytes()))
             except FileNotFoundError:
                 return None
-        document = _without_controls(document)
         if not isinstance(document, dict):
-            raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
+            raise StoreError(f"{file}: not a JSON object; restore it from a copy")
         return document
 
     def _write_json(self, name: str, value: Any) -> None:
-        self.files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+        write(self.own(name), orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
     def root_digest(self) -> str:
         """Return a digest of all that was declared, planned, placed, measured and excluded, whatever the folder's name.
@@ -439,18 +405,19 @@ class Store:
         It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints for the next file. The
         files in ``digests`` fix every record, and a record every log.
         """
-        blocks = {f"digests/{n}": n for n in self.files.names("digests")}
-        for name in self.files.names("hosts"):
+        blocks = {f"digests/{n}": n for n in names(self.path / "digests")}
+        for name in names(self.path / "hosts"):
             if match := _DEPLOYMENT.fullmatch(name):
                 blocks[f"hosts/{name}"] = f"d{match[1]}"
-        names = ["experiment.yaml", "plan.json", *sorted(blocks, key=lambda name: blocks[name])]
-        if not self.files.names("digests"):  # as version 0.1 kept them
-            names += [f"raw/{name}/{RECORD}" for name in self.folders()]
-        names += ["exclusions.json", *(f"excluded/{n}" for n in self.files.names("excluded"))]
+        files = [_DECLARED, "plan.json", *sorted(blocks, key=lambda name: blocks[name])]
+        if not names(self.path / "digests"):  # as version 0.1 kept them
+            files += [f"raw/{name}/{RECORD}" for name in self.folders()]
+        files += ["exclusions.json", *(f"excluded/{n}" for n in names(self.path / "excluded"))]
         link = ""
-        for name in filter(self.files.exists, names):
-            digest = hashlib.sha256(self.files.read(name)).hexdigest()
-            link = hashlib.sha256(f"{link}{digest}  {name}\n".encode()).hexdigest()
+        for name in files:
+            if (self.path / name).exists():
+                line = f"{link}{sha256_of(self.path / name)}  {name}\n"
+                link = hashlib.sha256(line.encode()).hexdigest()
         return link
 
     # -- the collector's claim ---------------------------------------------------------------------------------------
@@ -464,7 +431,7 @@ class Store:
         if self._locked:
             yield
             return
-        path = own_path(self.path, _LOCK)
+        path = self.own("collector.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+", encoding="utf-8") as file:
             try:
@@ -472,16 +439,15 @@ class Store:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
-                holder = visible(file.read(200)) or "a process"
-                who = f"another collector is at work here ({holder})"
+                who = f"another collector is at work here ({visible(file.read(200))})"
                 raise StoreError(f"{self.url}: {who}; wait for it or stop it") from None
             file.truncate(0)
-            file.write(f"process {os.getpid()} of {_user()}, since {_now()}")
+            file.write(f"process {os.getpid()}, since {_now()}")
             file.flush()
             self._locked = True
             try:
-                self.files.tidy("raw", older_s=0)  # only who holds the lock writes there
-                self.files.tidy(".")
+                tidy(self.own("raw"), older_s=0)  # only who holds the lock writes there
+                tidy(self.path)
                 yield
             finally:
                 self._locked = False
@@ -493,25 +459,22 @@ class Store:
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
         """A folder to write a run into; it becomes ``raw/<run_id>`` in one step when the block succeeds.
 
-        `durable` waits until the data are on disk; reproducible data need not. StoreError if the run already exists
-        or the block wrote no run.json.
+        `durable` waits until the data are on disk; reproducible data need not. StoreError if there is something
+        already, or the block wrote no run.json.
         """
-        path = own_path(self.path, f"raw/{run_id}")
+        path = self.own(f"raw/{run_id}")
         if path.exists():
-            partial = "" if (path / RECORD).exists() else "a partial copy of "
-            raise StoreError(
-                f"{path}: {partial}a run is there already; raw runs are never overwritten"
-            )
+            raise StoreError(f"{path}: is there already; raw runs are never overwritten")
         self.freeze()
         with appearing(path, durable=durable) as staged:
             staged.mkdir()
             yield staged
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
-            name = f"digests/{block_of(run_id)}.sha256"
-            before = self.files.read(name) if self.files.exists(name) else b""
+            digests = self.own(f"digests/{block_of(run_id)}.sha256")
+            before = digests.read_bytes() if digests.exists() else b""
             line = f"{sha256_of(staged / RECORD)}  raw/{run_id}/{RECORD}\n".encode()
-            self.files.write(name, before + line, durable=durable)
+            write(digests, before + line, durable=durable)
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -519,53 +482,43 @@ class Store:
         added = {"schema": RECORD_SCHEMA, "declaration": self.freeze(), "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
-    def digests(self, *blocks: str) -> dict[str, set[str]]:
+    def digests(self) -> dict[str, set[str]]:
         """Return the digests of the record in each folder of ``raw/``, as stored when it appeared.
 
-        All, or those of some blocks and of imports, which may have runs in any. A collector that was killed at that
-        moment leaves a digest that belongs to no folder.
+        A collector that was killed at that moment leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
-        files = [f"{block}.sha256" for block in (*blocks, block_of(IMPORT))]
-        names = [f"digests/{n}" for n in self.files.names("digests") if not blocks or n in files]
-        for data in map(self.files.read, names):
-            for line in data.decode("utf-8", "replace").splitlines():
+        for file in names(self.path / "digests"):
+            text = (self.path / "digests" / file).read_text("utf-8", "replace")
+            for line in text.splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
         return digests
 
-    @contextmanager
-    def raw(self, name: str, digests: set[str] | None = None) -> Iterator[RawFolder]:
-        """A folder of ``raw/`` for reading, on this machine for the duration of the block."""
-        with self.files.local(f"raw/{name}") as path:
-            yield RawFolder(name, path, digests)
+    def raw(self, name: str) -> RawFolder:
+        """Return a folder of ``raw/`` for reading."""
+        return RawFolder(self.path / "raw" / name)
 
     def raw_folders(self, folders: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
         """Open one after another the folders of these runs, given as `run_folders` returns them; each with its runs."""
-        digests = self.digests(*{block_of(run_id) for run_id in folders})
+        digests = self.digests()
         inside: dict[str, list[str]] = {}
         for run_id in sorted(folders):
             inside.setdefault(folders[run_id], []).append(run_id)
         for name in sorted(inside):
-            with self.raw(name, digests.get(name)) as raw:
-                yield raw, inside[name]
+            yield RawFolder(self.path / "raw" / name, digests.get(name)), inside[name]
 
-    def folders(self, *, warn: bool = False) -> list[str]:
-        """Names of the complete folders in ``raw/``, one for a run or an import; `warn` about anything else there."""
-        complete = self.files.names("raw", complete_with=RECORD)
-        others = sorted(set(self.files.names("raw")).difference(complete)) if warn else []
-        if others:
-            some = visible(", ".join(others[:3])) + (" …" if len(others) > 3 else "")
-            what = f"{len(others)} without {RECORD} ignored ({some})"
-            warnings.warn(f"{self.url}/raw: {what}: stray files or half-copied runs", stacklevel=2)
-        return complete
+    def folders(self) -> list[str]:
+        """Names of the complete folders in ``raw/``, one for a run or an import."""
+        raw = self.path / "raw"
+        return [name for name in names(raw) if os.path.exists(f"{raw}/{name}/{RECORD}")]  # noqa: PTH110 - quickly, as there may be many
 
-    def run_folders(self, *, warn: bool = False) -> dict[str, str]:
+    def run_folders(self) -> dict[str, str]:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
         folders = {
             run_id: name
-            for name in self.folders(warn=warn)
-            for run_id in (self.records(name) if name.startswith(IMPORT) else [name])
+            for name in self.folders()
+            for run_id in (self._records(name) if name.startswith(IMPORT) else [name])
         }
         return dict(sorted(folders.items()))
 
@@ -573,42 +526,38 @@ class Store:
         """Ids of the complete runs, sorted."""
         return list(self.run_folders())
 
-    def records(self, name: str) -> Mapping[str, dict[str, Any]]:
+    def _records(self, name: str) -> Mapping[str, dict[str, Any]]:
         """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
-        file = f"raw/{name}/{RECORDS if name.startswith(IMPORT) else RECORD}"
+        file = self.path / "raw" / name / (RECORDS if name.startswith(IMPORT) else RECORD)
         with explained(file):
-            data = self.files.read(file)
+            data = file.read_bytes()
         try:
-            packed = file.endswith(RECORDS)
-            records = imported_records(data) if packed else {name: read_record(data)}
+            packed = file.name == RECORDS
+            records = imported_records(data) if packed else {name: _read_record(data)}
             for record in records.values():
                 _ = int(record["attempt"]), record["status"]
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
-            why = f"it lacks {error}" if isinstance(error, KeyError) else error
-            how = f"cannot be read ({why}); restore the folder from a copy"
-            raise StoreError(f"{self.url}/{file}: {how}") from None
+        except (ValueError, LookupError, TypeError, zlib.error) as error:
+            how = f"cannot be read ({error}); restore the folder from a copy"
+            raise StoreError(f"{file}: {how}") from None
         return records
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every complete run with its record, without reading its logs."""
-        for records in map(self.records, self.folders()):
+        for records in map(self._records, self.folders()):
             yield from records.items()
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
         if run_id not in self.run_folders():
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
-        _ = self.path
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to reason."""
         causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
-        for name in self.files.names("excluded"):
-            if name.endswith(".json"):
-                causes[name.removesuffix(".json")] = str(
-                    (self._read_json(f"excluded/{name}") or {}).get("cause")
-                )
+        for name in names(self.path / "excluded"):
+            excluded = self._read_json(f"excluded/{name}") or {}
+            causes[name.removesuffix(".json")] = str(excluded.get("cause"))
         return causes
 
 
@@ -621,29 +570,25 @@ def _without_controls(document: Any) -> Any:
     return visible(document) if isinstance(document, str) else document
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return f"user {os.getuid()}"
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _without(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {k: v for k, v in document.items() if k not in keys}
+
+
 def _fixed(experiment: Experiment, measured: bool) -> dict[str, Any]:
     """What may not change any more; while nothing was measured, all that is said of the hosts of an inventory may."""
-    fixed = {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+    fixed = _without(experiment.model_dump(mode="json"), *FREE)
     if experiment.hosts.source == "inventory":
         options = fixed["hosts"]["options"] if measured else {}
-        machines = {name: machine or {} for name, machine in (options.get("hosts") or {}).items()}
         hosts = {
-            name: {"data_address": machine.get("address", name)}
-            | {k: v for k, v in machine.items() if k not in REACH}
-            for name, machine in machines.items()
+            name: {"data_address": (machine or {}).get("address", name)}
+            | _without(machine or {}, *REACH)
+            for name, machine in (options.get("hosts") or {}).items()
         }
-        fixed["hosts"] = {k: v for k, v in options.items() if k not in REACH} | {"hosts": hosts}
+        fixed["hosts"] = _without(options, *REACH) | {"hosts": hosts}
     return fixed
 
 
@@ -658,38 +603,32 @@ def _same(contrast: Contrast) -> str:
 
 
 def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
-    frozen = {
-        "utc": utc,
-        "alpha": experiment.alpha,
-        "contrasts": [_dump(c) for c in experiment.contrasts],
-    }
-    return frozen | {"sha256": digest_of(frozen)}
+    contrasts = [_dump(c) for c in experiment.contrasts]
+    frozen = {"utc": utc, "alpha": experiment.alpha, "contrasts": contrasts}
+    return frozen | {"sha256": _digest_of(frozen)}
 
 
-def digest_of(frozen: Mapping[str, Any]) -> str:
+def _digest_of(frozen: Mapping[str, Any]) -> str:
     """Digest of frozen contrasts."""
     content = {k: frozen[k] for k in ("alpha", "contrasts")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+_EMPTY = b"""{
+    "attempt": 1, "status": "ok", "log": {"status": null, "error": null}, "warnings": [],
+    "deployment_id": null, "error": null, "started_utc": null, "ended_utc": null,
+    "tool_version": null, "facts": {"client": {}, "server": {}},
+    "counters": {"client": {}, "server": {}}, "commands": {"client": [], "server": []},
+    "exit": {"client": null, "server": null}
+}"""
+
+
 def new_record(**facts: Any) -> dict[str, Any]:
     """Return a run.json with these facts of a run; the rest is null or empty."""
-    unknown = dict.fromkeys(("deployment_id", "error", "started_utc", "ended_utc", "tool_version"))
-    empty: dict[str, Any] = {name: {"client": {}, "server": {}} for name in ("facts", "counters")}
-    empty |= {
-        "commands": {"client": [], "server": []},
-        "exit": {"client": None, "server": None},
-        "warnings": [],
-    }
-    return (
-        {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}}
-        | unknown
-        | empty
-        | facts
-    )
+    return {**orjson.loads(_EMPTY), **facts}
 
 
-def read_record(data: bytes) -> dict[str, Any]:
+def _read_record(data: bytes) -> dict[str, Any]:
     """Read a run.json; ValueError if it is invalid."""
     record = orjson.loads(data)
     if not isinstance(record, dict):
@@ -718,11 +657,11 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 def is_experiment(path: Location) -> bool:
     """Whether a folder or URL is that of one experiment."""
     with explained(path):
-        return folder(path).exists("experiment.yaml")
+        return (local(path) / _DECLARED).exists()
 
 
 def experiments(root: Location) -> list[str]:
-    """Experiments under a data root: the path or URL of each.
+    """Experiments under a data root: the path of each.
 
     Examples
     --------
@@ -730,9 +669,8 @@ def experiments(root: Location) -> list[str]:
     ['after', 'before']
     """
     with explained(root):
-        files = folder(root)
-        names = files.names()
-        return [f"{files.url}/{n}" for n in names if files.exists(f"{n}/experiment.yaml")]
+        folder = local(root)
+        return [str(folder / n) for n in names(folder) if (folder / n / _DECLARED).exists()]
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:

@@ -1,34 +1,29 @@
-"""Reading measured data: one experiment or a fleet of them, as data frames or as lazy tables."""
+"""Reading measured data: one experiment, or all of a data root, as data frames."""
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, NoReturn
 
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import NotMeasured, UsageError, no_table, visible
+from ..errors import NotMeasured, UsageError, visible
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..experiment.origin import Origin, joined
-from ..metrics import METRICS, PAGES
+from ..metrics import METRICS
 from .files import Location, explained
-from .ingest import Part, current
+from .ingest import current, read_part
 from .layout import Declaration, Store, is_experiment, stores
 from .shipped import located
-from .tables import SCHEMAS, TableName, unified
+from .tables import SCHEMAS, TableName
 
 Locations = Location | Iterable[Location]
 
-GROUP = "npl.observe(exp, metric).table"
-"""The table whose rows are grouped by condition; one of runs mixes them."""
 _ORDER = ["deployment", "round", "order", "attempt"]
 
 
@@ -52,7 +47,14 @@ class Results:
 
     @cached_property
     def _declared(self) -> Declaration:
-        return _untouched(self.store.declaration(), self._whole)
+        """The declaration; contrasts other than those in force when the runs were measured count as added."""
+        declared = self.store.declaration()
+        measured = set(self._whole["declaration_sha256"].dropna())
+        if declared.digest is None or measured <= {declared.digest}:
+            return declared
+        experiment = declared.experiment.model_copy(update={"contrasts": ()})
+        added = (*declared.experiment.contrasts, *declared.added)
+        return replace(declared, experiment=experiment, added=added)
 
     @property
     def declaration(self) -> Experiment:
@@ -68,13 +70,12 @@ class Results:
         """The declaration, and what must be said of these data."""
         notices = (*sorted(self._whole["notice"].dropna().unique()), self.instead)
         with explained(self.path):
-            declared = self._declared
             return Origin(
-                declared=declared.experiment.model_dump(mode="json"),
+                declared=self.declaration.model_dump(mode="json"),
                 path=self.path,
                 notice=" ".join(filter(None, notices)) or None,
                 looked=bool((self.store.read_plan() or {}).get("looked")),
-                added=len(declared.added),
+                added=len(self.added),
                 failed_claims=tuple(c for c in self.store.claims() if c["holds"] is False),
             )
 
@@ -84,7 +85,10 @@ class Results:
 
         A missing value is null. What to group is the table of `netperf_lib.observe`.
         """
-        return _plain(self._whole)
+        runs = self._whole.dropna(axis="columns", how="all")
+        whole = [c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()]
+        # those without a gap have types of numpy
+        return runs.astype({str(c): runs[c].to_numpy().dtype for c in whole})
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -126,24 +130,6 @@ class Results:
         """The factors that vary."""
         return [f for f in dimensions(self.runs.columns) if len(self.runs[f].unique()) > 1]
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if near := get_close_matches(name, dir(type(self)), n=1, cutoff=0.8):
-            raise AttributeError(f"an experiment has no {name!r}; did you mean {near[0]}?")
-        if hasattr(pd.DataFrame, name):
-            raise no_table("an experiment", name, "exp.runs")
-        raise AttributeError(
-            f"an experiment has no {name!r}; functions take it, as npl.levels(exp, …); see dir(npl)"
-        )
-
-    def __getitem__(self, name: Any) -> NoReturn:
-        if name in dir(type(self)):
-            raise UsageError(f"an experiment is no mapping: write exp.{name}")
-        raise UsageError(
-            f"an experiment is no table: exp.runs has a row for each run, and columns such as {name!r}"
-        )
-
     @property
     def notice(self) -> str | None:
         """The caveat to show with these data."""
@@ -158,38 +144,15 @@ class Results:
     def __repr__(self) -> str:
         counts = self.runs["status"].value_counts().to_dict()
         states = ", ".join(f"{n} {status}" for status, n in counts.items())
-        added = f", {len(self.added)} added later" if self.added else ""
-        runs = f"{len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts{added}"
-        return f"<{self.name}: {runs}>\n{self._conditions}"
-
-    @property
-    def _conditions(self) -> str:
-        """What makes a condition of the runs, and where the conditions are."""
+        runs = f"{len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts"
         columns = ", ".join(self.factors) or "nothing that varies"
-        return f"conditions: {columns}\ngroup {GROUP}, not exp.runs"
-
-    def _repr_html_(self) -> str:
-        measured, factors = self.metrics, self.factors
-        rows = {
-            "title": self.declaration.title,
-            "runs": repr(self).partition("\n")[0].partition(": ")[2].rstrip(">"),
-            "frozen": self.frozen_utc or "not recorded",
-            "metrics": ", ".join(m for m in PAGES if m in measured),
-            "conditions": ", ".join(factors),
-            "group": f"{GROUP}, not exp.runs",
-            "ask": f"npl.ask(exp, {(factors or ['placement'])[0]!r})",
-            "notice": self.notice,
-            "path": self.path,
-        }
-        cells = (
-            f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items() if v
-        )
-        return f"<table><caption>{html.escape(self.name)}</caption>{''.join(cells)}</table>"
+        group = "group npl.observe(exp, metric).table, not exp.runs"
+        return f"<{self.name}: {runs}>\nconditions: {columns}\n{group}"
 
 
 @dataclass(repr=False)
 class Fleet:
-    """Several experiments under one data root; see `read`."""
+    """Several experiments, for example all under one data root; see `read`."""
 
     path: str
     experiments: tuple[Results, ...]
@@ -200,32 +163,19 @@ class Fleet:
     def __len__(self) -> int:
         return len(self.experiments)
 
-    def __getitem__(self, name: str | int) -> Results:
-        if isinstance(name, int):
-            return self.experiments[name]
-        for one in self.experiments:
-            if one.name == name:
-                return one
-        raise KeyError(f"no experiment {name!r} (known: {', '.join(e.name for e in self)})")
-
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The runs of all experiments; `experiment`, `deployment` and `round` together name a block of time."""
-        return _together([one.runs for one in self._measured], self.path)
-
-    @cached_property
-    def _measured(self) -> list[Results]:
-        measured = []
-        for one in self.experiments:
-            with suppress(NotMeasured):
-                _ = one.runs
-                measured.append(one)
-        return measured
+        return load([one.store for one in self], "runs")
 
     @cached_property
     def origin(self) -> Origin:
         """The declaration of the first experiment, and what must be said of any of them."""
-        return joined([one.origin for one in self._measured])
+        measured = []
+        for one in self:
+            with suppress(NotMeasured):
+                measured.append(one.origin)
+        return joined(measured)
 
     @property
     def notice(self) -> str | None:
@@ -235,11 +185,6 @@ class Fleet:
     def __repr__(self) -> str:
         return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>" + "".join(
-            e._repr_html_() for e in self.experiments[:20]
-        )
-
 
 def read(location: Locations) -> Results | Fleet:
     """Read an experiment, or several: all under a data root, or those that are listed.
@@ -247,7 +192,7 @@ def read(location: Locations) -> Results | Fleet:
     Parameters
     ----------
     location : path, URL or iterable of them
-        An experiment's folder, or a data root; or folders of experiments.
+        An experiment's folder, or a data root; or folders of experiments. Of a URL a copy is read.
 
     Returns
     -------
@@ -271,10 +216,10 @@ def read(location: Locations) -> Results | Fleet:
     location, instead = located(location)
     if is_experiment(location):
         return Results(Store.at(location), instead)
-    return Fleet(str(location), tuple(Results(store) for store in stores(location)))
+    return Fleet(str(location), tuple(map(Results, stores(location))))
 
 
-def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
+def load(path: Locations | Iterable[Store], table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several combined.
 
     Parameters
@@ -304,28 +249,30 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     if isinstance(path, str | os.PathLike):
         return _frame(Store.at(located(path)[0]), table)
     frames = []
-    for store in stores(path):
+    for store in stores(path):  # type: ignore[arg-type]
         with suppress(NotMeasured):
             frames.append(_frame(store, table))
-    return _together(frames, "these folders")
-
-
-def _together(frames: list[pd.DataFrame], where: str) -> pd.DataFrame:
     if not frames:
-        raise NotMeasured(f"{where}: nothing was measured here yet; run `npl collect` first")
+        raise NotMeasured("nothing was measured in these folders yet; run `npl collect` first")
     return pd.concat(frames, ignore_index=True)
 
 
 def _frame(store: Store, table: TableName) -> pd.DataFrame:
     """Return a table of an experiment as a data frame."""
+    if table not in SCHEMAS:
+        raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
     with explained(store.url):
-        parts = _parts(store, table)
-        schema = unified((part.schema for part in parts), table)
+        tables = current(store, table)
+        runs = tables.parts("runs")
+        if not runs:
+            where = f"{store.url}: nothing was measured here yet"
+            raise NotMeasured(f"{where}; run `npl collect` first")
+        parts = [read_part(p) for block, p in tables.parts(table).items() if block in runs]
+        schema = SCHEMAS[table]
         # what a part lacks is null
-        rows = map(Part.read, parts)
-        data = pa.concat_tables([schema.empty_table(), *rows], promote_options="permissive").select(
-            schema.names
-        )
+        data = pa.concat_tables([schema.empty_table(), *parts], promote_options="permissive")
+        labels = sorted(set(dimensions(data.column_names)) - set(schema.names))
+        data = data.select([*schema.names, *(labels if table == "runs" else ())])
         if table == "runs":
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
@@ -334,50 +281,14 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         return frame.sort_values(_ORDER, ignore_index=True) if table == "runs" else frame
 
 
-def _plain(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that have a value; those without a gap have types of numpy."""
-    runs = runs.dropna(axis="columns", how="all")
-    whole = [c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()]
-    types = {str(c): runs[c].to_numpy().dtype for c in whole}
-    return runs.astype(types)
-
-
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
-    for i, column in enumerate(table.schema):  # labels of others may hold control characters
-        if pa.types.is_string(column.type) and any(
-            visible(v) != v for v in table[i].unique().drop_null().to_pylist()
-        ):
-            texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
-            table = table.set_column(i, column, pa.array(texts, column.type))
-    for i, column in enumerate(table.schema):  # a cell holds text, which pandas can count and group
-        if pa.types.is_list(column.type):
-            texts = ["; ".join(cell) if cell else None for cell in table[i].to_pylist()]
-            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+    for i, column in enumerate(table.schema):
+        if pa.types.is_string(column.type):  # labels of others may hold control characters
+            seen = table[i].unique().drop_null().to_pylist()
+            if any(visible(text) != text for text in seen):
+                texts = [text and visible(text) for text in table[i].to_pylist()]
+                table = table.set_column(i, column.name, pa.array(texts, pa.string()))
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     return frame
-
-
-def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
-    """Return the declaration; contrasts other than those in force when the runs were measured count as added."""
-    if declared.digest is None or set(runs["declaration_sha256"].dropna()) <= {declared.digest}:
-        return declared
-    experiment = declared.experiment.model_copy(update={"contrasts": ()})
-    added = (*declared.experiment.contrasts, *declared.added)
-    return replace(declared, experiment=experiment, added=added)
-
-
-def _parts(store: Store, table: TableName) -> list[Part]:
-    """Return the parts of a table with all runs in them; StoreError if nothing was measured."""
-    if table not in SCHEMAS:
-        raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
-    tables = current(store, table)
-    runs = tables.parts("runs")
-    if not runs:
-        raise NotMeasured(f"{store.url}: nothing was measured here yet; run `npl collect` first")
-    return (
-        list(runs.values())
-        if table == "runs"
-        else [p for block, p in tables.parts(table).items() if block in runs]
-    )

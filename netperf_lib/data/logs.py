@@ -54,19 +54,18 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     name = os.fspath(path)
     if name == "-":
         return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
-    if "\0" in name or "\n" in name:
-        raise ParseError("no such file; for the text of a log use parse_text", file=name[:40])
     try:
         return read_log(name, tool=tool)
     except IsADirectoryError:
-        how = "parse reads one log, npl.import_logs(folder) and npl.compare(folder) read all in it"
-        why = f"a folder: {how}" if any(Path(name).iterdir()) else "a folder without files"
-    except FileNotFoundError:
-        why = "no such file; pass the path of a log, or its text to parse_text"
+        why = "a folder without files"
+        if any(Path(name).iterdir()):
+            why = "a folder: npl.import_logs(folder) and npl.compare(folder) read all in it"
     except MemoryError:
         why = "too large for the memory; split it, or read it on a larger machine"
-    except OSError as error:
-        why = f"cannot be read ({error.strerror}); pass a readable file"
+    except FileNotFoundError:
+        why = "no such file; pass the path of a log, or its text to parse_text"
+    except (OSError, ValueError) as error:  # of a name with a zero
+        why = f"cannot be read ({getattr(error, 'strerror', error)}); pass a readable file"
     raise ParseError(why, file=name)
 
 
@@ -127,26 +126,17 @@ def text(path: Path) -> str:
 _TOO_LARGE = (
     f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
 )
-_GZIP = b"\x1f\x8b"
-_PACKED = {
-    b"PK\x03\x04": "zip",
-    b"\xfd7zXZ\x00": "xz",
-    b"(\xb5/\xfd": "zstd",
-    b"BZh": "bzip2",
-    b"7z\xbc\xaf": "7z",
-}
 
 
 def _unpacked(file: BinaryIO, name: str | None) -> bytes:
-    """Read a file from its start, and unpack gzip; no other compression is read, and no more than `MOST`."""
-    start = file.read(6)
+    """Read a file from its start, and unpack gzip; no archive is read, and no more than `MOST`."""
+    start = file.read(2)
     file.seek(0)
-    data = _gunzipped(file, name) if start.startswith(_GZIP) else file.read()
-    packers = [packer for mark, packer in _PACKED.items() if start.startswith(mark)]
+    if start == b"PK":
+        raise ParseError("packed by zip; unpack it first", file=name)
+    data = _gunzipped(file, name) if start == b"\x1f\x8b" else file.read()
     if data[257:262] == b"ustar":
-        packers.append("tar")
-    if packers:
-        raise ParseError(f"packed by {packers[0]}; unpack it first", file=name)
+        raise ParseError("packed by tar; unpack it first", file=name)
     if len(data) > MOST:
         raise ParseError(_TOO_LARGE, file=name)
     return data
@@ -155,11 +145,9 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
 def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
     try:
         with gzip.open(file) as unpacked:
-            size = 0  # it may unpack to a thousandfold: nothing is held before that is known
-            while piece := unpacked.read(1 << 20):
-                size += len(piece)
-                if size > MOST:
-                    raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+            # it may unpack to a thousandfold: nothing is held before that is known
+            if sum(map(len, iter(lambda: unpacked.read(1 << 20), b""))) > MOST:
+                raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
             unpacked.seek(0)
             return unpacked.read()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -184,20 +172,17 @@ def parse_ends(
     read now.
     """
     runs = read_log(client, tool=tool)
-    lacking = [run for run in runs if server is not None and _lacks_received(run)]
+    lacking = [run for run in runs if _lacks_received(run)]
     if len(lacking) == 1 and server is not None:
         runs[runs.index(lacking[0])] = _with_received(lacking[0], server, tool)
     return runs
 
 
 def _lacks_received(run: ParsedRun) -> bool:
-    return (
-        run.status == "ok"
-        and run.tool in _RECEIVERS
-        and run.parameters.get("direction") != "reverse"
-        and "throughput_sent_bps" in run.metrics
-        and "throughput_bps" not in run.metrics
-    )
+    sends = run.status == "ok" and run.tool in _RECEIVERS
+    sends = sends and run.parameters.get("direction") != "reverse"
+    known = run.metrics.keys()
+    return sends and "throughput_sent_bps" in known and "throughput_bps" not in known
 
 
 def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
@@ -206,11 +191,10 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     try:
         received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
         warnings += [f"{server.name}: {text}" for one in received for text in one.warnings]
-        if len(received) > 1 or (received[0].status == "ok" and not _is_same(run, received[0])):
-            why: str | None = "it holds another test than the client's, or several"
-        else:
-            why = received[0].error
-            metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
+        why = received[0].error
+        if len(received) > 1 or not (why or _is_same(run, received[0])):
+            why = "it holds another test than the client's, or several"
+        metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
     except ParseError as error:
         why = error.message
     if why:
@@ -222,13 +206,11 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
 
 def _is_same(run: ParsedRun, other: ParsedRun) -> bool:
     """Whether two logs can be those of one test: what both state is equal."""
-    if run.tool != other.tool:
-        return False
-    for name in ("protocol", "direction"):
-        ends = {one.parameters.get(name) for one in (run, other)} - {None}
-        if len(ends) > 1:
-            return False
-    return True
+    stated = [
+        (one.tool, *(one.parameters.get(name) for name in ("protocol", "direction")))
+        for one in (run, other)
+    ]
+    return all(a == b or None in (a, b) for a, b in zip(*stated, strict=True))
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")
@@ -280,30 +262,23 @@ def parse_files(
 
 def expand(name: str) -> list[str]:
     """Return the files that a name stands for; the name itself if there are none, to be reported as an error."""
-    path = Path(name)
-    files: Iterable[Path]
+    found: list[str] = []
     # functions of os.path, as the methods of Path raise for what lies in a closed folder before Python 3.14
     if os.path.isdir(name):  # noqa: PTH112
-        unreadable: list[str] = []  # folders, which are also reported as errors
-        walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
-        inside = [
-            Path(folder, name)
-            for folder, _, names in walk
-            for name in names
-            if not name.startswith(".")
-        ]
-        files = (*filter(_is_file, inside), *map(Path, unreadable))
+        errors: list[OSError] = []  # folders that cannot be read are reported as errors
+        for top, _, names in os.walk(name, onerror=errors.append):
+            inside = [os.path.join(top, file) for file in names if not file.startswith(".")]  # noqa: PTH118
+            found += filter(_is_file, inside)
+        found += [str(error.filename) for error in errors]
     elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110 - shells of Windows leave patterns to us
-        files = filter(_is_file, map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207 - a pattern may begin at the root
-    else:
-        return [name]
-    return sorted(map(str, files)) or [name]
+        found += filter(_is_file, glob.glob(name, recursive=True))  # noqa: PTH207 - a pattern may begin at the root
+    return sorted(found) or [name]
 
 
-def _is_file(path: Path) -> bool:
+def _is_file(path: str) -> bool:
     """Whether it is a file, or may be one: an inaccessible path is reported as an error."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)  # `Path.is_file` does not raise since Python 3.14
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - `Path.is_file` does not raise since Python 3.14
     except PermissionError:
         return True
     except OSError:

@@ -83,14 +83,11 @@ def report_folder(location: str, name: str) -> Path:
 
     Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
     """
-    from .files import is_url, own_path  # only here: a plan is shown without pyarrow
+    from .files import is_copy, own_path
 
     data = Path(location)
-    if (
-        not is_url(location)
-        and not data.resolve().is_relative_to(PACKAGE_FOLDER)
-        and os.access(data, os.W_OK)
-    ):
+    elsewhere = is_copy(data) or data.resolve().is_relative_to(PACKAGE_FOLDER)
+    if not elsewhere and os.access(data, os.W_OK):
         reports = own_path(data, "reports")
         reports.mkdir(exist_ok=True)
         return reports

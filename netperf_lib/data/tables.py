@@ -1,21 +1,19 @@
 """The tables: their columns, how a run becomes rows, and how rows become parquet that any engine reads.
 
-Rows of one part are in the order of its runs, in row groups of 2^17 rows with statistics, so that pandas, DuckDB,
-Polars, Dask and Spark skip what a filter rules out. Everything is plain or dictionary encoded, with zstd; only the
-figures of ``samples`` are byte-stream split, since they would otherwise be half as large again. (Spark before
-4.2 reads these with ``spark.sql.parquet.enableVectorizedReader=false``.)
+Rows of one part are in the order of its runs, in row groups of 2^17 rows, so that pandas, DuckDB, Polars, Dask and
+Spark skip what a filter rules out. The figures of ``samples`` are byte-stream split, since they would otherwise be
+half as large again. (Spark before 4.2 reads these with ``spark.sql.parquet.enableVectorizedReader=false``.)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -24,10 +22,9 @@ import pyarrow.parquet as pq
 
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
-from ..tools.parsed import ParsedRun, Percentile
+from ..tools.parsed import ParsedRun
+from .files import appearing
 
-SCHEMA_VERSION = 3
-"""Version of the tables; tables of older versions still load."""
 GROUP_ROWS = 1 << 17
 """Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more in memory."""
 
@@ -41,7 +38,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
+        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.string())]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
@@ -68,29 +65,15 @@ SCHEMAS: dict[TableName, pa.Schema] = {
     ),
 }
 
-_T_GRID = 2.0**17
-"""Resolution of sending times: 1/131,072 s (8 µs); the raw log has them to the nanosecond."""
-_LATENCY_BITS = 7
-"""Low bits of a latency's significand that are rounded off: 16 stay, a relative precision of 1/131,072. They are below
-what any clock resolves over a network, and would take two thirds of the bytes of the table."""
-_ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}}
-_UNLIKE = ("run_id", "raw_path", "raw_sha256")
-"""Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
-_UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
-"""Long texts that no query searches: without statistics, like the metrics of ``runs``."""
+_SPLIT = {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}
 
 
 class PartWriter(ExitStack):
-    """One part of a table, written a row group at a time; without rows no file appears.
+    """One part of a table, written a row group at a time; without rows no file appears."""
 
-    `new_file` provides the local path or file to write to, and makes the file appear when it ends successfully.
-    """
-
-    def __init__(
-        self, table: TableName, new_file: Callable[[], AbstractContextManager[Path | BinaryIO]]
-    ) -> None:
+    def __init__(self, table: TableName, file: Path) -> None:
         super().__init__()
-        self._table, self._new_file = table, new_file
+        self._table, self._file = table, file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
 
@@ -102,29 +85,19 @@ class PartWriter(ExitStack):
 
     def _flush(self) -> None:
         rows = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
-        rows = rows.replace_schema_metadata(None)
         self._waiting = []
         if self._writer is None:
-            unlike = _UNLIKE if self._table == "runs" else ()
-            unsought = (*_UNSOUGHT, *METRICS, *EVIDENCE) if self._table == "runs" else ()
-            text = [
-                f.name
-                for f in rows.schema
-                if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)
-            ]
+            # figures hardly repeat: a dictionary of them would be built and discarded
+            types = zip(rows.schema.names, rows.schema.types, strict=True)
+            text = [n for n, t in types if pa.types.is_string(t) or pa.types.is_dictionary(t)]
             self._writer = self.enter_context(
                 pq.ParquetWriter(
-                    self.enter_context(self._new_file()),
+                    self.enter_context(appearing(self._file)),
                     rows.schema,
                     compression="zstd",
-                    compression_level=3,
-                    # figures hardly repeat: a dictionary of them would be built and discarded
-                    use_dictionary=[name for name in text if name not in unlike],
-                    column_encoding=_ENCODINGS.get(self._table),
-                    write_statistics=[f.name for f in rows.schema if f.name not in unsought],
+                    use_dictionary=text,
+                    column_encoding=_SPLIT if self._table == "samples" else None,
                     write_page_checksum=True,
-                    # of the many columns of runs, a part of a hundred runs, most of the bytes would be these two
-                    write_page_index=self._table != "runs",
                     store_schema=False,
                 )
             )
@@ -136,70 +109,48 @@ class PartWriter(ExitStack):
             self._flush()
         if self._writer is None:
             return False
-        content = {
-            "netperf_schema": str(SCHEMA_VERSION),
-            "netperf_part": orjson.dumps(footer).decode(),
-        }
-        self._writer.add_key_value_metadata(content)
+        self._writer.add_key_value_metadata({"netperf_part": orjson.dumps(footer).decode()})
         self.close()
         return True
-
-
-def _rows(
-    table: TableName, experiment: str, run_id: str, columns: Mapping[str, Sequence[Any]]
-) -> pa.Table:
-    """Return rows of one run for a table; a column that is not given is null."""
-    schema = SCHEMAS[table]
-    size = len(next(iter(columns.values())))
-    once = pa.array(np.zeros(size, np.int32))
-    arrays = []
-    for column in schema:
-        if column.name in ("run_id", "experiment"):
-            name = run_id if column.name == "run_id" else experiment
-            arrays.append(pa.DictionaryArray.from_arrays(once, [name]))
-        elif column.name in columns:
-            arrays.append(pa.array(columns[column.name], column.type, from_pandas=True))
-        else:
-            arrays.append(pa.nulls(size, column.type))
-    return pa.Table.from_arrays(arrays, names=schema.names)
 
 
 def detail(
     experiment: str, run_id: str, parsed: Sequence[ParsedRun]
 ) -> Iterator[tuple[TableName, pa.Table]]:
     """Rows of a run for every table but ``runs``, a batch at a time."""
-    rows = partial(_rows, experiment=experiment, run_id=run_id)
+    same = {"experiment": experiment, "run_id": run_id}
     for run in parsed:
-        if points := run.percentiles:
-            columns: dict[str, Any] = {
-                f.name: [getattr(p, f.name) for p in points] for f in fields(Percentile)
-            }
-            columns["basis"] = [run.percentile_basis] * len(points)
-            yield "percentiles", rows("percentiles", columns=columns)
+        if points := [asdict(point) for point in run.percentiles]:
+            columns = {name: [point[name] for point in points] for name in points[0]}
+            yield (
+                "percentiles",
+                _rows("percentiles", columns, {"basis": run.percentile_basis} | same),
+            )
         if run.intervals:
-            yield "intervals", rows("intervals", columns=run.intervals)
+            yield "intervals", _rows("intervals", run.intervals, same)
         for batch in run.samples() if run.samples_count else ():
             for start in range(0, len(batch["t_s"]), GROUP_ROWS):
                 some = slice(start, start + GROUP_ROWS)
-                at = np.round(np.asarray(batch["t_s"][some], np.float64) * _T_GRID) / _T_GRID
-                columns = {"t_s": at, "latency_us": _rounded(batch["latency_us"][some])}
-                yield "samples", rows("samples", columns=columns)
+                columns = {name: batch[name][some] for name in _SPLIT}
+                yield "samples", _rows("samples", columns, same)
 
 
-def _rounded(latency_us: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return latencies without the bits that are below what a clock resolves."""
-    bits = np.asarray(latency_us, np.float32).view(np.uint32)
-    half = np.uint32(1 << (_LATENCY_BITS - 1))
-    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-    finite = np.isfinite(bits.view(np.float32))
-    return np.where(finite, rounded, bits).view(np.float32)
-
-
-def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
-    """Return the union of the columns of parts: the known ones first, then labels, which are text."""
-    names = {name for schema in schemas for name in schema.names} if table == "runs" else ()
-    labels = sorted(set(dimensions(names)) - set(SCHEMAS[table].names))
-    return pa.schema([*SCHEMAS[table], *((name, pa.string()) for name in labels)])
+def _rows(
+    table: TableName, columns: Mapping[str, Sequence[Any]], same: Mapping[str, str | None]
+) -> pa.Table:
+    """Return rows of one run for a table; a column that is not given is null."""
+    size = len(next(iter(columns.values())))
+    once = pa.array(np.zeros(size, np.int32))
+    arrays = {}
+    for column in SCHEMAS[table]:
+        name = column.name
+        if name in same:
+            arrays[name] = pa.DictionaryArray.from_arrays(once, pa.array([same[name]], pa.string()))
+        elif name in columns:
+            arrays[name] = pa.array(columns[name], column.type, from_pandas=True)
+        else:
+            arrays[name] = pa.nulls(size, column.type)
+    return pa.table(arrays)
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
@@ -208,26 +159,21 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     A value that does not fit the type of its column becomes null, with a warning in the row.
     """
     schema = SCHEMAS["runs"]
-    present = {name for row in rows for name, value in row.items() if value is not None}
     labels = sorted(set(dimensions({name for row in rows for name in row})) - set(schema.names))
     kinds = {f.name: f.type for f in schema} | dict.fromkeys(labels, pa.string())
-    arrays = {
-        name: _array(name, kind, rows) if name in present else pa.nulls(len(rows), kind)
-        for name, kind in kinds.items()
-    }
+    arrays = {name: _array(name, kind, rows) for name, kind in kinds.items()}
     arrays["warnings"] = _array("warnings", kinds["warnings"], rows)  # also those of the others
     return pa.table(arrays)
 
 
 def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.Array:
-    values = [row.get(name) for row in rows]
     try:
-        return pa.array(values, kind)
+        return pa.array([row.get(name) for row in rows], kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         if len(rows) > 1:
             return pa.concat_arrays([_array(name, kind, [row]) for row in rows])
-        said = f"{name}: {values[0]!r} does not fit {kind}; left out"
-        rows[0]["warnings"] = [*(rows[0].get("warnings") or ()), said]
+        said = f"{name}: {rows[0][name]!r} does not fit {kind}; left out"
+        rows[0]["warnings"] = "; ".join(filter(None, [rows[0].get("warnings"), said]))
         return pa.nulls(1, kind)
 
 
@@ -259,10 +205,8 @@ def run_row(
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
-    row["warnings"] = [
-        *(record.get("warnings") or ()),
-        *(w for run in parsed for w in run.warnings),
-    ]
+    warnings = [*(record.get("warnings") or ()), *(w for run in parsed for w in run.warnings)]
+    row["warnings"] = "; ".join(warnings) or None
     row["status"], row["error"] = record["status"], record.get("error")
     # what the program said of itself, "qperf 0.4.11", where the log does not say it
     if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):

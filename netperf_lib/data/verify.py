@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from ..errors import NetperfError, StoreError, UsageError
-from .files import Location, explained, links, scratch
-from .ingest import OnProgress, Part, Tables, make_part
+from ..errors import NetperfError, UsageError
+from .files import Location, explained, names
+from .ingest import OnProgress, Tables, make_part, read_part, tables_of
 from .layout import RECORD, RawFolder, Store, stores, trial_of
 from .tables import SCHEMAS
 from .workers import run_all
@@ -30,7 +33,7 @@ def verify(
 
     Parameters
     ----------
-    path : path, URL or several
+    path : path or several
         An experiment, several, or a data root.
     progress : callable, optional
         Called with (runs checked, runs to check).
@@ -58,79 +61,71 @@ def verify(
     if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
         how = "write the 64 digits that a report prints, or at least the first 8"
         raise UsageError(f"root {root!r}: {how}")
-    problems: dict[str, None] = {}  # several blocks share an import
+    problems: list[str] = []
     for store in stores(path):
+        problems += _links(store)
         try:
             with explained(store.url):
-                for problem in _problems(store, root, progress, executor):
-                    problems[problem] = None
+                problems += _documents(store)
+                problems += _problems(store, root, progress, executor)
         except NetperfError as error:
-            problems[str(error)] = None
-    return [*problems]
+            problems.append(str(error))
+    return [*dict.fromkeys(problems)]  # several blocks share an import
+
+
+def _links(store: Store) -> Iterator[str]:
+    for top, folders, files in os.walk(store.path):
+        for link in filter(Path.is_symlink, (Path(top, name) for name in sorted(folders + files))):
+            yield f"{link}: a link, which no experiment holds"
+
+
+def _documents(store: Store) -> Iterator[str]:
+    """Documents that cannot be read."""
+    for read in (store.declaration, store.deployments, store.exclusions):
+        try:
+            read()
+        except NetperfError as error:
+            yield str(error)
 
 
 def _problems(
     store: Store, root: str | None, progress: OnProgress | None, executor: Executor | None
 ) -> Iterator[str]:
-    if store.files.path is not None:
-        for link in links(store.files.path):
-            yield f"{link}: a link, which no experiment holds"
-    content: dict[str, Any] = {}
-    parts: dict[str, Callable[[], Any]] = {
-        "experiment.yaml": store.declaration,
-        "plan.json": store.read_plan,
-        "hosts": store.deployments,
-        "excluded": store.exclusions,
-        "digests": store.digests,
-        "raw": store.run_folders,
-        "tables": lambda: Tables(store, store),
-    }
-    for part, read in parts.items():
-        try:
-            with explained(f"{store.url}/{part}"):
-                content[part] = read()
-        except NetperfError as error:
-            yield str(error)
-    if "raw" not in content:  # the records of an import
-        return
+    tables = tables_of(store, store.path)
     if root is not None and not (actual := store.root_digest()).startswith(root):
         yield (
             f"{store.url}: the root digest is {actual}, not {root}: what was declared, planned, "
             "placed, measured or excluded is not that of the report"
         )
-    yield from _missing(store, content)
-    if "tables" not in content:
-        return
-    tables: Tables = content["tables"]
-    tasks = [
-        (store, block, runs, block not in tables.behind) for block, runs in tables.blocks.items()
-    ]
+    runs = {run_id: name for block in tables.blocks.values() for run_id, name in block.items()}
+    yield from _missing(store, runs)
+    tasks = [(replace(tables, blocks={b: some}), b) for b, some in tables.blocks.items()]
     done = 0
-    for (_, _, runs, _), found in run_all(_verify_block, tasks, executor):
+    for (_, block), found in run_all(_verify_block, tasks, executor):
         yield from found
-        done += len(runs)
+        done += len(tables.blocks[block])
         if progress:
-            progress(done, len(content["raw"]))
+            progress(done, len(runs))
 
 
-def _missing(store: Store, content: Mapping[str, Any]) -> Iterator[str]:
+def _missing(store: Store, runs: Mapping[str, str]) -> Iterator[str]:
     """Runs that are missing or incomplete, those that were not planned, and what is no run."""
-    digests, runs = content.get("digests", {}), content["raw"]
-    for name in sorted((digests.keys() | store.files.names("raw")) - set(runs.values())):
+    digests = store.digests()
+    for name in sorted((digests.keys() | names(store.path / "raw")) - set(runs.values())):
         why = "it is no run"
         if name in digests:
             why = "its digest exists: it was removed, or the collector killed (then collect again)"
-        yield f"{store.url}/raw/{name}: there is no {RECORD}; {why}"
-    plan, where = content.get("plan.json", {}), f"{store.url}/plan.json"
+        yield f"{store.path / 'raw' / name}: there is no {RECORD}; {why}"
+    plan, where = store.read_plan(), store.path / "plan.json"
     if plan is None and digests:  # version 0.1 kept neither
         yield f"{where} is missing"
     rounds = {str(t.get("run_id")): t.get("round", 0) for t in (plan or {}).get("trials", ())}
     measured = {trial_of(run_id) for run_id in runs}
     if not rounds or not measured:  # logs that were imported
         return
-    last = max((rounds.get(trial, 0) for trial in measured), default=0)
-    if not (plan or {}).get("looked"):  # else the data decided when to stop
-        last = max(rounds.values())
+    last = max(rounds.values())
+    if (plan or {}).get("looked"):  # the data decided when to stop
+        last = max((rounds.get(trial, 0) for trial in measured), default=0)
     due = {trial for trial, number in rounds.items() if number <= last}
     for what, some in (
         ("have no run: not measured yet (then collect again), or removed", due - measured),
@@ -141,14 +136,20 @@ def _missing(store: Store, content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}: {len(some)} of {len(rounds)} planned trials {what} ({which})"
 
 
-def _verify_block(store: Store, block: str, runs: Mapping[str, str], ingested: bool) -> list[str]:
+def _verify_block(tables: Tables, block: str) -> list[str]:
     """Problems of the folders of these runs or, if there are none, of the tables made from them."""
-    problems = [
-        f"{store.url}/raw/{raw.name}: {wrong}"
-        for raw, _ in store.raw_folders(runs)
-        for wrong in _raw(raw)
-    ]
-    return problems or (_tables(store, block, runs) if ingested else [])
+    store, runs = tables.store, tables.blocks[block]
+    problems = [f"{raw.path}: {wrong}" for raw, _ in store.raw_folders(runs) for wrong in _raw(raw)]
+    if problems or block in tables.behind:
+        return problems
+    with TemporaryDirectory() as folder:
+        make_part(store, Path(folder), block, runs, "")
+        fresh = Tables(store, Path(folder), tables.blocks, {})
+        return [
+            f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
+            for table in SCHEMAS
+            if (wrong := _difference(*(some.parts(table).get(block) for some in (tables, fresh))))
+        ]
 
 
 def _raw(raw: RawFolder) -> Iterator[str]:
@@ -167,34 +168,21 @@ def _raw(raw: RawFolder) -> Iterator[str]:
             raw.file(name, raw.record)
         except (OSError, ValueError) as error:
             yield f"{name}: {error}"
-    for file in sorted(raw.path.iterdir()):
-        if file.name not in (RECORD, *files):
-            yield f"{file.name} was added after it was measured; it is not read"
+    for name in sorted({*os.listdir(raw.path)} - {RECORD, *files}):  # noqa: PTH208
+        yield f"{name} was added after it was measured; it is not read"
 
 
-def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
-    """How the parts of a block differ from freshly built ones."""
-    with scratch() as folder:
-        again = Store(folder, store.experiment)
-        make_part(store, again, block, runs, "")
-        both = Tables(store, store), Tables(again, again)
-        return [
-            f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
-            for table in SCHEMAS
-            if (wrong := _difference(*(tables.parts(table).get(block) for tables in both)))
-        ]
-
-
-def _difference(part: Part | None, fresh: Part | None) -> str | None:
-    """How a part differs from a freshly built one; compared by column to save memory."""
+def _difference(part: Path | None, fresh: Path | None) -> str | None:
+    """How a part differs from a freshly built one."""
     if part is None or fresh is None:
         return None if part is fresh else "it has other rows than the logs"
-    if part.schema.names != fresh.schema.names:
+    try:
+        found, expected = read_part(part), read_part(fresh)
+    except NetperfError as error:
+        return str(error)
+    if found.schema.names != expected.schema.names:
         return "it has other columns"
-    for name in fresh.schema.names:
-        try:
-            if not part.read([name]).equals(fresh.read([name])):
-                return f"column {name} differs from the logs"
-        except StoreError as error:
-            return str(error)
+    for name in expected.schema.names:
+        if found[name] != expected[name]:
+            return f"column {name} differs from the logs"
     return None

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
@@ -23,26 +23,20 @@ Outcome = TypeVar("Outcome")
 def run_all(
     function: Callable[..., Outcome], tasks: Iterable[Task], executor: Executor | None = None
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Call `function` with the arguments of every task; yield each task with its result when it is done.
+    """Call `function` with the arguments of every task; yield each task with its result, in order.
 
     Without an executor, and for a single task, it is called in this process. StoreError if a worker died.
     """
     todo = list(tasks)
-    if executor is None or len(todo) < 2:
-        for task in todo:
-            yield task, function(*task)
+    if not todo:
         return
-    running = {executor.submit(function, *task): task for task in todo}
+    each = map if executor is None or len(todo) < 2 else executor.map
     try:
-        for future in as_completed(running):
-            yield running.pop(future), future.result()
+        yield from zip(todo, each(function, *zip(*todo, strict=True)), strict=True)
     except BrokenExecutor:
         raise StoreError(
             "a worker died (out of memory?); what was written is kept: run the command again, with fewer workers"
         ) from None
-    finally:
-        for future in running:
-            future.cancel()
 
 
 @contextmanager

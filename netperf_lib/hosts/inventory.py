@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
-from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests, one_machine
 from .host_keys import pinned
@@ -64,16 +63,10 @@ class Machine(_Declared):
 
 
 class Options(_Declared):
-    """A list of hosts, or an Azure resource group from which to read them."""
+    """A list of hosts."""
 
-    hosts: dict[str, Machine] = {}
-    """Hosts by name. With `resource_group`: additions to what Azure reports."""
-    resource_group: Annotated[str, Field(pattern=r"^[\w(][\w.()-]*$")] | None = None
-    """Azure resource group whose VMs are the hosts."""
-    subscription: Annotated[str, Field(pattern=r"^\w[^@]*$")] | None = None
-    """Subscription of the resource group, by name or id; null: the one that `az` has selected."""
-    management: Literal["public", "private"] = "public"
-    """Which address of the VMs in the resource group SSH connects to."""
+    hosts: dict[str, Machine]
+    """Hosts by name."""
     user: User | None = None
     """User to log in as, for hosts without one of their own."""
     identity: str | None = None
@@ -85,17 +78,9 @@ class Options(_Declared):
     host presents, which is flagged, and refuses any other from then on."""
 
     @model_validator(mode="after")
-    def _some(self) -> Options:
-        if not self.hosts and not self.resource_group:
-            raise ValueError("give hosts, or a resource_group to read them from")
-        return self
-
-    @model_validator(mode="after")
     def _pairs_listed(self, info: ValidationInfo) -> Self:
         """Refuse pairs of the experiment (the context) that name hosts not listed here."""
-        if not self.resource_group and (
-            unknown := unknown_host(info.context or (), self.hosts, "inventory")
-        ):
+        if unknown := unknown_host(info.context or (), self.hosts, "inventory"):
             raise ValueError(unknown)
         return self
 
@@ -105,33 +90,21 @@ def up(
 ) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
     options = read_options(experiment, Options)
-    listed: dict[str, tuple[Host, tuple[Proof, ...]]] = {
-        name: (_host(name, machine, options), ()) for name, machine in options.hosts.items()
-    }
-    if options.resource_group:
-        listed |= _read(options)
-    if unknown := unknown_host(experiment.pairs, listed, "inventory"):
-        raise ExperimentError(f"{experiment.name}: {unknown}")
     names = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
-    hosts = tuple(listed[n][0] for n in names)
+    hosts = tuple(_host(name, options.hosts[name], options) for name in names)
     keys: dict[str, Proof] = {}
     if options.host_keys == "first-contact":
         hosts, keys = pinned(hosts, state / "host-keys")
     facts = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
+    proven = []
+    for host in hosts:
+        key = [keys[host.name]] if host.name in keys else []
+        proofs = (*key, *guest_proofs(host.accelerated, facts[host.name]))
+        proven.append(replace(host, proofs=proofs))
     deployment = Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
-        hosts=tuple(
-            replace(
-                host,
-                proofs=(
-                    *listed[host.name][1],
-                    *((keys[host.name],) if host.name in keys else ()),
-                    *guest_proofs(host.accelerated, facts[host.name]),
-                ),
-            )
-            for host in hosts
-        ),
+        hosts=tuple(proven),
         proofs=one_machine(((pair.client, pair.server) for pair in experiment.pairs), facts),
     )
     say_doubts(deployment, say_aloud)
@@ -161,20 +134,3 @@ def _host(name: str, machine: Machine, options: Options) -> Host:
         owned=False,
         **fields,
     )
-
-
-def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
-    from . import azure
-
-    out = {}
-    for vm in azure.existing(options.resource_group or "", subscription=options.subscription):
-        reach = (vm.public if options.management == "public" else None) or vm.private
-        described = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
-        own = (
-            options.hosts[vm.name].model_dump(exclude_unset=True)
-            if vm.name in options.hosts
-            else {}
-        )
-        machine = Machine.model_validate({**described, **own})
-        out[vm.name] = _host(vm.name, machine, options), tuple(azure.cloud_proofs(None, vm))
-    return out

@@ -7,14 +7,11 @@ it still belongs to that block of time. While a host cannot be reached, the othe
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import logging
 import platform
-import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -29,7 +26,7 @@ from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
 from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
-from .progress import Progress, make_progress
+from .progress import Display, Progress
 from .session import HostSession
 from .ssh import MAX_LOGINS
 from .trial import TrialRun, missing, now
@@ -108,12 +105,12 @@ def collect(
     StoreError
         Another collector is measuring this experiment.
     CollectError
-        Nothing more can be measured: the disk is full, or no host can be reached.
+        Nothing more can be measured: no host can be reached.
     HostError
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
-    display = progress or make_progress()
-    with report_disk_full(store), store.lock(), _log_file(store, display.say) as log:
+    display = progress or Display()
+    with store.lock(), _log_file(store, display.say) as log:
         collector = _Collector(
             plan, deployment, store, number, display, install, log, enough, spent, patience_s
         )
@@ -125,19 +122,6 @@ def collect(
             raise
         finally:
             collector.progress.end()
-
-
-@contextmanager
-def report_disk_full(store: Store) -> Iterator[None]:
-    """Raise a CollectError with a remedy if the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise CollectError(
-            f"{store.location}: the disk is full; free some space and run the same command again to resume"
-        ) from None
 
 
 class _LogFile(logging.FileHandler):
@@ -218,22 +202,17 @@ def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
 
 
 def failures(plan: Plan, store: Store) -> str | None:
-    """How many trials were tried without a good run, and the most frequent reason; None if there are none."""
+    """How many trials were tried without a good run, and why; None if there are none."""
     left = [p for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
     if not left:
         return None
-    whys, attempts = [p.why for p in left], plan.experiment.attempts
-    used = any(p.used >= attempts for p in left)
-    again = (
-        f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again"
-        if used
-        else ""
-    )
-    alike = [re.sub(r"[0-9]+", "#", why) for why in whys]
-    most, times = Counter(alike).most_common(1)[0]
+    attempts = plan.experiment.attempts
+    again = f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again"
+    if all(p.used < attempts for p in left):
+        again = ""
     return (
-        f"{len(whys)} of {len(plan.trials)} trials have no good run after all attempts; the most frequent reason "
-        f"({times} of {len(whys)}): {whys[alike.index(most)]}{again}"
+        f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts; the last "
+        f"reason: {left[-1].why}{again}"
     )
 
 

@@ -20,17 +20,12 @@ address=$1; shift
 part() { printf '\n@%s\n' "$1"; }
 nic=$(ip -o addr show 2>/dev/null | grep -F " $address/" | head -n 1 | { read -r _ name _; echo "${name%%@*}"; })
 part kernel; uname -r
-part machine; uname -m
 part os; cat /etc/os-release
 part cpu; grep -m 1 'model name' /proc/cpuinfo; (unset OMP_NUM_THREADS OMP_THREAD_LIMIT; nproc)
-part memory; grep MemTotal /proc/meminfo
-part clocksource; cat /sys/devices/system/clocksource/clocksource0/current_clocksource
-part vendor; cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name
 part nic; echo "$nic"
 part driver; ethtool -i "$nic"
-part link; cat "/sys/class/net/$nic/mtu" "/sys/class/net/$nic/operstate" "/sys/class/net/$nic/address"
+part link; cat "/sys/class/net/$nic/mtu"
 part offloads; ethtool -k "$nic" | grep -E '^(tcp-seg|generic-|large-receive|rx-check|tx-check)'
-part queues; ls "/sys/class/net/$nic/queues"
 part qdisc; tc qdisc show dev "$nic"
 part functions
 for d in /sys/class/net/*; do
@@ -116,7 +111,6 @@ def read_facts(text: str) -> dict[str, Any]:
         return {k.strip(): v.strip().strip('"') for k, s, v in split if s}
 
     cpu, driver, sysctl = parts.get("cpu", []), pairs("driver", ":"), pairs("sysctl", " ")
-    link = parts.get("link", [])
     functions = [
         dict(zip(("name", "driver", "state"), f.split(), strict=False))
         for f in parts.get("functions", ())
@@ -129,19 +123,12 @@ def read_facts(text: str) -> dict[str, Any]:
     }
     return {
         "kernel": first("kernel"),
-        "machine": first("machine"),
         "os": pairs("os", "=").get("PRETTY_NAME"),
         "cpu": cpu[0].partition(":")[2].strip() if len(cpu) == 2 else None,
         "cpus": _count(cpu[-1]) if cpu else None,
-        "memory_kib": _count((first("memory") or "").removeprefix("MemTotal:").removesuffix("kB")),
-        "clocksource": first("clocksource"),
-        "vendor": " ".join(parts.get("vendor", ())) or None,
         "nic": first("nic"),
         "nic_driver": card if virtual and card else driver.get("driver"),
-        "nic_driver_version": driver.get("version") or None,
-        "mtu": _count(link[0]) if link else None,
-        "mac": link[2] if len(link) == 3 else None,
-        "queues": sum(name.startswith("tx-") for name in parts.get("queues", ())) or None,
+        "mtu": _count(first("link") or ""),
         "offloads": pairs("offloads", ":"),
         "qdisc": parts.get("qdisc", []),
         # Azure pairs the synthetic interface with a virtual function of the same hardware address

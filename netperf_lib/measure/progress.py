@@ -35,71 +35,33 @@ class Progress:
         """There are no more events."""
 
 
-class LineProgress(Progress):
-    """A line for each event that matters, and a progress line now and then: for log files and pipes.
+class Display(Progress):
+    """A bar on a terminal; elsewhere a line for what fails, and one now and then."""
 
-    In a notebook, which shows what is printed and cannot draw over it, that line is renewed after each trial.
-    """
-
-    def __init__(self, console: Console, *, in_notebook: bool = False) -> None:
-        self.console, self.in_notebook, self.every_s = console, in_notebook, 30
-        self.trials = self.done = self._width = 0
+    def __init__(self, console: Console | None = None) -> None:
+        self.console, self.every_s = console or Console(stderr=True, emoji=False), 30.0
         self._last = time.monotonic()
-
-    def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Print how much there is to do."""
-        self.trials, self.done = trials, done
-        before = f", {done} measured before" if done else ""
-        self.say(f"{trials} trials{before}; about {clock(seconds)}")
-
-    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
-        """Print failures, and the progress now and then."""
-        if error is None:
-            self.done += 1
-        else:
-            self.say(f"{run_id} failed: {error}")
-        line = (
-            f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
-        )
-        if self.in_notebook:
-            self.console.file.write("\r" + line.ljust(self._width))
-            self.console.file.flush()
-            self._width = len(line)
-        elif time.monotonic() - self._last >= self.every_s:
-            self._last = time.monotonic()
-            self.say(line)
-
-    def say(self, text: str) -> None:
-        """Print a line, below the renewed one."""
-        self.end()
-        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
-
-    def end(self) -> None:
-        """Leave the last state of the line."""
-        if self._width:
-            self.console.file.write("\n")
-            self._width = 0
-
-
-class LiveProgress(Progress):
-    """A bar redrawn once a second: drawing costs CPU time on what may be the measuring machine."""
-
-    def __init__(self, console: Console) -> None:
+        # a notebook, also of a command that begins with "!", cannot draw over what is printed
+        self.live = self.console.is_terminal and "JPY_PARENT_PID" not in os.environ
         self.bar = rich.progress.Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            console=console,
+            console=self.console,
+            # drawing costs CPU time on what may be the measuring machine
             refresh_per_second=1,
             transient=True,
+            disable=not self.live,
         )
         self.task = self.bar.add_task("measuring", total=None, left="")
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Draw the bar."""
+        """Show how much there is to do."""
         self.bar.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
         self.bar.start()
+        before = f", {done} measured before" if done else ""
+        self._line(f"{trials} trials{before}; about {clock(seconds)}")
 
     def started(self, trial: Trial) -> None:
         """Show which trial is running."""
@@ -112,11 +74,20 @@ class LiveProgress(Progress):
             self.bar.advance(self.task)
         else:
             self.say(f"{run_id} failed: {error}")
-        self.bar.update(self.task, left=f"{clock(remaining_s)} left")
+        left = f"{clock(remaining_s)} left"
+        self.bar.update(self.task, left=left)
+        if time.monotonic() - self._last >= self.every_s:
+            self._last = time.monotonic()
+            [task] = self.bar.tasks
+            self._line(f"round {trial.round}: {task.completed} of {task.total} trials, {left}")
+
+    def _line(self, text: str) -> None:
+        if not self.live:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        self.bar.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Remove the bar."""
@@ -132,11 +103,3 @@ def condition(trial: Trial) -> str:
     words += [f"{name}={value}" for name, value in sorted(trial.options.items())]
     words += [f"during {trial.test.during}"] if trial.test.during else []
     return " ".join(words)
-
-
-def make_progress(console: Console | None = None) -> Progress:
-    """Return the appropriate display: live on a terminal, one line in a notebook, lines elsewhere."""
-    console = console or Console(stderr=True, emoji=False)
-    if "JPY_PARENT_PID" in os.environ:  # set by the kernel, also for `!npl …`
-        return LineProgress(console, in_notebook=True)
-    return LiveProgress(console) if console.is_terminal else LineProgress(console)

@@ -176,9 +176,8 @@ class TrialRun:
                 raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
                 cause = f"exit code {code}: {self.message(name)}"
-                raise CollectError(
-                    f"{commands.server[0]} on {server} does not listen ({cause}){_full(cause, trial.test.tool, server)}"
-                )
+                what = f"{commands.server[0]} on {server} does not listen ({cause})"
+                raise CollectError(f"{what}{_full(cause, server)}")
         last = FIRST_PORT + PORTS - 1
         raise CollectError(
             f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}"
@@ -250,7 +249,7 @@ class TrialRun:
             return missing(self.trial.test.tool, client)
         if died:
             cause = f"exit code {self.record['exit']['server']}: {self.message('server')}"
-            return f"{tool} on {server} ended while it served ({cause}){_full(cause, self.trial.test.tool, server)}"
+            return f"{tool} on {server} ended while it served ({cause}){_full(cause, server)}"
         cause = self.message("client")
         if code == HUNG:
             cause = f"it hung and was ended after {commands.timeout_s:g} s ({cause})"
@@ -278,12 +277,10 @@ class TrialRun:
     def _cause(self, message: str, side: str = "") -> str:
         """Return what to add to a client's message: the server's, if it failed too, and what to do about it."""
         code = self.record["exit"].get(f"server{side}")
-        load = self.trial.test.during
-        tool = load.tool if side and load else self.trial.test.tool
         if code in (None, 0, HUNG, STOPPED):
-            return _remedy(message, tool, self.client, self.server)
+            return _remedy(message, self.client, self.server)
         other = f"exit code {code}, {self.message(f'server{side}')}"
-        remedy = _full(other, tool, self.server) or _remedy(message, tool, self.client, self.server)
+        remedy = _full(other, self.server) or _remedy(message, self.client, self.server)
         return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
@@ -342,37 +339,25 @@ def _end(file: Path) -> bytes:
         return log.read()
 
 
-_FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
+_FULL = re.compile(r"no space left|bad address|bus error|exit code 13[4569]\b", re.IGNORECASE)
 """iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
-_CRASHED = re.compile(r"exit code 13[469]\b")
-"""Ended by an abort, a floating-point exception, or an invalid memory access."""
 
 
-def _full(message: str, tool: str, session: HostSession) -> str:
-    """Return what to do if the message is that of a full disk or of a crash."""
-    if _CRASHED.search(message):
-        # version 3.18 crashes if the disk is full, but not only then
-        iperf3 = (
-            f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
-        )
-        return f"; {tool} crashed: {iperf3}install another version of it"
-    return (
-        f"; free some disk space on {session} (iperf3 needs some in /tmp)"
-        if _FULL.search(message)
-        else ""
-    )
+def _full(message: str, session: HostSession) -> str:
+    """Return what to do if the message may be that of a full disk."""
+    if _FULL.search(message):
+        return f"; free some disk space on {session} (iperf3 needs some in /tmp)"
+    return ""
 
 
-def _remedy(message: str, tool: str, client: HostSession, server: HostSession) -> str:
-    if full := _full(message, tool, client):
-        return full
+def _remedy(message: str, client: HostSession, server: HostSession) -> str:
     if _BLOCKED.search(message):
         last = FIRST_PORT + PORTS - 1
         return (
             f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
             f"{client.host.data_address} to {server.host.data_address}?"
         )
-    return ""
+    return _full(message, client)
 
 
 def now() -> str:

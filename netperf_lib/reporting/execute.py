@@ -212,13 +212,13 @@ def _planned(
     experiment_path: PathLike, notebooks: Sequence[PathLike] | None, parameters: Mapping[str, Any]
 ) -> tuple[Store | None, str, Path, list[_Page]]:
     """The experiment (None: a data root), where it is, where its reports go, and their pages."""
-    from ..data.files import split
+    from ..data.files import local
     from ..data.ingest import current
     from ..experiment.model import Report
 
     store = _located(experiment_path)
     if store is None:  # absolute: notebooks run elsewhere
-        location, name, declared = "/".join(split(experiment_path)), "fleet", None
+        location, name, declared = os.path.realpath(local(experiment_path)), "fleet", None
     else:
         location, name, declared = store.location, store.experiment, store.declared().report
     folder = report_folder(location, name)
@@ -395,7 +395,7 @@ def _document(page: _Page, folder: Path, code: bool) -> Document:
 
 def _write(document: Document, final: Path, explorer: str | None) -> Path:
     """Write a report; it appears complete or not at all."""
-    from ..data.files import Folder
+    from ..data.files import own_path, write
 
     if final.suffix == ".html":
         from .html import page
@@ -405,5 +405,5 @@ def _write(document: Document, final: Path, explorer: str | None) -> Path:
         from .pdf import typeset
 
         body = typeset(document)
-    Folder(str(final.parent)).write(final.name, body)
+    write(own_path(final.parent, final.name), body)
     return final

@@ -186,12 +186,12 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     for run_id in ids:
         name = folders.get(run_id, run_id)
         try:
-            with exp.store.raw(name) as folder:
-                record = folder.records[run_id]
-                file = "client.out" if name == run_id else next(iter(record["files"]))
-                first, last = (record.get("log") or {}).get("lines") or (1, None)
-                log = plain_file(folder.path, file)
-                text = "".join(_lines(log, log.stat().st_mtime_ns)[first - 1 : last])
+            folder = exp.store.raw(name)
+            record = folder.records[run_id]
+            file = "client.out" if name == run_id else next(iter(record["files"]))
+            first, last = (record.get("log") or {}).get("lines") or (1, None)
+            log = plain_file(folder.path, file)
+            text = "".join(_lines(log, log.stat().st_mtime_ns)[first - 1 : last])
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # others made it
             text = ""
         excess = len(text) - share

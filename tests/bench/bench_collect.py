@@ -42,7 +42,7 @@ def gaps(store: Store) -> list[float]:
     """Seconds from the end of one tool to the start of the next, from the records."""
     spans = sorted(
         (datetime.fromisoformat(r["started_utc"]), datetime.fromisoformat(r["ended_utc"]))
-        for r in (store.records(folder)[run] for run, folder in store.run_folders().items())
+        for _, r in store.runs()
     )
     return [(b[0] - a[1]).total_seconds() for a, b in pairwise(spans)]
 

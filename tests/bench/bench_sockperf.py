@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +86,7 @@ def to_parquet(log: str, out: str) -> int:
     """Write the packets as the tables of the project hold them."""
     [run] = logs.parse(log, tool="sockperf")  # as a measurement is read
     assert run.status == "ok", run.error
-    with tables.PartWriter("samples", lambda: nullcontext(Path(out))) as part:
+    with tables.PartWriter("samples", Path(out)) as part:
         for table, rows in tables.detail("bench", "r1", [run]):
             if table == "samples":
                 part.add(rows)

@@ -24,7 +24,7 @@ from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import observe
 from netperf_lib.cli import npl as command
 from netperf_lib.data import imports, logs
-from netperf_lib.data.imports import LoggedRun, import_logs, labels_template, usable
+from netperf_lib.data.imports import LoggedRun, import_logs, usable
 from netperf_lib.data.labels import LabelRow, LabelTable
 from netperf_lib.errors import NetperfError, StoreError, UsageError
 from netperf_lib.reporting import explorer
@@ -94,14 +94,14 @@ def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "misspelled": ({"file": ["*"], "placment": ["ppg"]}, "did you mean placement"),
-    "no file": ({"placement": ["ppg"]}, "there is no column 'file'"),
+    "no file": ({"placement": ["ppg"]}, "needs one column 'file'"),
     "no log": ({"file": ["*", "nowhere.txt"]}, r"labels:3 \('nowhere.txt'\): it matches no log"),
     "two rows": ({"file": [QPERF.name] * 2, "rack": ["a", "b"]}, "two rows for one run"),
     "no row": ({"file": ["other*"]}, f"{QPERF.name}: no row of labels matches"),
     "no number": ({"file": ["*"], "round": ["first"]}, "'first'; write a whole number"),
     "no flag": ({"file": ["*"], "accelerated": ["maybe"]}, "'maybe'; write on or off"),
     "no name": ({"file": ["*", None], "placement": ["ppg", "ppg"]}, "labels:3: the cell 'file'"),
-    "no run": ({"file": [QPERF.name], "run": [3]}, "no such log has a run 3; .* round"),
+    "no run": ({"file": [QPERF.name], "run": [3]}, "matches no run 3 of a log; round"),
     "two readings": ({"file": ["*"], "bandwidth_mbps": ["12,500"]}, "12,500"),
     "a repetition": ({"file": ["*"], "iteration": [1]}, "call it round if .* leave it out"),
     "a column": ({"file": ["*"], "order": ["x"]}, "a name that the library uses itself"),
@@ -130,39 +130,17 @@ def test_wrong_patterns_are_refused(folder: Path, pattern: str, said: str) -> No
         understand(folder, pattern=pattern)
 
 
-def test_all_problems_come_at_once_but_not_a_thousand(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("no benchmark here\n")
-    shutil.copy(QPERF, tmp_path / "a.txt")
-    labels = table(file=["a.txt", *(f"absent-{n}.txt" for n in range(1000))], round=["x"] * 1001)
-    with pytest.raises(UsageError) as caught:
-        understand([tmp_path / "notes.txt", tmp_path / "a.txt"], labels=labels)
-    said = str(caught.value)
-    assert said.startswith("1,002 problems, nothing was imported:\n")
-    assert "labels:2: round is 'x'; write a whole number" in said
-    assert "notes.txt: no run of a known tool" in said
-    assert "labels:5 ('absent-2.txt') and 997 more: it matches no log" in said
-    assert said.count("\n") == 3
+SHEET = "file;placement;bandwidth_mbps;Rack\n*;ppg;8000,5;é1\n"
 
 
-SHEET = "file;Placement;Bandwidth Mbps;Rack\n*;ppg;8000,5;é1\n"
-SPREADSHEETS = {
-    "utf-8 with a byte-order mark": ("\ufeff" + SHEET).encode(),
-    "windows": SHEET.encode("cp1252"),
-    "utf-16 with tabs": SHEET.replace(";", "\t").encode("utf-16"),
-    "xlsx": None,
-}
-
-
-@pytest.mark.parametrize("data", SPREADSHEETS.values(), ids=SPREADSHEETS)
-def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path, data: bytes | None) -> None:
-    place = tmp_path / ("labels.csv" if data else "labels.xlsx")
-    if data:
-        place.write_bytes(data)
-    else:
-        sheet = {"File": ["*"], "Placement": ["ppg"], "bandwidth_mbps": [8000.5], "Rack": ["é1"]}
-        pd.DataFrame(sheet).to_excel(place, index=False)
+def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    place = tmp_path / "labels.csv"
+    place.write_text(SHEET, "utf-8-sig")
     (run,) = understand(QPERF, labels=place)
     assert run.labels == {"placement": "ppg", "advertised_bps": 8000.5e6, "Rack": "é1"}
+    place.write_bytes(SHEET.encode("cp1252"))
+    with pytest.raises(UsageError, match="save it as CSV in UTF-8"):
+        understand(QPERF, labels=place)
 
 
 def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path: Path) -> None:
@@ -174,16 +152,13 @@ def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path:
     }  # fmt: skip
 
 
-def test_placements_and_headings_are_read_as_people_write_them(tmp_path: Path) -> None:
+def test_placements_are_read_as_people_write_them(tmp_path: Path) -> None:
     names = ["same-zone", "Same Zone", "same_zone", "Cross Zone"]
     for n in range(4):
         shutil.copy(QPERF, tmp_path / f"{n}.txt")
-    labels = table(File=[f"{n}.txt" for n in range(4)], Placement=names, Round=range(4))
-    own = {"Accelerated Networking": "on", "Bandwidth (Mbps)": "8000", "Client's VM size": "D16"}
-    runs = understand(tmp_path, labels=labels.assign(**own))
+    labels = table(file=[f"{n}.txt" for n in range(4)], placement=names, round=range(4))
+    runs = understand(tmp_path, labels=labels)
     assert [run.get("placement") for run in runs] == ["same-zone"] * 3 + ["cross-zone"]
-    columns = ("accelerated", "advertised_bps", "client_vm_size")
-    assert {tuple(map(run.get, columns)) for run in runs} == {(True, 8e9, "D16")}
 
 
 @pytest.mark.parametrize(
@@ -217,23 +192,6 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
     assert run.get("server") == "near"
     mine = import_logs(log, labels=table(file=["*"], server=["near"]), into=tmp_path / "mine")
     assert set(mine.runs["server"]) == {"near"}
-    with pytest.raises(UsageError, match=r"10\.1\.1\.1"):  # two addresses contradict each other
-        understand(log, labels=table(file=["*"], server=["10.1.1.1"]))
-
-
-def test_a_labels_file_to_fill_in_can_be_read_back(folder: Path, tmp_path: Path) -> None:
-    place = tmp_path / "labels.csv"
-    place.write_text(labels_template(folder))
-    filled = pd.read_csv(place).assign(placement="ppg")
-    assert list(filled["streams"]) == [16] * 4
-    filled.to_csv(place, index=False)
-    assert {r.get("placement") for r in understand(folder, labels=place)} == {"ppg"}
-
-
-def test_progress_is_told_for_each_log(folder: Path) -> None:
-    told: list[tuple[int, int]] = []
-    understand(folder, progress=lambda *done: told.append(done))
-    assert told == [(n, 4) for n in range(1, 5)]
 
 
 class CountedCells(dict[str, Any]):
@@ -241,9 +199,9 @@ class CountedCells(dict[str, Any]):
 
     looks = 0
 
-    def get(self, *arguments: Any) -> Any:
+    def __getitem__(self, name: str) -> Any:
         CountedCells.looks += 1
-        return super().get(*arguments)
+        return super().__getitem__(name)
 
 
 def test_each_row_of_labels_is_looked_at_once(tmp_path: Path) -> None:
@@ -303,17 +261,6 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     assert not any("provider" in "".join(c.names) for c in lead.family)
 
 
-def test_logs_of_both_ends_of_a_test_are_named(tmp_path: Path) -> None:
-    client, server = (
-        LOGS / "iperf3" / f"bench-iperf-udp-{end}.txt" for end in ("client", "server")
-    )
-    both = import_logs([client, server], into=tmp_path / "both")
-    said = f"counts as two runs: {client.name} and {server.name}; import one end."
-    assert said in str(both.notice)
-    for one in (client, server):
-        assert "two runs" not in str(import_logs(one, into=tmp_path / one.stem).notice)
-
-
 def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
     first = sorted(PUBLISHED.glob("*ppg.txt"))
     assert len(import_logs(first, labels=LABELS.iloc[:1], into=tmp_path / "mine").runs) == 2
@@ -329,15 +276,14 @@ def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"a": {"placement": "pgg"}}, "pgg"),
-        ({"metric": "latency"}, "latency"),
+        ({"metric": "jitter_us"}, "no log gives jitter_us"),
         ({"margin": 3}, "margin"),
     ],
 )
 def test_contrasts_that_no_log_can_answer_are_refused(
     tmp_path: Path, change: dict[str, object], said: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(NetperfError, match=said):
         import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change])
     assert not (tmp_path / "mine").exists()
 
@@ -368,7 +314,7 @@ def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
     folder: Path, tmp_path: Path
 ) -> None:
     starts = ["2026-11-03T13:00:00Z", "2026-11-03T14:05:00+02:00"]
-    labels = table(file=["*r1.txt", "*r2.txt"], Started=starts)
+    labels = table(file=["*r1.txt", "*r2.txt"], started_utc=starts)
     mine = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp")
     runs = mine.runs.sort_values("order")
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
@@ -603,16 +549,6 @@ def test_a_log_of_many_runs_is_stored_and_read_once(
     assert changed["latency_oneway_us"].isna().all()
 
 
-def test_the_records_of_many_runs_are_small(tmp_path: Path) -> None:
-    log = tmp_path / "all.txt"
-    text = (LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text()
-    log.write_text("".join(text.replace("port 5396", f"port {n}") for n in range(1000, 1300)))
-    mine = npl.import_logs(log, into=tmp_path / "mine")
-    assert len(mine.store.run_ids()) == 300
-    size = sum(f.stat().st_size for f in Path(mine.path).rglob("*") if f.is_file())
-    assert size < 1.2 * log.stat().st_size
-
-
 def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path: Path) -> None:
     secret = short(tmp_path / "secret.txt", 50)
     given = tmp_path / "given"
@@ -653,16 +589,6 @@ def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, kind: str) -> No
     assert done.exit_code == 1
     assert "runs.json.gz: cannot be read" in done.output
     assert "exclusions.json" in done.output
-
-
-def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    one, two = short(tmp_path / "one.txt", 30), short(tmp_path / "two.txt", 31)
-    mine = Path(npl.import_logs(one, into=tmp_path / "mine").path)
-    left = mine / "raw" / f".staging-{'0' * 32}"
-    left.mkdir()
-    npl.import_logs(two, into=mine)
-    assert not left.exists()
-    assert len(list(mine.glob("raw/*/run.json"))) == 2
 
 
 def test_logs_without_a_start_are_in_the_overview(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib
 import os
-import pickle
 import shutil
 import signal
 import subprocess
@@ -205,7 +203,7 @@ def test_killed_while_writing_leaves_nothing_that_is_read(store: Store) -> None:
 
 def test_a_second_collector_is_refused_with_the_first_ones_process(store: Store) -> None:
     other = Store(store.path.parent, "demo")
-    who = rf"process {os.getpid()} of {getpass.getuser()}, since"
+    who = f"process {os.getpid()}, since"
     with store.lock(), pytest.raises(StoreError, match=who), other.lock():
         pytest.fail("two collectors at once")
     with other.lock():
@@ -263,9 +261,8 @@ def test_a_damaged_record_is_a_failed_run_that_says_so(
     assert list(runs["status"]) == ["failed", "ok"]
     assert "damaged" in runs.loc[0, "error"]
     assert list(runs["round"]) == [1, 2]
-    assert npl.ingest(store.path) == 0  # it is not read again and again
     (store.path / "raw" / run_id / "run.json").write_bytes(b"{")
-    assert npl.ingest(store.path) == 2  # until it changes
+    assert list(npl.load(store.path)["status"]) == ["failed", "ok"]
 
 
 @pytest.mark.parametrize("kept", [0, 100, 3000])
@@ -287,13 +284,7 @@ def test_exclusions_at_once_all_count_with_their_cause(store: Store) -> None:
         store.exclude("x", "typo")
 
 
-def test_a_store_is_found_from_another_folder(
-    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_data_root_where_an_experiment_is_expected(store: Store, tmp_path: Path) -> None:
     add(store, 1)
-    monkeypatch.chdir(tmp_path)
-    travelling = pickle.dumps(Store(".", "demo"))
-    monkeypatch.chdir("/")
-    assert pickle.loads(travelling).run_ids() == store.run_ids()
     with pytest.raises(StoreError, match="it holds the experiments demo"):
         npl.load(tmp_path)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
 from netperf_lib.experiment.model import Load, Pair, TestSpec, Trial
-from netperf_lib.measure.progress import LineProgress, LiveProgress, condition, make_progress
+from netperf_lib.measure.progress import Display, condition
 
 PAIR = Pair(client="a", server="b", placement="ppg")
 
@@ -20,12 +19,10 @@ def trial(**changed: object) -> Trial:
     )  # type: ignore[arg-type]
 
 
-def test_a_terminal_shows_a_bar_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+def test_a_terminal_shows_a_bar_and_what_failed() -> None:
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=120)
-    live = make_progress(console)
-    assert isinstance(live, LiveProgress)
+    live = Display(console)
     live.begin(9, 2, 100)
     for _ in range(3):
         live.ended(trial(), "r", None, 40)
@@ -40,33 +37,9 @@ def test_a_terminal_shows_a_bar_and_what_failed(monkeypatch: pytest.MonkeyPatch)
     assert "d01-x-a1 failed: the server died" in text.getvalue()
 
 
-def test_a_notebook_shows_one_line_that_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(
-        "JPY_PARENT_PID", "1"
-    )  # as the kernel sets it, also for commands that begin with "!"
+def test_without_a_terminal_there_are_plain_lines() -> None:
     text = io.StringIO()
-    one = make_progress(Console(file=text, force_terminal=True, width=120))
-    one.begin(9, 0, 100)
-    for left in (60, 50, 40):
-        one.started(trial())
-        one.ended(trial(), "r", None, left)
-    one.ended(trial(), "r4", "the server died", 30)
-    one.end()
-    lines = [line.rsplit("\r", 1)[-1].rstrip() for line in text.getvalue().rstrip("\n").split("\n")]
-    assert lines == [
-        "9 trials; about 1 min 40 s",
-        "round 3: 3 of 9 trials, 40 s left",
-        "r4 failed: the server died",
-        "round 3: 3 of 9 trials, 30 s left",
-    ]
-    assert "\x1b" not in text.getvalue()
-
-
-def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
-    text = io.StringIO()
-    lines = make_progress(Console(file=text, width=40))
-    assert isinstance(lines, LineProgress)
+    lines = Display(Console(file=text, width=40))
     lines.every_s = 0
     lines.begin(9, 2, 100)
     lines.started(trial())

@@ -136,8 +136,7 @@ def test_clicks_lead_to_a_log_and_the_view_travels(view: Page, recorded: Any) ->
     page.wait_for_selector(".log pre")
     run_id = page.locator(".log p").first.inner_text()
     assert run_id in tip
-    with recorded.store.raw(run_id) as folder:
-        raw = Path(folder.path, "client.out").read_text("utf-8")
+    raw = Path(recorded.store.raw(run_id).path, "client.out").read_text("utf-8")
     assert page.locator(".log pre").text_content()[:200] == raw[:200]
     rows = view.rows()
     view.open(page.url)

@@ -27,9 +27,6 @@ from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
 from .prices import CURRENCY
-from .proof import cloud_proofs as cloud_proofs
-from .proof import existing as existing
-from .proof import facts_of as facts_of
 from .state import Record, State
 from .topology import Topology, alternatives, topology
 

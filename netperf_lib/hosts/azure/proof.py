@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import AzureError
 from ...experiment.model import Host, Proof
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
-from .az import Runs, Zones, find, locations
+from .az import Runs, Zones, find
 from .groups import clock_s, pause
 from .topology import Topology, Vm
 
@@ -129,22 +127,16 @@ def proven(
         proofs = _vm_proofs(vm, placed)
         if vm.name in placed:
             # newer sizes are accelerated whatever the interface asks for
-            known = facts_of(placed[vm.name]) | {"accelerated": accelerated(guest)}
-            host = replace(host, **known)
+            names = ("region", "zone", "zone_physical", "ppg", "vm_size")
+            known = {name: getattr(placed[vm.name], name) for name in names}
+            host = replace(host, **known, accelerated=accelerated(guest))
         proofs += guest_proofs(vm.accelerated, guest)
         out.append(replace(host, proofs=tuple(proofs)))
     return tuple(out)
 
 
-def facts_of(vm: Placed) -> dict[str, Any]:
-    """Return the fields of the `Host` of a VM."""
-    names = ("region", "zone", "zone_physical", "ppg", "vm_size", "accelerated")
-    return {name: getattr(vm, name) for name in names}
-
-
-def cloud_proofs(requested: Vm | None, vm: Placed) -> list[Proof]:
-    """Return proofs from the cloud's description; without `requested`, of what it says itself."""
-    wanted: Any = requested or vm
+def cloud_proofs(wanted: Vm, vm: Placed) -> list[Proof]:
+    """Return proofs from the cloud's description."""
     out = []
     for field, label in CLAIMS.items():
         actual, level = getattr(vm, field), getattr(wanted, field)
@@ -189,14 +181,3 @@ def path_proofs(
             text = f"traffic from {way} takes the virtual function"
             out.append(Proof(text, holds, words, factor=True))
     return out
-
-
-def existing(group: str, *, subscription: str | None = None) -> list[Placed]:
-    """Describe the existing VMs in a resource group; nothing is created or changed."""
-    az = az_module.Az(subscription)
-    account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
-    if not (found := observe(az, group, locations(az, account["id"]))):
-        raise AzureError(
-            f"resource group {group} contains no VM (az vm list -g {shlex.quote(group)} -o table)"
-        )
-    return list(found.values())

@@ -20,7 +20,7 @@ from netperf_lib import pipeline
 from netperf_lib.data.load import load
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.placements import PLACED
-from netperf_lib.hosts import azure, inventory
+from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 
@@ -120,20 +120,10 @@ def test_the_tutorial_as_it_is_typed(
     nothing_is_left(world.cloud, tmp_path)
 
 
-def test_what_is_up_is_an_inventory_too(world: World, tmp_path: Path) -> None:
-    """What `up` left is read as an inventory, and compared with the az of the fast tests."""
+def test_the_az_of_the_fast_tests_answers_as_the_real_one(world: World, tmp_path: Path) -> None:
     declared = experiment("a b ppg", "a r cross-region", **world.options())
     made = azure.up(declared, number=1, state=tmp_path)
-    group = made.deployment_id
-    same_as_the_real_az(world, group)
-    hosts = {h.name: {"known_hosts": h.known_hosts} for h in made.hosts}
-    options = {"resource_group": group, "user": "azureuser", "identity": made.hosts[0].identity}
-    source = {"source": "inventory", "options": options | {"hosts": hosts}}
-    there = declared.model_copy(update={"hosts": declared.hosts.model_copy(update=source)})
-    found = inventory.up(there, number=1, state=tmp_path / "inventory")
-    facts = [(h.name, h.address, h.zone_physical, h.ppg) for h in found.hosts]
-    assert facts == [(h.name, h.address, h.zone_physical, h.ppg) for h in made.hosts]
-    assert [g.name for g in azure.leftovers()] == [group]
+    same_as_the_real_az(world, made.deployment_id)
     azure.down(declared, state=tmp_path)
     nothing_is_left(world.cloud, tmp_path)
 

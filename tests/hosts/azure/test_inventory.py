@@ -59,12 +59,10 @@ def test_a_silent_host_is_listed_and_flagged(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "give hosts, or a resource_group"),
+        ({}, r"options\.hosts"),
         ({"hosts": {"a": {}}}, r"names host 'b', which is not in the inventory .known: a"),
         ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
         ({"hosts": {"a": {"port": 70000}}}, "port"),
-        *(({"resource_group": name}, "resource_group") for name in ("--debug", "@/etc/x", "x; y")),
-        ({"resource_group": "x", "subscription": "@/etc/x"}, "subscription"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, options: dict[str, Any], said: str) -> None:
