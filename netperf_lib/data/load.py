@@ -164,18 +164,23 @@ class Fleet:
         return len(self.experiments)
 
     @cached_property
+    def _measured(self) -> list[Results]:
+        measured = []
+        for one in self:
+            with suppress(NotMeasured):
+                _ = one.runs
+                measured.append(one)
+        return measured
+
+    @cached_property
     def runs(self) -> pd.DataFrame:
         """The runs of all experiments; `experiment`, `deployment` and `round` together name a block of time."""
-        return load([one.store for one in self], "runs")
+        return _together([one.runs for one in self._measured])
 
     @cached_property
     def origin(self) -> Origin:
         """The declaration of the first experiment, and what must be said of any of them."""
-        measured = []
-        for one in self:
-            with suppress(NotMeasured):
-                measured.append(one.origin)
-        return joined(measured)
+        return joined([one.origin for one in self._measured])
 
     @property
     def notice(self) -> str | None:
@@ -219,7 +224,7 @@ def read(location: Locations) -> Results | Fleet:
     return Fleet(str(location), tuple(map(Results, stores(location))))
 
 
-def load(path: Locations | Iterable[Store], table: TableName = "runs") -> pd.DataFrame:
+def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several combined.
 
     Parameters
@@ -249,9 +254,13 @@ def load(path: Locations | Iterable[Store], table: TableName = "runs") -> pd.Dat
     if isinstance(path, str | os.PathLike):
         return _frame(Store.at(located(path)[0]), table)
     frames = []
-    for store in stores(path):  # type: ignore[arg-type]
+    for store in stores(path):
         with suppress(NotMeasured):
             frames.append(_frame(store, table))
+    return _together(frames)
+
+
+def _together(frames: list[pd.DataFrame]) -> pd.DataFrame:
     if not frames:
         raise NotMeasured("nothing was measured in these folders yet; run `npl collect` first")
     return pd.concat(frames, ignore_index=True)

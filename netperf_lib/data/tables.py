@@ -20,6 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
@@ -156,25 +157,19 @@ def _rows(
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     """Return rows of ``runs`` as a table; a factor that is not in the list is a text column.
 
-    A value that does not fit the type of its column becomes null, with a warning in the row.
+    StoreError if a value does not fit the type of its column.
     """
     schema = SCHEMAS["runs"]
     labels = sorted(set(dimensions({name for row in rows for name in row})) - set(schema.names))
-    kinds = {f.name: f.type for f in schema} | dict.fromkeys(labels, pa.string())
-    arrays = {name: _array(name, kind, rows) for name, kind in kinds.items()}
-    arrays["warnings"] = _array("warnings", kinds["warnings"], rows)  # also those of the others
+    fields = [*schema, *(pa.field(name, pa.string()) for name in labels)]
+    arrays = {}
+    for field in fields:
+        try:
+            arrays[field.name] = pa.array([row.get(field.name) for row in rows], field.type)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            how = "a record of a run was damaged; restore it from a copy"
+            raise StoreError(f"column {field.name}: {error}; {how}") from None
     return pa.table(arrays)
-
-
-def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.Array:
-    try:
-        return pa.array([row.get(name) for row in rows], kind)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        if len(rows) > 1:
-            return pa.concat_arrays([_array(name, kind, [row]) for row in rows])
-        said = f"{name}: {rows[0][name]!r} does not fit {kind}; left out"
-        rows[0]["warnings"] = "; ".join(filter(None, [rows[0].get("warnings"), said]))
-        return pa.nulls(1, kind)
 
 
 def moment(text: str | None) -> datetime | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import signal
@@ -22,7 +21,6 @@ from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.layout import Store, new_record
 from netperf_lib.errors import StoreError
 from netperf_lib.experiment.model import Experiment, HostsSpec
-from netperf_lib.tools import READERS
 
 EXPERIMENT = Experiment.model_validate(
     {
@@ -150,18 +148,6 @@ def test_the_version_of_the_readers_follows_their_source(
     source.write_text(f"{source.read_text()}\n# one line more\n")
     assert ingest_module.reader_version.__wrapped__() != before
     assert ingest_module.reader_version() == before
-
-
-def test_the_version_of_the_readers_follows_those_of_other_packages(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "reader_of_ours.py").write_text("NAME = 'ours'\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    before = ingest_module.reader_version.__wrapped__()
-    monkeypatch.setitem(READERS, "ours", importlib.import_module("reader_of_ours"))
-    with_ours = ingest_module.reader_version.__wrapped__()
-    (tmp_path / "reader_of_ours.py").write_text("NAME = 'ours'  # changed\n")
-    assert before != with_ours != ingest_module.reader_version.__wrapped__() != before
 
 
 def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
