@@ -279,7 +279,7 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     first = {run.identity: run for run in longest if run.identity}
     kept, again = list[LoggedRun](), list[str]()
     for run in runs:
-        one = first.get(run.identity, run)
+        one = first.get(run.identity or "", run)
         if one is run:
             kept.append(run)
         else:

@@ -84,8 +84,10 @@ class LabelTable:
         """Raise UsageError if a row is about no run."""
         if unused := [row for row in self.rows if not row.used]:
             row, others = unused[0], len(unused) - 1
-            run = f"run {row.cells[RUN]} of a log; round is the number of a repetition"
-            what = f"it matches no {run if RUN in row.cells else 'log'}"
+            what = "it matches no log"
+            if RUN in row.cells:
+                about = f"it matches no run {row.cells[RUN]} of a log"
+                what = f"{about}; round is the number of a repetition"
             more = f", as do {others:,} more rows" if others else ""
             raise UsageError(f"{row.where} ({row.cells[FILE]!r}): {what}{more}")
 

@@ -132,8 +132,8 @@ def detail(
         for batch in run.samples() if run.samples_count else ():
             for start in range(0, len(batch["t_s"]), GROUP_ROWS):
                 some = slice(start, start + GROUP_ROWS)
-                columns = {name: batch[name][some] for name in _SPLIT}
-                yield "samples", _rows("samples", columns, same)
+                packets = {name: batch[name][some] for name in _SPLIT}
+                yield "samples", _rows("samples", packets, same)
 
 
 def _rows(
