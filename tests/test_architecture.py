@@ -93,7 +93,7 @@ LAYERS = {
     "tools": "errors metrics quantities",
     "experiment": "errors metrics quantities tools",
     "measure": "errors metrics experiment tools data",
-    "hosts": "errors metrics experiment tools measure",
+    "hosts": "errors metrics experiment tools data measure",
     "data": "errors metrics quantities experiment tools",
     "analysis": "errors metrics experiment tools data",
     "plots": "errors metrics experiment analysis",

@@ -158,7 +158,7 @@ _elsewhere: dict[Path, Path] = {}
 
 
 def ingest(
-    path: Location | Iterable[Location] | Sequence[Store],
+    path: Location | Iterable[Location],
     progress: OnProgress | None = None,
     *,
     executor: Executor | None = None,

@@ -21,7 +21,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -673,10 +673,10 @@ def experiments(root: Location) -> list[str]:
         return [str(folder / n) for n in names(folder) if (folder / n / _DECLARED).exists()]
 
 
-def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:
+def stores(path: Location | Iterable[Location]) -> list[Store]:
     """The stores that a call names: one experiment, several, or all under a data root; StoreError if there is none."""
     if not isinstance(path, str | os.PathLike):
-        chosen = [p if isinstance(p, Store) else Store.at(p) for p in path]
+        chosen = [Store.at(p) for p in path]
         if not chosen:
             raise StoreError("no experiment was given")
         return chosen

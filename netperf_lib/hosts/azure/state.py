@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import asyncssh
 from pydantic import ConfigDict, TypeAdapter
 
+from ...data.files import appearing
 from ...errors import AzureError
 from ...experiment.model import Deployment
 from .groups import TAG, Target
@@ -171,11 +171,6 @@ class State:
 
     def _private(self, path: Path, text: str) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.new")
-        draft.unlink(missing_ok=True)
-        new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(new, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(new)
-        draft.replace(path)
+        with appearing(path) as draft:
+            draft.touch(mode=0o600)
+            draft.write_text(text, "utf-8")

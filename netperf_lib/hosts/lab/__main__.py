@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from ...data.files import write
 from ...errors import LabError
 from ...experiment.model import Deployment
 from . import lock, namespace, requirements
@@ -59,9 +60,8 @@ def _run(folder: Path, number: int, caller: int, ready: Callable[[], None]) -> N
     try:
         requirements.check()
         supervisor.start()
-        part = folder / "deployment.part"
-        part.write_bytes(TypeAdapter(Deployment).dump_json(supervisor.describe(number), indent=2))
-        part.replace(folder / "deployment.json")  # for other processes that use the lab
+        described = TypeAdapter(Deployment).dump_json(supervisor.describe(number), indent=2)
+        write(folder / "deployment.json", described)  # for other processes that use the lab
         ready()
         namespace.outlive_parent()  # from here on it watches its caller, and removes its files when that ends
         log.info("it ends: %s", supervisor.wait(caller))
