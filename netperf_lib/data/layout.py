@@ -482,13 +482,17 @@ class Store:
         added = {"schema": RECORD_SCHEMA, "declaration": self.freeze(), "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
-    def digests(self) -> dict[str, set[str]]:
+    def digests(self, *blocks: str) -> dict[str, set[str]]:
         """Return the digests of the record in each folder of ``raw/``, as stored when it appeared.
 
+        All, or those of some blocks and of imports, which may have runs in any.
         A collector that was killed at that moment leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
+        wanted = {f"{block}.sha256" for block in (*blocks, block_of(IMPORT))}
         for file in names(self.path / "digests"):
+            if blocks and file not in wanted:
+                continue
             text = (self.path / "digests" / file).read_text("utf-8", "replace")
             for line in text.splitlines():
                 digest, _, name = line.partition("  raw/")
@@ -501,7 +505,7 @@ class Store:
 
     def raw_folders(self, folders: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
         """Open one after another the folders of these runs, given as `run_folders` returns them; each with its runs."""
-        digests = self.digests()
+        digests = self.digests(*{block_of(run_id) for run_id in folders})
         inside: dict[str, list[str]] = {}
         for run_id in sorted(folders):
             inside.setdefault(folders[run_id], []).append(run_id)
