@@ -39,7 +39,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.string())]
+        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
@@ -200,8 +200,8 @@ def run_row(
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
-    warnings = [*(record.get("warnings") or ()), *(w for run in parsed for w in run.warnings)]
-    row["warnings"] = "; ".join(warnings) or None
+    said_of_it = (w for run in parsed for w in run.warnings)
+    row["warnings"] = [*(record.get("warnings") or ()), *said_of_it]
     row["status"], row["error"] = record["status"], record.get("error")
     # what the program said of itself, "qperf 0.4.11", where the log does not say it
     if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):
