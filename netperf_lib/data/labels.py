@@ -121,6 +121,7 @@ def _table(table: pd.DataFrame, source: str) -> LabelTable:
     """Rows of a table; UsageError if a column is missing, misspelled or given twice."""
     filled = table.dropna(axis="columns", how="all") if len(table) else table
     names = [str(heading).strip() for heading in filled.columns]
+    names = ["started_utc" if name == "started" else name for name in names]
     for name in {*names} - {RUN}:
         check_name(name, f"{source}: column {name[:60]!r}")
     if FILE not in names or len({*names}) < len(names):
