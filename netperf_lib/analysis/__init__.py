@@ -19,7 +19,6 @@ from .median_ci import level
 from .pairs import ends_of, pairs_words
 from .power import rounds_needed, until_decided
 from .runs import headline_metrics
-from .samples import Sample, compare_samples, judge_samples
 from .series import changes, trend
 from .streams import advertised_bps, ask_windows, buffer_needed, saturation
 from .words import Headline, Words, contrasts, end, metric_label
@@ -28,7 +27,6 @@ __all__ = [
     "Comparison",
     "Family",
     "Headline",
-    "Sample",
     "Verdict",
     "Words",
     "advertised_bps",
@@ -36,7 +34,6 @@ __all__ = [
     "ask_windows",
     "buffer_needed",
     "changes",
-    "compare_samples",
     "compared_table",
     "contrasts",
     "counts",
@@ -44,7 +41,6 @@ __all__ = [
     "ends_of",
     "headline_metrics",
     "judge",
-    "judge_samples",
     "lead_paragraph",
     "level",
     "limits_table",

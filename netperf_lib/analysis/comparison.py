@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..metrics import ALPHA, MARGIN, Better, plural
 from .result import (
@@ -42,8 +42,6 @@ class Subject:
         What the statement applies to, for example "for these VMs".
     question : str
         As declared, or empty.
-    hosts : tuple of str
-        Hosts that the sides were measured on.
     margin : float, default 0.05
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
     better : {"higher", "lower"} or None
@@ -63,7 +61,6 @@ class Subject:
     context: str = ""
     scope: str = ""
     question: str = ""
-    hosts: tuple[str, ...] = ()
     margin: float = MARGIN
     better: Better | None = "higher"
     threshold: float | None = None
@@ -117,9 +114,7 @@ class Comparison(Subject, Result):
     family : int
         Contrasts that shared `alpha` when this one was decided.
     unit : str
-        What `n` counts: "round", "hour", "run" or "deployment".
-    dropped : int
-        Rounds in which a side had no value.
+        What `n` counts: "round", "run" or "deployment".
     failed : tuple of int
         Rounds in which A failed (or had to be repeated), and B.
     paired : bool
@@ -128,7 +123,6 @@ class Comparison(Subject, Result):
         How many runs of A and of B have a value.
     held_back : tuple of str
         What limits the throughput of A and of B, in a word; empty for other metrics.
-    design : {"fixed", "sequential"}
     """
 
     verdict: Verdict
@@ -140,20 +134,14 @@ class Comparison(Subject, Result):
     alpha: float = ALPHA
     family: int = 1
     unit: str = "round"
-    dropped: int = 0
     failed: tuple[int, int] = (0, 0)
     paired: bool = True
     runs: tuple[int, int] = (0, 0)
     held_back: tuple[str, str] = ("", "")
-    design: Literal["fixed", "sequential"] = "fixed"
-
-    def __getattr__(self, name: str) -> Any:
-        hint = "did you mean low and high, its interval, or verdict, what the interval decides?"
-        raise AttributeError(f"a comparison has no {name!r}; {hint}")
 
     @property
     def label(self) -> str:
-        """A, B and the levels that they share, in few words: ``cross-zone / same-zone (16 streams)``."""
+        """A, B and the levels that they share: ``cross-zone / same-zone (16 streams)``."""
         return " / ".join(self.names) + (f" ({self.context})" if self.context else "")
 
     @property
@@ -164,50 +152,46 @@ class Comparison(Subject, Result):
     @property
     def words(self) -> str:
         """The result in a sentence that names the direction in the metric's words."""
-        a, b = self.names
+        (a, b), what, ratio = self.names, self.quantity, self.ratio
         tail = f" ({self.context})" if self.context else ""
         tail += f", {self.scope}" if self.scope else ""
-        if self.threshold is not None and math.isfinite(self.ratio):
-            return self._of_threshold(tail)
-        if self.settled and self.ratio in (0, math.inf):
-            values = " and ".join(value_words(v, unit_of(self.metric)) for v in self.medians)
-            side = "higher" if self.ratio else "lower"
-            return f"{a}: {side} {self.quantity} than {b} ({values}){tail}"
-        if self.verdict in ("better", "worse"):
-            bound = self.low if self.ratio > 1 else self.high
-            return difference_words(self.ratio, bound, a, b, self.quantity) + tail
+        why = f": {self.reason}" if self.reason else ""
+        if math.isnan(ratio):
+            return f"{a} against {b}: no verdict on {what}{tail}{why}"
+        if self.threshold is not None:
+            return self._of_threshold(self.threshold, tail)
         if self.verdict == "equivalent":
-            within = f"within {percent(self.margin)} ({direction(self.ratio)})"
-            return f"{a}: {self.quantity} equivalent to {b} {within}{tail}"
-        if math.isnan(self.ratio):
-            return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
-        interval = spread(self.ratio, self.low, self.high)
+            within = f"within {percent(self.margin)} ({direction(ratio)})"
+            return f"{a}: {what} equivalent to {b} {within}{tail}"
+        if self.settled and ratio in (0, math.inf):
+            values = " and ".join(value_words(v, unit_of(self.metric)) for v in self.medians)
+            return f"{a}: {'higher' if ratio else 'lower'} {what} than {b} ({values}){tail}"
+        if self.settled:
+            bound = self.low if ratio > 1 else self.high
+            return difference_words(ratio, bound, a, b, what) + tail
+        interval = spread(ratio, self.low, self.high)
         if self.verdict == "inconclusive":
-            return f"{a} against {b}: {self.quantity} inconclusive, {interval}{tail}; {self.reason}"
+            return f"{a} against {b}: {what} inconclusive, {interval}{tail}; {self.reason}"
         bounds = f"{interval}, {percent(self.confidence)}" if self._bounded else "no interval"
-        effect = f"{direction(self.ratio)} in these runs ({bounds}){tail}"
-        reason = f": {self.reason}" if self.reason else ""
-        return f"{a} against {b}: {self.quantity} {effect}; {self.verdict}{reason}"
+        effect = f"{direction(ratio)} in these runs ({bounds}){tail}"
+        return f"{a} against {b}: {what} {effect}; {self.verdict}{why}"
 
-    def _of_threshold(self, tail: str) -> str:
+    def _of_threshold(self, limit: float, tail: str) -> str:
         a, condition = self.names
         # shares of the threshold; those of zero are stored as a very small one
         shares = (v if v > 1e-4 else 0.0 for v in (self.ratio, self.low, self.high))
-        unit, limit = unit_of(self.metric), self.threshold or math.nan
-        value, low, high = (value_words(v * limit, unit) for v in shares)
+        value, low, high = (value_words(v * limit, unit_of(self.metric)) for v in shares)
         if self.settled:
             negation = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
             return f"{a}: {self.quantity} {negation}{condition} ({value}, {bound}){tail}"
         bounds = f"between {low} and {high}" if self._bounded else "no interval"
-        if self._bounded and self.verdict in ("no verdict", "exploratory"):
-            bounds += f" at {percent(self.confidence)}"
         text = f"{a}: {self.quantity} {condition}? {self.verdict} ({value}, {bounds}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
 
     @property
     def _bounded(self) -> bool:
-        """Whether there is an interval: one round has a ratio alone."""
+        """Whether there is an interval: few rounds have a ratio alone."""
         return not (self.low == 0 and self.high == math.inf)
 
     @property
@@ -221,17 +205,6 @@ class Comparison(Subject, Result):
         """The number of rounds; for unpaired sides, of runs of A and of B: ``1/7``."""
         a, b = self.runs
         return f"{a}/{b}" if a != b and not self.paired else str(self.n)
-
-    @property
-    def basis(self) -> str:
-        """What the statement rests on, in a line."""
-        share = f", one of {self.family} that share the error" if self.family > 1 else ""
-        margin = f", margin {percent(self.margin)}" if self.threshold is None else ""
-        return (
-            f"verdict {str(self.verdict)!r}: ratio {self.ratio:.4g}, {self.low:.4g} to "
-            f"{self.high:.4g} at {percent(self.confidence)}, {self.size} "
-            f"{self.unit}{'' if self.size == '1' else 's'}{margin}{share}; {self.method}"
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -267,9 +240,6 @@ class Family(Sequence[Comparison]):
     def __len__(self) -> int:
         return len(self.comparisons)
 
-    def __iter__(self) -> Iterator[Comparison]:
-        return iter(self.comparisons)
-
     def __getitem__(self, index: Any) -> Any:
         return self.comparisons[index]
 
@@ -298,16 +268,14 @@ class Family(Sequence[Comparison]):
         import pandas as pd
 
         names = [f.name for f in dataclasses.fields(Comparison)]
-        frame = pd.DataFrame({name: [getattr(c, name) for c in self] for name in names})
-        frame = frame.drop(columns=["names", "medians", "assumptions"])
-        return frame.assign(
-            contrast=[c.label for c in self],
-            verdict=[str(c.verdict) for c in self],
-            words=[c.words for c in self],
-            warnings=["; ".join(c.warnings) for c in self],
-            **{side: [c.names[i] for c in self] for i, side in enumerate("ab")},
-            **{f"median_{side}": [c.medians[i] for c in self] for i, side in enumerate("ab")},
-        )
+        frame = pd.DataFrame([{name: getattr(c, name) for name in names} for c in self], columns=names)
+        texts = {"contrast": "label", "words": "words", "verdict": "verdict"}
+        columns = {name: [str(getattr(c, of)) for c in self] for name, of in texts.items()}
+        for i, side in enumerate("ab"):
+            columns[side] = [c.names[i] for c in self]
+            columns[f"median_{side}"] = [c.medians[i] for c in self]
+        frame = frame.drop(columns=["names", "medians", "assumptions"]).assign(**columns)
+        return frame.assign(warnings=["; ".join(c.warnings) for c in self])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON types."""
@@ -324,25 +292,22 @@ class Family(Sequence[Comparison]):
     @property
     def note(self) -> str:
         """The note below the table."""
-        verb = "shares" if self.declared == 1 else "share"
         rule = f"at most {percent(self.alpha)} of reports contain a false verdict about the hours measured"
         if not all(c.paired for c in self):
             rule = "the sides share no rounds, so no share of false verdicts is promised"
-        shared = (
-            f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
-        )
-        return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
+        verb = "shares" if self.declared == 1 else "share"
+        shared = f" ({plural(self.declared, 'declared contrast')} {verb} it)"
+        notice = f"; {self.notice}" if self.notice else ""
+        return f"{self.counts}; {rule}{shared if self.declared else ''}{notice}"
 
     @property
     def notes(self) -> list[str]:
-        """Every warning once: those of the family, then those of its contrasts, with the contrasts concerned."""
+        """Every warning once, those of contrasts with the contrasts concerned."""
         labels: dict[str, list[str]] = {}
         for c in self:
             for warning in c.warnings:
                 labels.setdefault(warning, []).append(c.label)
-        called = {
-            w: "all" if 1 < len(self) == len(of) else "; ".join(of) for w, of in labels.items()
-        }
+        called = {w: "all" if 1 < len(self) == len(of) else "; ".join(of) for w, of in labels.items()}
         return [*self.warnings, *(f"{of}: {warning}" for warning, of in called.items())]
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy
 
-from .median_ci import median_interval
+from .median_ci import LONG_SERIES, median_interval
 from .result import Floats
 
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
@@ -20,13 +20,15 @@ DEPLOYMENTS = 2
 """Fewest deployments from which anything can be said about a placement in general."""
 MOST = 400
 """Of more rounds than this neighbours are merged, so that the exact distribution stays cheap."""
+BLOCKS = 24
+"""Parts of a long series against a threshold."""
 MIXED_VARIANCE = 0.5
 """Variance of the effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20 rounds."""
 _SLACK = 1e-12
 
 Bounds: TypeAlias = tuple[float, float, float]
 """Lower end, upper end and actual error."""
-UNBOUNDED: Bounds = (-math.inf, math.inf, 0.0)
+UNBOUNDED: Bounds = (-math.inf, math.inf, 1.0)
 
 
 @lru_cache(maxsize=8192)
@@ -113,13 +115,18 @@ def _end(d: Floats, walsh: Floats, k: int, cap: int) -> float:
 
 
 class Median:
-    """Log ratios to a threshold: the median, and the interval that a level has."""
+    """Log ratios to a threshold: the median, and the interval that a level has.
+
+    Runs of an hour resemble each other: of a long series the medians of `BLOCKS` parts count.
+    """
 
     method = "by {}, median, interpolated order statistics"
     assumed = "the runs measure one level"
 
     def __init__(self, d: Floats) -> None:
         self.n = d.size
+        if d.size >= LONG_SERIES:
+            d = np.array([np.median(part) for part in np.array_split(d, BLOCKS)])
         self.d = d
         self.centre = float(np.median(d)) if d.size else math.nan
 
@@ -134,16 +141,21 @@ class Median:
 
 
 class Units:
-    """Log ratios of independent units, such as deployments: Student's t over them."""
+    """Log ratios of independent units, such as deployments: Student's t over them.
 
-    method = "paired by {}, Student's t over them"
+    Logs of two sides that share no unit: Welch's t (Biometrika 34 (1947) 28-35).
+    """
+
     assumed = "each {} is an independent draw of where VMs land, and their means are near normal"
+
 
     def __init__(self, *sides: Floats) -> None:
         self.n = min(side.size for side in sides)
         self.d = sides[0]
         self.centre = float(sides[0].mean() - sum(side.mean() for side in sides[1:]))
         self.parts = [(float(v.var(ddof=1)) / v.size, v.size - 1) for v in sides if v.size > 1]
+        apart = len(sides) > 1
+        self.method = "unpaired, Welch over {}s" if apart else "paired by {}, Student's t over them"
 
     def interval(self, error: float) -> Bounds:
         """Return the interval of the mean, or of the difference of two means."""
@@ -155,12 +167,6 @@ class Units:
             df = variance**2 / sum(part**2 / df for part, df in self.parts)
         half = float(scipy.special.stdtrit(df, 1 - error / 2)) * math.sqrt(variance)
         return self.centre - half, self.centre + half, error
-
-
-class UnpairedUnits(Units):
-    """Logs of the units of two sides that share none: Welch's t (Biometrika 34 (1947) 28-35)."""
-
-    method = "unpaired, Welch over {}s"
 
 
 class Unpaired:
@@ -206,7 +212,7 @@ def rank_sum_cdf(n: int, m: int) -> Floats:
     return np.minimum(np.cumsum(counts / math.comb(n + m, n)), 1.0)
 
 
-Estimate: TypeAlias = Rounds | Median | Units | UnpairedUnits | Unpaired
+Estimate: TypeAlias = Rounds | Median | Units | Unpaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +232,13 @@ def decide(
     edges: Sequence[float],
     alpha: float,
     *,
-    further: int = 0,
     sequential: bool = False,
 ) -> list[Decision]:
-    """Judge the contrasts of a family together, so that at most `alpha` of families contain a false verdict.
+    """Judge the contrasts of a family together: at most `alpha` of families contain a false verdict.
 
     Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is
     the log of 1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are
-    looked at as they come in, and intervals hold at all looks together. So many `further` contrasts
-    share alpha too.
+    looked at as they come in, and intervals hold at all looks together.
 
     Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no longer
     be called falsely (neither equivalent nor, if the interval holds, in the wrong direction) and hands
@@ -242,40 +246,34 @@ def decide(
     two one-sided tests of Schuirmann (1987), and the interval given for it is theirs.
     """
 
-    def interval(estimate: Estimate, error: float) -> Bounds:
+    def interval(i: int, error: float) -> Bounds:
+        estimate = estimates[i]
+        if estimate is None:
+            return UNBOUNDED
         level = nominal_level(estimate.n, error) if sequential else error
         low, high, actual = estimate.interval(level)
-        return low, high, error if sequential and actual else actual
+        return low, high, error if sequential and actual < 1 else actual
 
-    freed: dict[int, Decision] = {}
+    size = len(estimates)
+    decided: dict[int, Decision] = {}
     while True:
-        share = max(1, len(estimates) + further - len(freed))
-        ends = {
-            i: interval(estimate, alpha / share)
-            for i, estimate in enumerate(estimates)
-            if estimate is not None and i not in freed
-        }
+        share = max(1, size - len(decided))
+        ends = {i: interval(i, alpha / share) for i in range(size) if i not in decided}
         beyond = {
             i: Decision(ABOVE if low > 0 else BELOW, low, high, 1 - error, share)
             for i, (low, high, error) in ends.items()
             if low > edges[i] or high < -edges[i]
         }
-        freed |= beyond
+        decided |= beyond
         if not beyond:
             break
-    decisions = []
-    for i, (estimate, edge) in enumerate(zip(estimates, edges, strict=True)):
-        if i in freed:
-            decisions.append(freed[i])
-            continue
-        low, high, error = ends.get(i, (-math.inf, math.inf, 1.0))
+    for i, (low, high, error) in ends.items():
+        inside = interval(i, 2 * alpha / share)
         code = ABOVE if low > 0 else BELOW if high < 0 else OPEN
-        if estimate is not None and abs(estimate.centre) < edge:
-            inside = interval(estimate, 2 * alpha / share)
-            if -edge < inside[0] and inside[1] < edge:
-                code, (low, high, error) = EQUIVALENT, inside
-        decisions.append(Decision(code, low, high, 1 - error, share))
-    return decisions
+        if high - low < math.inf and -edges[i] < inside[0] and inside[1] < edges[i]:
+            code, (low, high, error) = EQUIVALENT, inside
+        decided[i] = Decision(code, low, high, 1 - error, share)
+    return [decided[i] for i in range(size)]
 
 
 def more_rounds(n: int, estimate: float, half_width: float, edge: float) -> int:

@@ -39,10 +39,10 @@ def needed_by_pilot(experiment: Experiment, pilot: pd.DataFrame) -> list[RoundsN
 
 def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     """Return the coefficient of variation of runs beyond what a round shares; None: too few rounds."""
-    [p] = paired_conditions(Observed.of(pilot), [(contrast, True)])
+    [p] = paired_conditions(Observed.of(pilot), [contrast])
     if not p.obs or not p.a or not p.b:
         return None
-    values, _ = by_round(p.obs)
+    values = by_round(p.obs)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.log(values[p.a].to_numpy() / values[p.b].to_numpy())
     ratios = ratios[np.isfinite(ratios)]

@@ -104,8 +104,9 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     Examples
     --------
     >>> near, far = [[level + i for i in range(12)] for level in (50.0, 90.0)]
-    >>> sample = npl.analysis.Sample(a=near, b=far, better="lower")
-    >>> family = npl.analysis.judge_samples([sample], design="sequential")
+    >>> runs = {"round": range(12), "near": near, "far": far}
+    >>> wide = pd.DataFrame(runs).set_index("round")
+    >>> family = npl.judge(wide, baseline="far", better="lower")
     >>> npl.analysis.until_decided(family, rounds_left=3).words
     'stop: 1 of 1 contrast settled'
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from netperf_lib.analysis.samples import Sample, judge_samples
+
 KINDS = ("normal", "t3", "skewed", "contaminated")
 
 
@@ -94,3 +96,12 @@ def law(n: np.ndarray, rate: float = 1e9, sigma: float = 0.05, kappa: float = 4e
 def often_slow(rng: np.random.Generator, size: int) -> np.ndarray:
     """Latencies of which 15 % are slow."""
     return np.exp(0.1 * rng.standard_normal(size) + np.log(3) * (rng.random(size) < 0.15))
+
+
+def compared(a, b, *, paired: bool = True, family: int = 1, alpha: float = 0.05, **subject):
+    """Judge two conditions, given as one value a round, in a family whose others are equal."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    if not paired:
+        a, b = np.append(a, np.full(b.size, np.nan)), np.append(np.full(a.size, np.nan), b)
+    others = [Sample(a=np.ones(12), b=np.ones(12))] * (family - 1)
+    return judge_samples([Sample(a=a, b=b, **subject), *others], alpha=alpha)[0]

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from netperf_lib.analysis.intervals import (
     Rounds,
-    UnpairedUnits,
+    Units,
     cut,
     rank_sum_cdf,
     signed_rank_cdf,
@@ -57,7 +57,7 @@ def test_welch():
     rng = default_rng(1)
     for _ in range(10):
         x, y = rng.normal(0, 0.05, 6), rng.normal(0.02, 0.02, 4)
-        low, high, _ = UnpairedUnits(x, y).interval(0.05)
+        low, high, _ = Units(x, y).interval(0.05)
         theirs = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
         assert np.allclose([low, high], [theirs.low, theirs.high])
 

@@ -128,7 +128,7 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     )
     family = compare(runs)
     assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
-    assert (family[0].n, family[0].dropped, family[0].failed) == (10, 1, (1, 0))
+    assert (family[0].n, family[0].failed) == (10, (1, 0))
     told = next(w for w in family[0].warnings if w.startswith("failed, missing or repeated"))
     assert "ppg in 1 of 11 rounds" in told
     assert told in repr(family)
@@ -176,7 +176,7 @@ def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
     ("deployments", "said"),
     [
         (1, "the sides also differ in server's processor"),
-        (4, r"in 2 of 4 deployments .* within equal hardware, ppg .* over 2 deployments"),
+        (4, "the sides also differ in server's processor .in some deployments"),
     ],
 )
 def test_other_hardware_may_be_the_difference(deployments: int, said: str):
@@ -185,7 +185,7 @@ def test_other_hardware_may_be_the_difference(deployments: int, said: str):
     runs["server_cpu"] = np.where(older, "8272CL", "8370C")
     ppg, zone = compare(runs)
     assert re.search(said, " ".join(ppg.warnings))
-    assert "hardware" not in " ".join(zone.warnings)
+    assert "processor" not in " ".join(zone.warnings)
 
 
 def test_deployments_are_the_replicates_of_a_placement():
@@ -258,7 +258,7 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     runs = table(rounds=20)
     plain, looked = compare(runs)[0], compare(runs, looked=True)[0]
     assert looked.low < plain.low < plain.high < looked.high
-    assert (plain.design, looked.design) == ("fixed", "sequential")
+    assert "valid at every look" in looked.method
     assert compare(runs, origin={"looked": True})[0].low == looked.low
 
 

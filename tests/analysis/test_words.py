@@ -13,9 +13,11 @@ from netperf_lib import analysis
 from netperf_lib.analysis import words
 from netperf_lib.errors import NothingToReport, UsageError
 
+from .planted import compared
+
 
 def judged(verdict: str, **changes: Any) -> analysis.Comparison:
-    one = analysis.compare_samples(
+    one = compared(
         [58.0] * 8, [84.0] * 8, better="lower", names=("ppg", "same-zone")
     )
     return replace(one, verdict=analysis.Verdict(verdict), **changes)

@@ -41,15 +41,17 @@ EDGE, UP = math.log1p(MARGIN), math.log(1.2)
 METRIC = "latency_oneway_us"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "validation.md"
 Contrasts = list[dict[str, Any]]
-Method = Callable[[pd.DataFrame, Contrasts], Sequence[str]]
+Method = Callable[..., Sequence[str]]
 Generator = np.random.Generator
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-def this_library(runs: pd.DataFrame, asked: Contrasts) -> Sequence[str]:
-    family = judging.judge(runs, asked, alpha=ALPHA, rounds=runs.attrs.get("rounds"))
+def this_library(
+    runs: pd.DataFrame, asked: Contrasts, rounds: int | None = None
+) -> Sequence[str]:
+    family = judging.judge(runs, asked, alpha=ALPHA, rounds=rounds)
     return [str(v) for v in family.verdicts]
 
 
@@ -98,11 +100,16 @@ METHODS: dict[str, Method] = {
 
 
 class Simulated(NamedTuple):
-    """One experiment: its runs, what is asked, and the true log ratio of each contrast over the hours measured."""
+    """One experiment.
+
+    Its runs, what is asked, the true log ratio of each contrast over the hours measured, and the rounds
+    that were planned, where some may be missing.
+    """
 
     runs: pd.DataFrame
     asked: Contrasts
     truth: np.ndarray
+    rounds: int | None = None
 
 
 class Scenario(NamedTuple):
@@ -267,8 +274,7 @@ def failing(rng: Generator, kind: str, truth: float, cv: float, n: int) -> Simul
             runs = pd.concat([runs, again], ignore_index=True)
     else:
         runs = runs[~(hit if kind == "missing" else whole)]
-    runs.attrs["rounds"] = n
-    return Simulated(runs, contrasts(1), np.array([truth]))
+    return Simulated(runs, contrasts(1), np.array([truth]), rounds=n)
 
 
 def by_chance(rng: Generator, n: int) -> Simulated:
@@ -596,11 +602,12 @@ def simulate(
     false = dict.fromkeys(methods, 0)
     right: dict[str, list[bool]] = {name: [] for name in methods}
     for child in seed.spawn(samples):
-        runs, asked, truth = scenario.make(np.random.default_rng(child))
+        runs, asked, truth, rounds = scenario.make(np.random.default_rng(child))
         for name, method in methods.items():
             if "b" not in asked[0] and method is not this_library:
                 continue  # only this library compares with a threshold
-            verdicts = method(runs, asked)
+            planned = {"rounds": rounds} if method is this_library else {}
+            verdicts = method(runs, asked, **planned)
             false[name] += any(map(is_false, verdicts, truth))
             told = (
                 is_right(v, t, "b" not in c) for v, t, c in zip(verdicts, truth, asked, strict=True)
@@ -624,10 +631,10 @@ def simulate(
 def _undeclared_judged() -> Any:
     plain = samples._comparison
 
-    def judged(data: Any, *rest: Any, **how: Any) -> Any:
-        declared = data.sample.declared
-        data.sample = replace(data.sample, declared=True)
-        return replace(plain(data, *rest, **how), declared=declared)
+    def judged(ratios: Any, *rest: Any) -> Any:
+        sample = replace(ratios.sample, declared=True)
+        found = plain(replace(ratios, sample=sample), *rest)
+        return replace(found, declared=ratios.sample.declared)
 
     return mock.patch.object(samples, "_comparison", judged)
 
@@ -635,9 +642,9 @@ def _undeclared_judged() -> Any:
 def _off_by_one() -> Any:
     plain = judging.by_round
 
-    def rolled(obs: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-        value, here = plain(obs)
-        return value.assign(p0=np.roll(value["p0"], 1)), here
+    def rolled(obs: Any) -> pd.DataFrame:
+        value = plain(obs)
+        return value.assign(p0=np.roll(value["p0"], 1))
 
     return mock.patch.object(judging, "by_round", rolled)
 

@@ -10,9 +10,10 @@ import pandas as pd
 from numpy.random import default_rng
 from scipy.stats import wilcoxon
 
-from netperf_lib import analysis
 from netperf_lib.analysis.compare import compare
 from netperf_lib.experiment.origin import Measured, Origin
+
+from ..analysis.planted import compared
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:
@@ -44,10 +45,10 @@ def wilcoxons(work: Callable[[], object]) -> float:
 
 
 def test_compare_of_30_rounds() -> None:
-    analysis.compare_samples(*sides()[0])  # null distributions are computed once in a process
+    compared(*sides()[0])  # null distributions are computed once in a process
     for name, pairs in (("compare of 30 rounds", sides()), ("the same with ties", sides(digits=2))):
         ratio = wilcoxons(
-            lambda pairs=pairs: [analysis.compare_samples(a, b) for a, b in pairs]
+            lambda pairs=pairs: [compared(a, b) for a, b in pairs]
         ) / len(pairs)
         print(f"\n{name}: {ratio:.2f} times scipy's Wilcoxon test (at most 2)")
         assert ratio <= 2

@@ -1,0 +1,199 @@
+"""Verdicts from arrays: what decides them, when they are refused, and what may not change them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+import netperf_lib as npl
+from netperf_lib import analysis
+from netperf_lib.errors import StatsError, UsageError
+
+from .planted import compared
+
+ROUNDS = st.integers(6, 24)
+SEEDS = st.integers(0, 2**32 - 1)
+MIRROR = {"better": "worse", "worse": "better"}
+
+
+def sides(seed: int, n: int, ratio: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = default_rng(seed)
+    drift = rng.normal(0, 0.1, n)
+    return ratio * np.exp(drift + rng.normal(0, 0.02, n)), np.exp(drift + rng.normal(0, 0.02, n))
+
+
+@given(SEEDS, ROUNDS, st.floats(0.5, 2), st.sampled_from(["higher", "lower"]))
+def test_swapped_sides_mirror_the_verdict(seed, n, ratio, better):
+    a, b = sides(seed, n, ratio)
+    there, back = compared(a, b, better=better), compared(b, a, better=better)
+    assert back.verdict == MIRROR.get(there.verdict, there.verdict)
+    inverse = [1 / there.ratio, 1 / there.high, 1 / there.low]
+    assert np.allclose([back.ratio, back.low, back.high], inverse)
+    assert back.more_rounds == pytest.approx(there.more_rounds, abs=1)
+
+
+@given(SEEDS, ROUNDS, st.floats(1e-9, 1e12))
+def test_the_unit_does_not_matter(seed, n, factor):
+    a, b = sides(seed, n, 1.03)
+    one, other = compared(a, b), compared(a * factor, b * factor)
+    assert one.verdict == other.verdict
+    assert np.allclose([one.ratio, one.low, one.high], [other.ratio, other.low, other.high])
+
+
+@given(st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0]), min_size=1, max_size=20), st.booleans())
+def test_ties_and_constants_have_a_result(values, paired):
+    for b in (values, values[::-1], [2.0] * len(values)):
+        c = compared(values, b, paired=paired)
+        assert c.low <= c.ratio <= c.high
+        assert c.words in repr(c)
+    equal = compared([5.001] * 8, [5.001] * 8)
+    assert (equal.verdict, equal.low, equal.ratio, equal.high) == ("equivalent", 1, 1, 1)
+
+
+@given(SEEDS, st.integers(1, 12), st.integers(1, 30))
+def test_too_few_rounds_are_always_refused(seed, n, family):
+    need = analysis.rounds_required(0.05, family)
+    a, b = sides(seed, min(n, need - 1), 2.0)
+    c = compared(a, b, family=family)
+    assert (c.verdict, c.more_rounds) == ("no verdict", need - len(a))
+    assert f"at least {need} are needed" in c.words
+
+
+@given(SEEDS, st.integers(8, 24), st.floats(0.9, 1.1), st.integers(1, 6))
+def test_no_interval_leaves_its_data(seed, n, ratio, family):
+    a, b = sides(seed, n, ratio)
+    c = compared(a, b, family=family)
+    assert (a / b).min() <= c.low * (1 + 1e-12)
+    assert c.high <= (a / b).max() * (1 + 1e-12)
+
+
+def test_neighbours_that_resemble_each_other_are_a_note():
+    step = np.exp(np.where(np.arange(20) < 10, 0.2, 0.4))
+    c = compared(step, np.exp(default_rng(0).normal(0, 0.005, 20)))
+    assert c.verdict == "better"
+    assert "neighbouring rounds resemble each other" in c.warnings[0]
+
+
+def test_one_slow_run_does_not_hide_equality():
+    a, b = np.exp(default_rng(4).normal(0, 0.01, (2, 16)))
+    a[5] *= 1.5
+    c = compared(a, b, margin=0.1, family=6, better="lower")
+    assert c.verdict == "equivalent"
+    assert c.method == "paired by round, Hodges-Lehmann, exact capped signed rank"
+
+
+def test_failures_cost_a_verdict_only_beyond_chance():
+    rng = default_rng(5)
+    a, b = np.exp(0.08 * rng.standard_normal((2, 24)) + np.array([[np.log(1.2)], [0.0]]))
+    by_chance, slowest = a.copy(), np.exp(0.2 * rng.standard_normal(24))
+    by_chance[[2, 9]], b[17] = np.inf, np.nan
+    c = compared(by_chance, b, better="lower")
+    assert (c.verdict, c.n, c.failed) == ("worse", 21, (2, 1))
+    slowest[slowest > 1] = np.nan
+    c = compared(slowest, np.exp(0.2 * rng.standard_normal(24)), better="lower")
+    assert c.verdict in ("no verdict", "inconclusive")
+    assert "one side fails more often than the other" in " ".join(c.warnings)
+
+
+@pytest.mark.parametrize(
+    ("subject", "ratio", "expected"),
+    [
+        ({"better": "higher"}, 1.2, "better"),
+        ({"better": "higher"}, 0.8, "worse"),
+        ({"better": "lower"}, 1.2, "worse"),
+        ({"better": "lower"}, 0.8, "better"),
+        ({"better": None}, 1.2, "no verdict"),
+        ({"better": None}, 1.0, "equivalent"),
+        ({"declared": False}, 1.2, "exploratory"),
+    ],
+)
+def test_the_direction_is_the_users(subject, ratio, expected):
+    c = compared(*sides(1, 12, ratio), **subject)
+    assert c.verdict == expected
+    assert c.low < ratio < c.high
+
+
+@pytest.mark.parametrize(
+    ("runs", "family", "verdict"),
+    [(3, 1, "no verdict"), (4, 1, "worse"), (5, 2, "worse"), (6, 11, "worse")],
+)
+def test_unpaired_runs_need_what_their_own_test_needs(runs, family, verdict):
+    a, b = 95 + np.arange(float(runs)), 58 + np.arange(float(runs))
+    c = compared(a, b, better="lower", paired=False, family=family)
+    assert (c.verdict, c.paired) == (verdict, False)
+    assert "unpaired" in c.method
+
+
+def test_few_unpaired_runs_say_how_many_are_needed():
+    c = compared([95.0, 96, 97], [58.0, 59, 60], paired=False, family=6)
+    assert c.reason == "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
+
+
+def test_a_long_series_counts_its_parts_against_a_threshold():
+    """Half of a day is above the threshold, by an hour each: a thousand runs decide nothing."""
+    hours = np.exp(0.1 * np.where(np.arange(24) % 2, 1, -1)).repeat(60)
+    [c] = analysis.samples.judge_samples([analysis.samples.Sample(a=hours, threshold=1.001)])
+    assert (c.verdict, c.n) == ("inconclusive", 1440)
+
+
+# -- a plain table -------------------------------------------------------------------------------
+
+
+def rounds_of(**columns: list[float]) -> pd.DataFrame:
+    rounds = range(1, len(next(iter(columns.values()))) + 1)
+    return pd.DataFrame(columns, index=pd.Index(rounds, name="round"))
+
+
+def judged(table: pd.DataFrame) -> analysis.Family:
+    return npl.judge(table, baseline="far", better="lower")
+
+
+def test_a_plain_table_is_judged_like_its_samples():
+    a, b = sides(1, 12, 1.3)
+    a[2], b[5] = np.inf, np.nan
+    [c] = judged(rounds_of(ppg=a, far=b))
+    assert c == compared(a, b, margin=0.1, better="lower", names=("ppg", "far"))
+    assert (c.n, c.failed) == (10, (1, 1))
+
+
+def test_deployments_of_a_plain_table_are_the_replicates():
+    table = rounds_of(**dict(zip(("ppg", "far"), sides(1, 12, 1.3), strict=True)))
+    pairs = [[1, 2, 3], [1, 2, 3, 4]]
+    table.index = pd.MultiIndex.from_product(pairs, names=["deployment", "round"])
+    [c] = judged(table)
+    assert (c.unit, c.n, c.scope) == ("deployment", 3, "over 3 deployments")
+
+
+def test_rounds_of_one_side_only_promise_no_share():
+    a, b = sides(1, 12, 1.3)
+    assert "at most 5 %" in judged(rounds_of(ppg=a, far=b)).note
+    a[:6], b[6:] = np.nan, np.nan
+    family = judged(rounds_of(ppg=a, far=b))
+    assert (family[0].paired, family[0].runs) == (False, (6, 6))
+    assert "no share of false verdicts is promised" in family.note
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "text"),
+    [
+        ({"baseline": "mars"}, UsageError, "no column 'mars', the baseline; it has ppg, far"),
+        ({"better": "less"}, UsageError, "better is 'lower' or 'higher'; got 'less'"),
+        ({"margin": 5}, StatsError, "margin must lie between"),
+        ({"alpha": 0}, StatsError, "alpha must lie between"),
+    ],
+)
+def test_a_wrong_plain_table_gets_one_sentence(how, error, text):
+    with pytest.raises(error, match=text):
+        npl.judge(rounds_of(ppg=[1.0], far=[2.0]), **{"baseline": "far", "better": "lower"} | how)
+
+
+def test_values_below_zero_have_no_ratio():
+    c = compared([-1.0, -1, 2, 3, 4, 5], [1.0] * 6)
+    assert math.isnan(c.ratio)
+    assert "2 values below zero" in c.reason
