@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..data.load import Results
 from ..errors import NothingToReport, UsageError, did_you_mean
-from ..experiment.contrasts import threshold
 from ..experiment.factors import dimensions, factor, level_words, plain, sort_levels
 from ..experiment.model import Contrast, Margin
 from ..experiment.origin import joined
@@ -34,12 +34,11 @@ from .runs import (
     check_levels,
     nearest,
     ok_runs,
-    present,
     read_data,
     runs_of,
     wished,
 )
-from .samples import QUOTIENT, UNPAIRED, Design
+from .samples import QUOTIENT, UNPAIRED
 from .tables import Table
 from .words import contrasts as declared_contrasts
 from .words import effect, factor_of, span
@@ -48,9 +47,7 @@ _TIME = (
     "runs are not paired, and the sides were measured at different times, so a difference may have "
     "other causes than what was changed"
 )
-_CHANGE = (
-    "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
-)
+_CHANGE = "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
 
 
 def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
@@ -93,7 +90,6 @@ def compare(
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
     margin: float | str | None = None,
     alpha: float | None = None,
-    looked: bool | None = None,
 ) -> Family:
     """Compare the conditions of one experiment, or two experiments condition by condition.
 
@@ -120,8 +116,6 @@ def compare(
     margin, alpha : float, optional
         Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"); `alpha` is the share of reports
         that may contain a false verdict. Default: as declared, else 0.05.
-    looked : bool, optional
-        Whether rounds were added while looking at the results; default: as recorded.
 
     Returns
     -------
@@ -141,7 +135,7 @@ def compare(
     >>> {str(c.verdict) for c in family} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
     True
     """
-    if isinstance(after, str) and metric is None and not ("/" in after or os.path.exists(after)):
+    if isinstance(after, str) and metric is None and not ("/" in after or Path(after).exists()):
         if after not in METRICS:
             near = did_you_mean(after, METRICS)
             raise UsageError(f"{after!r} is neither a folder nor a metric; {near}".rstrip("; "))
@@ -160,14 +154,12 @@ def compare(
             "for two write compare(before, after)"
         )
     if contrasts is not None or declared_contrasts(results):
-        return _declared(results, metric, contrasts, where or {}, margin, alpha, looked)
+        return _declared(results, metric, contrasts, where or {}, margin, alpha)
     source = runs_of(results, where)
     family, chosen = judged_by_rule(of_main_tools(source, metric), margin, alpha)
     if not chosen:
         raise UsageError("the experiment declares no contrast, and each metric has one condition")
-    return replace(
-        with_causes(family, (p.conditions for p in chosen)), notice=source.origin.notice
-    )
+    return replace(with_causes(family, (p.conditions for p in chosen)), notice=source.origin.notice)
 
 
 def read_margin(margin: Any) -> float:
@@ -190,7 +182,6 @@ def _declared(
     where: Mapping[str, Any],
     margin: float | None,
     alpha: float | None,
-    looked: bool | None,
 ) -> Family:
     """Judge contrasts; every one that was declared before the data, shown or not, shares `alpha`."""
     check_levels(where)
@@ -233,8 +224,7 @@ def _declared(
         if own:
             del family[_question(c)]  # it is judged in the direction that was asked
         asked.append({**c.model_dump(), "margin": size, "declared": own})
-    if looked is None:
-        looked = origin.looked or experiment.get("design") == "sequential"
+    looked = origin.looked or experiment.get("design") == "sequential"
     judged = judge(
         source,
         [*family.values(), *asked],
@@ -253,7 +243,7 @@ def _declared(
 def _question(c: Contrast) -> Any:
     """Return what a contrast asks, regardless of direction."""
     sides = frozenset(frozenset(side.items()) for side in (c.a, c.b) if side is not None)
-    return c.metric, sides, None if c.b is not None else (c.below is None, threshold(c))
+    return c.metric, sides, c.below, c.at_least, c.of
 
 
 def within(data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
@@ -306,32 +296,24 @@ def _by(
         for p in chosen if name not in POOLS else ():
             _check_pooled(obs, name, p.a, p.b)
     family = judge_pairs(chosen, alpha)
-    declared = _declared_pairs(results, obs, where, margin)
-    asked = [i for i, p in enumerate(chosen) if (p.a, p.b) in declared]
-    if asked:
-        named = [declared[chosen[i].a, chosen[i].b] for i in asked]
-        judged, every = compare(results, contrasts=named, alpha=alpha), list(family)
-        for i, c in zip(asked, judged, strict=True):
-            every[i] = replace(c, names=every[i].names, context=every[i].context)
-        family = replace(judged, comparisons=tuple(every))
-    family = with_causes(family, (p.conditions for p in chosen))
-    return replace(family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice)
-
-
-def _declared_pairs(
-    results: Data, obs: Observations, where: Mapping[str, Any], margin: float | None
-) -> dict[tuple[str, str], Contrast]:
-    """Return the declared contrast between two conditions, in both directions."""
     # several experiments may declare different contrasts
     several = isinstance(results, Observations | Sequence | Mapping)
     declared = [] if several else within(results, declared_contrasts(results), where)
     named: dict[tuple[str, str], Contrast] = {}
     for c in asked_about(obs, declared, {}):
-        one, two = obs.condition(c.a), obs.condition(c.b)
-        if one and two and margin in (None, c.margin):
-            named[one, two] = c
-            named[two, one] = c.model_copy(update={"a": c.b, "b": c.a})
-    return named
+        both = obs.condition(c.a), obs.condition(c.b)
+        if margin in (None, c.margin):
+            named[both] = c
+            named[both[::-1]] = c.model_copy(update={"a": c.b, "b": c.a})
+    asked = [i for i, p in enumerate(chosen) if (p.a, p.b) in named]
+    if asked:
+        contrasts = [named[chosen[i].a, chosen[i].b] for i in asked]
+        judged, every = compare(results, contrasts=contrasts, alpha=alpha), list(family)
+        for i, result in zip(asked, judged, strict=True):
+            every[i] = replace(result, names=every[i].names, context=every[i].context)
+        family = replace(judged, comparisons=tuple(every))
+    family = with_causes(family, (p.conditions for p in chosen))
+    return replace(family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice)
 
 
 def asked_about(
@@ -389,7 +371,7 @@ def _two_sides(
 
 def _name(data: Data) -> str:
     if isinstance(data, str | os.PathLike):
-        return os.path.basename(os.fspath(data).rstrip("/"))
+        return Path(data).name
     return data.name if isinstance(data, Results) else "runs"
 
 
@@ -427,12 +409,12 @@ def between(
     size = MARGIN if margin is None else margin
     chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
     family = with_causes(judge_pairs(chosen, alpha), (p.conditions for p in chosen))
-    when = "both sides are the same runs" if _are_same(one, two) else _TIME + _when(one, two)
+    when = "both sides are the same runs" if _are_same(one, two) else _TIME
     notes = [f"{after} against {before}: {when}", _CHANGE]
     for f in changed:
         words = (", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f])
         notes.append("changed: {}: {} before, {} after".format(f, *words))
-    notes += _alone(every, chosen, sides)
+    notes += _alone(every, chosen)
     said = (UNPAIRED, QUOTIENT)
     comparisons = [
         replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family
@@ -466,27 +448,15 @@ def _are_same(one: pd.DataFrame, two: pd.DataFrame) -> bool:
     return one[values].reset_index(drop=True).equals(two[values].reset_index(drop=True))
 
 
-def _when(*sides: pd.DataFrame) -> str:
-    """Return the days on which the sides began, in words; empty where one is not known."""
-    starts = [side["started_utc"].min() if "started_utc" in side else None for side in sides]
-    if not all(map(present, starts)):
-        return ""
-    one, two = (f"{start:%-d %B %Y}" for start in starts)
-    return f" ({one} and {two})" if one != two else f" (both on {one})"
-
-
-def _alone(
-    every: Sequence[Observations], chosen: Sequence[Pair], sides: Iterable[str]
-) -> list[str]:
+def _alone(every: Sequence[Observations], chosen: Sequence[Pair]) -> list[str]:
     """Return the conditions that only one side has, in words."""
-    compared = {(id(p.obs), name) for p in chosen for name in (p.a, p.b)}
-    alone: dict[str, dict[str, None]] = {side: {} for side in sides}
+    compared = {(p.obs, name) for p in chosen for name in (p.a, p.b)}
+    notes = []
     for obs in every:
         words = level_names(obs, [f for f in obs.by if f != MEASUREMENT])
-        for name in obs.names:
-            if (id(obs), name) not in compared:
-                alone[obs.at(name, MEASUREMENT)][words[name]] = None
-    return [f"only in {side}: {'; '.join(names)}" for side, names in alone.items() if names]
+        alone = [c for c in obs.names if (obs, c) not in compared]
+        notes += [f"only in {obs.at(c, MEASUREMENT)}: {words[c]}" for c in alone]
+    return list(dict.fromkeys(notes))
 
 
 def compared_table(family: Family) -> Table:

@@ -268,7 +268,9 @@ class Family(Sequence[Comparison]):
         import pandas as pd
 
         names = [f.name for f in dataclasses.fields(Comparison)]
-        frame = pd.DataFrame([{name: getattr(c, name) for name in names} for c in self], columns=names)
+        frame = pd.DataFrame(
+            [{name: getattr(c, name) for name in names} for c in self], columns=names
+        )
         texts = {"contrast": "label", "words": "words", "verdict": "verdict"}
         columns = {name: [str(getattr(c, of)) for c in self] for name, of in texts.items()}
         for i, side in enumerate("ab"):
@@ -307,7 +309,9 @@ class Family(Sequence[Comparison]):
         for c in self:
             for warning in c.warnings:
                 labels.setdefault(warning, []).append(c.label)
-        called = {w: "all" if 1 < len(self) == len(of) else "; ".join(of) for w, of in labels.items()}
+        called = {
+            w: "all" if 1 < len(self) == len(of) else "; ".join(of) for w, of in labels.items()
+        }
         return [*self.warnings, *(f"{of}: {warning}" for warning, of in called.items())]
 
     def __repr__(self) -> str:

@@ -148,7 +148,6 @@ class Units:
 
     assumed = "each {} is an independent draw of where VMs land, and their means are near normal"
 
-
     def __init__(self, *sides: Floats) -> None:
         self.n = min(side.size for side in sides)
         self.d = sides[0]

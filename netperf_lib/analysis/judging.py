@@ -172,9 +172,16 @@ def judge(
             "to add rounds until contrasts are settled, use a sequential design"
         )
         source = replace(source, runs=runs[~late].reset_index(drop=True))
-    counts = dict(zip(("ok", "failed", "excluded"), status_counts(source.runs), strict=True))
-    samples = list(map(sample_of, paired_conditions(source, contrasts)))
-    return judge_samples(samples, alpha=alpha, design=design, warnings=tuple(warnings), **counts)
+    ok, failed, excluded = status_counts(source.runs)
+    return judge_samples(
+        list(map(sample_of, paired_conditions(source, contrasts))),
+        alpha=alpha,
+        design=design,
+        warnings=tuple(warnings),
+        ok=ok,
+        failed=failed,
+        excluded=excluded,
+    )
 
 
 def judge_pairs(pairs: Sequence[Pair], alpha: float | None = None) -> Family:
@@ -381,12 +388,9 @@ def _lost(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[
 def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
     """Warn of claims about the hosts that turned out false: a verdict rests on them."""
     failed = [c for c in obs.origin.failed_claims if c["host"] is None or c["host"] in hosts]
-    false = {str(c["claim"]): c.get("evidence") for c in failed}
-    if len(false) > 1:
-        return [f"it rests on {len(false)} claims that do not hold: {'; '.join(false)}"]
+    false = {str(c["claim"]): f" ({c['evidence']})" if c.get("evidence") else "" for c in failed}
     return [
-        f"it rests on a claim that does not hold: {claim}{f' ({proof})' if proof else ''}"
-        for claim, proof in false.items()
+        f"it rests on a claim that does not hold: {claim}{proof}" for claim, proof in false.items()
     ]
 
 
@@ -403,9 +407,9 @@ def _confounded(p: Pair) -> list[str]:
             continue
         words = " and ".join(level_words(f, level) for level in levels)
         if SEVERAL in levels and f in HARDWARE:
-            shares = [obs.column(f, [c]).value_counts(normalize=True) for c in (p.a, p.b)]
             words = "in some deployments"
-            levels = [share.to_dict() for share in shares]
+            one, two = (obs.levels_by_unit(c, [f]) for c in (p.a, p.b))
+            levels = [[side[unit] for unit in one.keys() & two.keys()] for side in (one, two)]
         if SEVERAL not in levels and levels[0] != levels[1]:
             label = factor(f).label or f
             remarks.append(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -161,7 +160,7 @@ def level(
     elif n:
         middle, (low, high, real) = float(np.median(x)), median_interval(x, confidence)
         if real < confidence:
-            need = next(k for k in count(n + 1) if max(_confidences(k), default=0) >= confidence)
+            need = math.ceil(1 - math.log2(1 - confidence))
             method = "median, range of the runs"
             warnings.append(
                 f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "

@@ -64,8 +64,8 @@ class InterimAnalysis(Statement):
     ----------
     stop : bool
         Every contrast is settled or futile, or no rounds are left.
-    settled, futile, open : tuple of int
-        Indices of the contrasts that have a clear verdict; that the remaining rounds will not settle; that they may.
+    settled, futile : int
+        Contrasts that have a clear verdict; that the remaining rounds will not settle.
     more_rounds : int
         About how many more rounds will settle all open contrasts; at most the rounds left.
     family : Family
@@ -73,18 +73,17 @@ class InterimAnalysis(Statement):
     """
 
     stop: bool
-    settled: tuple[int, ...]
-    futile: tuple[int, ...]
-    open: tuple[int, ...]
+    settled: int
+    futile: int
     more_rounds: int
     family: Family
 
     @property
     def words(self) -> str:
         """The decision in a sentence."""
-        state = f"{len(self.settled)} of {plural(len(self.family), 'contrast')} settled"
+        state = f"{self.settled} of {plural(len(self.family), 'contrast')} settled"
         if self.futile:
-            state += f", {len(self.futile)} that the remaining rounds will not settle"
+            state += f", {self.futile} that the remaining rounds will not settle"
         if self.stop:
             return f"stop: {state}"
         return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
@@ -110,23 +109,16 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     >>> npl.analysis.until_decided(family, rounds_left=3).words
     'stop: 1 of 1 contrast settled'
     """
-    groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
-    more = 0
-    for i, c in enumerate(family):
-        if c.settled:
-            groups["settled"].append(i)
-        elif c.more_rounds > rounds_left or (
-            c.verdict == Verdict.NONE and not c.more_rounds and c.n
-        ):
-            groups["futile"].append(i)
-        else:
-            groups["open"].append(i)
-            more = max(more, c.more_rounds, 1)
+    unsettled = [c for c in family if not c.settled]
+    more = [
+        max(c.more_rounds, 1)
+        for c in unsettled
+        if c.more_rounds <= rounds_left and (c.more_rounds or c.verdict != Verdict.NONE or not c.n)
+    ]
     return InterimAnalysis(
-        stop=not groups["open"] or rounds_left <= 0,
-        settled=tuple(groups["settled"]),
-        futile=tuple(groups["futile"]),
-        open=tuple(groups["open"]),
-        more_rounds=min(more, max(rounds_left, 0)),
+        stop=not more or rounds_left <= 0,
+        settled=len(family) - len(unsettled),
+        futile=len(unsettled) - len(more),
+        more_rounds=min(max(more, default=0), max(rounds_left, 0)),
         family=family,
     )

@@ -48,9 +48,7 @@ QUOTIENT = (
 )
 HARDLY = 0.005
 """A log ratio that three written digits do not show."""
-NEIGHBOURS = (
-    "neighbouring rounds resemble each other: another hour may differ from those measured"
-)
+NEIGHBOURS = "neighbouring rounds resemble each other: another hour may differ from those measured"
 UNPAIRED = "unpaired: any drift between the two sides' measurements is part of the difference"
 
 

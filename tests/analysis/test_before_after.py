@@ -21,7 +21,7 @@ from netperf_lib.analysis.judging import judge
 from netperf_lib.analysis.lines import lines, markdown, text
 from netperf_lib.analysis.runs import Observed
 from netperf_lib.cli import npl as cli
-from netperf_lib.data.load import Results, read
+from netperf_lib.data.load import read
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
 
@@ -104,15 +104,6 @@ def test_a_data_root_of_different_questions_has_no_verdict(tmp_path: Path) -> No
     assert compare(tmp_path, metric="latency_oneway_us", by="placement")
 
 
-def test_the_same_twice_is_never_a_difference() -> None:
-    found = [
-        v
-        for seed in range(40)
-        for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()
-    ]
-    assert sum(v in ("better", "worse") for v in found) <= 4
-
-
 def deployed(seed: int, deployments: int, apart: float = 0.05) -> pd.DataFrame:
     """A measurement of several deployments, which land `apart` (standard deviation)."""
     random = np.random.default_rng(seed)
@@ -169,19 +160,6 @@ def test_a_factor_without_a_common_level_is_what_was_changed() -> None:
     )
 
 
-def test_one_run_a_side_has_a_value_and_no_verdict() -> None:
-    found = before_after(runs(1, rounds=1), runs(2, rounds=1))
-    assert set(verdicts(found).values()) == {"no verdict"}
-    assert "1 run" in repr(found)
-
-
-def test_the_days_of_both_sides_are_named_where_they_are_known() -> None:
-    first, later = (pd.Timestamp(f"2026-{month}-02", tz="UTC") for month in ("05", "06"))
-    a, b = runs(1).assign(started_utc=first), runs(2).assign(started_utc=later)
-    assert "(2 May 2026 and 2 June 2026)" in before_after(a, b).warnings[0]
-    assert "(both on 2 May 2026)" in before_after(a, b.assign(started_utc=first)).warnings[0]
-
-
 def test_the_senders_throughput_stands_in_where_no_receivers_is_known() -> None:
     sent = [
         runs(seed).rename(columns={"latency_oneway_us": "throughput_sent_bps"}) for seed in (1, 2)
@@ -216,12 +194,6 @@ def test_slices_of_one_experiment() -> None:
     assert verdicts(found)["ppg"] == "worse"
 
 
-def test_one_experiment_gives_its_declared_contrasts() -> None:
-    results = read(RECORDED)
-    assert isinstance(results, Results)
-    assert [c.metric for c in compare(results)] == [c.metric for c in results.contrasts]
-
-
 def test_thirty_comparisons_fit_on_a_page_of_80_columns() -> None:
     sides = []
     for number in (1, 2):
@@ -251,18 +223,9 @@ def test_what_is_not_decided_says_its_interval_and_how_many_rounds_would_do() ->
     out = text(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
     assert "2 not decided" in out.splitlines()[0]
     assert re.search(r"[+−]?\d+ to [+−]?\d+ %  ~ ", out)
+    comment = markdown(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
+    assert re.search(r"1\\\] about \d+ more .* would settle it\n", comment)
     assert "~: not decided" in out
-
-
-def test_the_comment_of_a_pull_request_says_why_a_comparison_is_not_decided() -> None:
-    out = markdown(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
-    assert re.search(r"1\\\] about \d+ more .* would settle it\n", out)
-
-
-def test_everything_for_a_machine_is_json() -> None:
-    found = before_after(runs(1, rounds=1), runs(2, rounds=1))
-    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert {c["verdict"] for c in document["comparisons"]} == {"no verdict"}
 
 
 # -- gate --------------------------------------------------------------------------------------------------------------
@@ -270,7 +233,8 @@ def test_everything_for_a_machine_is_json() -> None:
 
 def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
     slower = before_after(runs(1), runs(2, scale=1.3), margin=0.1)
-    gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
+    passed = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
+    assert passed.startswith("gate: passed, none is worse; 2 compared: 0 worse, 0 better")
     with pytest.raises(gate.GateError, match="ppg"):
         gate.check(slower, ["worse"])
     with pytest.raises(gate.GateError):  # a gate that saw nothing
@@ -280,14 +244,6 @@ def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
         )
     with pytest.raises(gate.GateError):
         gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)), ["worse"])
-
-
-def test_a_gate_that_opens_says_what_was_decided() -> None:
-    message = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
-    assert (
-        message
-        == "gate: passed, none is worse; 2 compared: 0 worse, 0 better, 2 equivalent, 0 not decided"
-    )
 
 
 def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:

@@ -45,13 +45,6 @@ def planted(rounds: int = 12, **scale: float) -> pd.DataFrame:
     )
 
 
-def test_every_run_that_is_ok_is_used(exp: npl.Results) -> None:
-    for by in ("placement", "streams"):
-        family = npl.compare(exp, metric="throughput_bps", by=by)
-        assert {c.n for c in family} == {12}
-        assert not any("failed" in c.reason for c in family)
-
-
 def test_conditions_that_differ_in_something_else_are_not_compared() -> None:
     family = npl.compare(planted(far=1.5), metric="latency_oneway_us", by="placement")
     assert {(*c.names, c.context) for c in family} == {
@@ -249,16 +242,6 @@ def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() ->
         npl.analysis.lead.conclude("data/recorded/day"),
     )
     assert [c.words for c in by_rule] == [c.words for c in family]
-
-
-@pytest.mark.parametrize("many", [list, lambda paths: dict(zip("xy", paths, strict=True))])
-def test_several_experiments_are_compared_by_a_factor(many: Any) -> None:
-    data = many(["data/recorded/before", "data/recorded/after"])
-    verdicts = {
-        str(c.verdict) for c in npl.compare(data, metric="latency_oneway_us", by="placement")
-    }
-    assert verdicts == {"exploratory"}
-    assert npl.ask(data, metric="latency_oneway_us", by="placement").verdicts
 
 
 def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -> None:

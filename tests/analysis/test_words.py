@@ -17,9 +17,7 @@ from .planted import compared
 
 
 def judged(verdict: str, **changes: Any) -> analysis.Comparison:
-    one = compared(
-        [58.0] * 8, [84.0] * 8, better="lower", names=("ppg", "same-zone")
-    )
+    one = compared([58.0] * 8, [84.0] * 8, better="lower", names=("ppg", "same-zone"))
     return replace(one, verdict=analysis.Verdict(verdict), **changes)
 
 

@@ -48,9 +48,7 @@ Generator = np.random.Generator
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-def this_library(
-    runs: pd.DataFrame, asked: Contrasts, rounds: int | None = None
-) -> Sequence[str]:
+def this_library(runs: pd.DataFrame, asked: Contrasts, rounds: int | None = None) -> Sequence[str]:
     family = judging.judge(runs, asked, alpha=ALPHA, rounds=rounds)
     return [str(v) for v in family.verdicts]
 

@@ -47,9 +47,7 @@ def wilcoxons(work: Callable[[], object]) -> float:
 def test_compare_of_30_rounds() -> None:
     compared(*sides()[0])  # null distributions are computed once in a process
     for name, pairs in (("compare of 30 rounds", sides()), ("the same with ties", sides(digits=2))):
-        ratio = wilcoxons(
-            lambda pairs=pairs: [compared(a, b) for a, b in pairs]
-        ) / len(pairs)
+        ratio = wilcoxons(lambda pairs=pairs: [compared(a, b) for a, b in pairs]) / len(pairs)
         print(f"\n{name}: {ratio:.2f} times scipy's Wilcoxon test (at most 2)")
         assert ratio <= 2
 
