@@ -256,15 +256,11 @@ def within(data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any]) 
 
 
 def _is_within(p: Pair, levels: Mapping[str, Sequence[Any]]) -> bool:
-    obs = p.obs
-    check_factors(obs, levels) if obs else None
-    for side, condition in zip(p.sides(), (p.a, p.b), strict=False):
-        held = {f: factor(f).cast(v) for f, v in side.items()}
-        if obs and condition:
-            held |= {f: obs.fact(condition, f) for f in levels}
-        if any(f in held and held[f] not in wish for f, wish in levels.items()):
-            return False
-    return True
+    if p.obs is None:
+        return True
+    check_factors(p.obs, levels)
+    conditions = [c for c in (p.a, p.b) if c]
+    return all(p.obs.fact(c, f) in wish for c in conditions for f, wish in levels.items())
 
 
 # -- the levels of a factor ----------------------------------------------------------------------
@@ -444,7 +440,7 @@ def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> li
 
 def _are_same(one: pd.DataFrame, two: pd.DataFrame) -> bool:
     """Whether both sides hold the same runs: by what they measured, not by their names."""
-    values = [c for c in ("started_utc", *COMPARED) if c in one and c in two]
+    values = [c for c in ("started_utc", *METRICS) if c in one and c in two]
     return one[values].reset_index(drop=True).equals(two[values].reset_index(drop=True))
 
 

@@ -101,15 +101,6 @@ def test_every_declared_contrast_counts_shown_or_not():
     assert shared.family > alone.family
 
 
-def test_what_was_not_declared_is_exploratory():
-    family = compare(table(), "latency_oneway_us", by="placement", baseline="ppg")
-    verdicts = {c.names[0]: c.verdict for c in family}
-    assert verdicts == {"same-zone": "worse", "cross-zone": "exploratory"}
-    [other] = [c for c in family if c.names[0] == "cross-zone"]
-    assert other.words.endswith("; exploratory")
-    assert 3 < other.low < other.high < 3.6
-
-
 def test_contrasts_named_with_the_analysis_stand_for_a_declaration_only_where_there_is_none():
     family = npl.compare(table(), contrasts=[PPG])
     assert family[0].verdict == "better"
