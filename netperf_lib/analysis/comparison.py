@@ -114,7 +114,7 @@ class Comparison(Subject, Result):
     family : int
         Contrasts that shared `alpha` when this one was decided.
     unit : str
-        What `n` counts: "round", "run" or "deployment".
+        What `n` counts: "round", "run" or "deployment"; "part": of a long series.
     failed : tuple of int
         Rounds in which A failed (or had to be repeated), and B.
     paired : bool

@@ -124,9 +124,9 @@ class Median:
     assumed = "the runs measure one level"
 
     def __init__(self, d: Floats) -> None:
-        self.n = d.size
         if d.size >= LONG_SERIES:
             d = np.array([np.median(part) for part in np.array_split(d, BLOCKS)])
+        self.n = d.size
         self.d = d
         self.centre = float(np.median(d)) if d.size else math.nan
 

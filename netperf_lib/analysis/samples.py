@@ -27,7 +27,7 @@ from .intervals import (
     more_rounds,
     nominal_level,
 )
-from .median_ci import neighbours_p
+from .median_ci import LONG_SERIES, neighbours_p
 from .result import Floats, check_share, percent, quantity
 
 Design = Literal["fixed", "sequential"]
@@ -213,6 +213,7 @@ def ratios(s: Sample) -> Ratios:
     excess = _excess(only[0] if side > 0 else only[1], min(failed))
     missing = _excess(unit[absent], 0)
     units = int(unit.max(initial=0)) + 1
+    each = "part" if s.b is None and d.size >= LONG_SERIES else "round"
 
     def estimate(unknown: int) -> Estimate | None:
         """Rank failures beyond chance worst, and rounds of which nothing is known high or low."""
@@ -227,7 +228,7 @@ def ratios(s: Sample) -> Ratios:
     return Ratios(
         sample=s,
         estimates=tuple(map(estimate, (0, 1, -1) if unsure else (0,))),
-        each="deployment" if units > 1 else "round",
+        each="deployment" if units > 1 else each,
         units=units,
         failed=failed,
         uneven=excess.size > 0,
