@@ -1,7 +1,5 @@
 """What several test files share."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
@@ -10,9 +8,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -33,6 +29,8 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 REPO = Path(__file__).resolve().parent.parent
+MAKEFILE = (REPO / "Makefile").read_text("utf-8") + (REPO / "tests/maintain.mk").read_text("utf-8")
+TARGETS = re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE)
 
 # What a script starts in the background ignores Ctrl-C, and so would the programs that the tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -65,20 +63,20 @@ REMEDIES = {
 """What is in the reason of a skipped test, and the command that brings what it lacks."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Of several workers each collects in the same order, the longest first."""
     if hasattr(config, "workerinput"):
         rank = {f"tests/{name}": number for number, name in enumerate(LONGEST.split())}
         items.sort(key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank)))
 
 
-def pytest_runtestloop() -> None:
+def pytest_runtestloop():
     """Collect garbage from now on, but never look through what was imported."""
     gc.freeze()
     gc.enable()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Say in one line how many tests were skipped for want of what, and the commands that bring it."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
     if wanted := Counter(command for reason in reasons if (command := _remedy(reason))):
@@ -87,7 +85,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-def _remedy(reason: str) -> str:
+def _remedy(reason):
     """Return the command that would make a skipped test run; empty where none would."""
     for pattern, remedy in REMEDIES.items():
         if match := re.search(pattern, reason):
@@ -96,7 +94,7 @@ def _remedy(reason: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
+def shared():
     """Folder with further material (published figures, a corpus of logs), where there is one beside the checkout."""
     folder = Path(os.environ.get("NETPERF_SHARED") or REPO.parent / "shared")
     if not (folder / "logs" / "INDEX.tsv").is_file():
@@ -105,7 +103,7 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def lab_runs() -> None:
+def lab_runs():
     """Skip where no lab can run."""
     try:
         lab.check()
@@ -114,7 +112,7 @@ def lab_runs() -> None:
 
 
 @contextlib.contextmanager
-def _warm_python() -> Iterator[str]:
+def _warm_python():
     real = Path(sys.executable)
     with tempfile.TemporaryDirectory(prefix="netperf-warm-") as folder:
         program = Path(folder, "python")
@@ -131,7 +129,7 @@ def _warm_python() -> Iterator[str]:
 PYTHON = pytest.StashKey[str]()
 
 
-def pytest_configure_node(node: Any) -> None:
+def pytest_configure_node(node):
     """Of several workers all share the Python that starts warm: its imports cost seconds."""
     if PYTHON not in node.config.stash:
         stack = contextlib.ExitStack()
@@ -141,7 +139,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def python(request: pytest.FixtureRequest) -> Iterator[str]:
+def python(request):
     """A Python that starts warm, for programs of which not the start is tested; beside it stands such an `npl`."""
     if hasattr(request.config, "workerinput"):
         yield request.config.workerinput["python"]
@@ -151,7 +149,7 @@ def python(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernels(python: str) -> Iterator[None]:
+def _kernels(python):
     """Kernels start warm, too."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,5 @@
 """README and documentation: commands that exist, code that runs, links that lead somewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -9,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pypdf
@@ -18,7 +15,7 @@ import pytest
 import netperf_lib as npl_package
 from netperf_lib.cli import npl
 
-from .conftest import REPO
+from .conftest import REPO, TARGETS
 
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]
 PAGES = [p for p in PAGES if not {"_build", "generated", "gallery"} & set(p.parts)]
@@ -34,11 +31,11 @@ PUBLISHED_FIRST = [
 """What the first page of a report of the published logs says."""
 
 
-def blocks(page: Path, *languages: str) -> list[str]:
+def blocks(page, *languages):
     return re.findall(rf"(?ms)^```(?:{'|'.join(languages)})\n(.*?)^```", page.read_text("utf-8"))
 
 
-def commands() -> list[tuple[str, str]]:
+def commands():
     """Every command line of npl, with its page."""
     found = []
     for page in PAGES:
@@ -51,10 +48,10 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
-def test_a_command_is_one_that_npl_takes() -> None:
+def test_a_command_is_one_that_npl_takes():
     for page, line in commands():
         words = shlex.split(line)[1:]
-        command: click.Command = npl
+        command = npl
         context = click.Context(npl, info_name="npl")
         while isinstance(command, click.Group):
             found = command.get_command(context, words[0])
@@ -69,7 +66,7 @@ def test_a_command_is_one_that_npl_takes() -> None:
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.relative_to(REPO).as_posix()
 )
-def test_python_runs_as_it_stands(python: str, page: Path) -> None:
+def test_python_runs_as_it_stands(python, page):
     codes, folder = blocks(page, "python"), REPO
     if page.name == "figures.md":  # one program
         codes, folder = ["\n".join(codes)], page.parent
@@ -78,13 +75,13 @@ def test_python_runs_as_it_stands(python: str, page: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-def typed(page: Path, python: str, folder: Path) -> None:
+def typed(page, python, folder):
     """Type the commands of a page; what it shows below them is what they print, in this order."""
     env = {
         **os.environ,
         "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    printed: list[str] = []
+    printed = []
     for language, block in re.findall(
         r"(?ms)^```(console|text)\n(.*?)^```", page.read_text("utf-8")
     ):
@@ -104,7 +101,7 @@ def typed(page: Path, python: str, folder: Path) -> None:
                 printed += done.stdout.splitlines()
 
 
-def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path: Path) -> None:
+def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python, tmp_path):
     (tmp_path / "data").symlink_to(REPO / "data")
     typed(REPO / "docs" / "tutorials" / "own-logs.md", python, tmp_path)
     first, *others = (
@@ -128,49 +125,50 @@ def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["reading-a-verdict", "azure", "first-report"])
-def test_a_tutorial_shows_what_its_commands_print(name: str, python: str) -> None:
+def test_a_tutorial_shows_what_its_commands_print(name, python):
     typed(REPO / "docs" / "tutorials" / f"{name}.md", python, REPO)
 
 
 BOOKS = sorted((REPO / "notebooks").rglob("*.ipynb"))
 
 
-def test_names_of_the_package_exist() -> None:
+def test_names_of_the_package_exist():
     for page in (*PAGES, *BOOKS):
         for dotted in set(re.findall(r"\bnpl((?:\.[A-Za-z_]+)+)\(", page.read_text("utf-8"))):
-            found: Any = npl_package
+            found = npl_package
             for name in dotted[1:].split("."):
                 assert hasattr(found, name), f"{page}: npl{dotted}"
                 found = getattr(found, name)
 
 
-def test_links_lead_to_files() -> None:
+def test_links_lead_to_files():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
             if not re.match(r"[a-z]+:|.*/generated/", target):  # what `make docs` makes
                 assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-def test_make_targets_that_are_named_exist() -> None:
-    targets = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-8")))
+def test_make_targets_that_are_named_exist():
     for page in PAGES:
         named = re.findall(r"`make ([a-z-]+)", page.read_text("utf-8"))
         for block in blocks(page, "console"):
             named += re.findall(r"(?m)^\$ make ([a-z-]+)", block)
-        assert set(named) <= targets, page
+        assert set(named) <= {*TARGETS}, page
 
 
-def test_readme_is_short() -> None:
+def test_readme_is_short():
     assert len((REPO / "README.md").read_text("utf-8").split()) <= 900
 
 
-def test_the_documentation_builds_without_a_warning(python: str, tmp_path: Path) -> None:
+def test_the_documentation_builds_without_a_warning(python, tmp_path):
+    """Its notebooks are executed by other tests."""
     checkout = REPO
     if not os.access(REPO, os.W_OK):  # what is generated stands beside what is written
         checkout = shutil.copytree(
             REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".git", ".venv*")
         )
-    command = [python, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    words = "-m sphinx -W -q -b html -D nb_execution_mode=off -d"
+    command = [python, *words.split(), str(tmp_path / "trees")]
     done = subprocess.run(
         [*command, str(checkout / "docs"), str(tmp_path / "html")], capture_output=True, text=True
     )
