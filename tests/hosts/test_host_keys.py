@@ -1,7 +1,5 @@
 """Host keys pinned at the first contact, with a real sshd."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -10,29 +8,17 @@ import pytest
 
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import HostError
-from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import inventory
 
-from ..sshd import Sshd
+from ..sshd import Sshd, on_hosts
 
 
-def declared(server: Sshd, **more: object) -> Experiment:
+def declared(server, **more):
     machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
-    return Experiment.model_validate(
-        {
-            "name": "probe",
-            "hosts": {
-                "source": "inventory",
-                "options": {"hosts": {"a": machine, "b": machine}, **more},
-            },
-            "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
-            "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
-            "rounds": 6,
-        }
-    )
+    return on_hosts({"a": machine, "b": machine}, **more)
 
 
-def test_the_first_key_is_pinned_and_another_one_refused(tmp_path: Path) -> None:
+def test_the_first_key_is_pinned_and_another_one_refused(tmp_path):
     server = Sshd(tmp_path / "one")
     experiment = declared(server, host_keys="first-contact")
     try:
@@ -58,7 +44,7 @@ def test_the_first_key_is_pinned_and_another_one_refused(tmp_path: Path) -> None
         other.stop()
 
 
-def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path: Path) -> None:
+def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path):
     server = Sshd(tmp_path / "one")
     try:
         (a, _) = inventory.up(declared(server), number=1, state=tmp_path / "state").hosts
@@ -70,7 +56,7 @@ def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path:
         server.stop()
 
 
-async def test_a_first_contact_from_a_running_event_loop(tmp_path: Path) -> None:
+async def test_a_first_contact_from_a_running_event_loop(tmp_path):
     """As in a notebook, whose kernel runs one."""
     server = Sshd(tmp_path / "one")
     try:
@@ -82,7 +68,7 @@ async def test_a_first_contact_from_a_running_event_loop(tmp_path: Path) -> None
         server.stop()
 
 
-def test_pinned_keys_are_closed_whatever_the_umask(tmp_path: Path) -> None:
+def test_pinned_keys_are_closed_whatever_the_umask(tmp_path):
     server = Sshd(tmp_path / "one")
     before = os.umask(0)
     try:
@@ -96,7 +82,7 @@ def test_pinned_keys_are_closed_whatever_the_umask(tmp_path: Path) -> None:
     assert [path for path in private if path.stat().st_mode & 0o077] == []
 
 
-def test_pinned_keys_that_others_can_write_are_refused(tmp_path: Path) -> None:
+def test_pinned_keys_that_others_can_write_are_refused(tmp_path):
     server = Sshd(tmp_path / "one")
     experiment = declared(server, host_keys="first-contact")
     state = tmp_path / "state"

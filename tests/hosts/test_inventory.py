@@ -1,18 +1,14 @@
 """What an inventory may hold: nothing of it is ever read by a shell."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from netperf_lib.errors import ExperimentError, UsageError
-from netperf_lib.experiment.model import Experiment, Host
+from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import inventory, options
 
-from ..sshd import Sshd
+from ..sshd import Sshd, on_hosts
 
 ADDRESSES = [
     "i-$(touch /tmp/x)",
@@ -32,18 +28,8 @@ ADDRESSES = [
 USERS = ["-l", "a;b", "a'b", "a`b", "$(id)", "a -x", "a\\", "a\0b", "", "x|y"]
 
 
-def declared(**machine: Any) -> Experiment:
-    return Experiment.model_validate(
-        {
-            "name": "probe",
-            "hosts": {
-                "source": "inventory",
-                "options": {"hosts": {"a": machine, "b": {"address": "10.0.0.1"}}},
-            },
-            "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
-            "tests": [{"tool": "qperf", "test": "tcp_lat"}],
-        }
-    )
+def declared(**machine):
+    return on_hosts({"a": machine, "b": {"address": "10.0.0.1"}})
 
 
 @pytest.mark.parametrize(
@@ -52,12 +38,12 @@ def declared(**machine: Any) -> Experiment:
     + [("data_address", a) for a in ADDRESSES]
     + [("user", u) for u in USERS],
 )
-def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
+def test_what_ssh_refuses_is_refused(field, value):
     with pytest.raises(ExperimentError, match=rf"hosts\.a\.{field}"):
         options(declared(**{field: value}))
     given = {"name": "a", "address": "10.0.0.1", "data_address": "10.0.0.1"} | {field: value}
     with pytest.raises((UsageError, ValueError)):
-        Host(**given)  # type: ignore[arg-type]
+        Host(**given)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +60,7 @@ def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
         ({"address": "10.0.0.256"}, "each number of an IPv4 address is at most 255"),
     ],
 )
-def test_what_people_mistype_is_told(machine: dict[str, Any], said: str) -> None:
+def test_what_people_mistype_is_told(machine, said):
     with pytest.raises(ExperimentError, match=rf"hosts\.a\..*{re.escape(said)}"):
         options(declared(**machine))
 
@@ -82,12 +68,12 @@ def test_what_people_mistype_is_told(machine: dict[str, Any], said: str) -> None
 @pytest.mark.parametrize(
     "address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"]
 )
-def test_addresses_of_every_kind_are_accepted(address: str) -> None:
+def test_addresses_of_every_kind_are_accepted(address):
     read = options(declared(address=address, user="DOMAIN\\user@example.com"))
     assert read.hosts["a"].address == address
 
 
-def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: Path) -> None:
+def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path):
     config, witness = tmp_path / "config", tmp_path / "ran"
     config.write_text('Host i-*\n  ProxyCommand sh -c "echo %h"\n')
     address = f"i-$(touch {witness})"
@@ -98,16 +84,12 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: 
     assert not witness.exists()
 
 
-def test_two_names_of_one_machine_are_no_pair(tmp_path: Path) -> None:
+def test_two_names_of_one_machine_are_no_pair(tmp_path):
     server = Sshd(tmp_path / "sshd")
     machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
     machine["known_hosts"] = str(server.known_hosts)
     try:
-        experiment = declared(**machine)
-        both = {"hosts": {"a": machine, "b": machine}}
-        experiment = experiment.model_copy(
-            update={"hosts": experiment.hosts.model_copy(update={"options": both})}
-        )
+        experiment = on_hosts({"a": machine, "b": machine})
         (said,) = inventory.up(experiment, number=1, state=tmp_path / "state").contradictions()
     finally:
         server.stop()

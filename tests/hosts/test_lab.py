@@ -1,7 +1,5 @@
 """The local lab, for real: namespaces, sshd, TUN devices, and the tools that people measure with."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -415,7 +413,7 @@ def test_python_below_a_folder_that_hosts_have_of_their_own_is_there(tmp_path, s
         environment = Path(folder, "a checkout", ".venv")
         venv.create(environment, symlinks=True)
         code = "import pathlib, sys; from netperf_lib.hosts import lab; place = pathlib.Path(sys.argv[1])\n"
-        code += "lab.start(lab.Options(), place); lab.stop(place)"
+        code += f"lab.start(lab.Options.model_validate({SMALL!r}), place); lab.stop(place)"
         done = subprocess.run(
             [environment / "bin" / "python", "-c", code, str(tmp_path)],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -462,7 +460,7 @@ def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
     assert other.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["a space", 'a "quote', "100 %", "$HOME", "${HOME}", "új"])
+@pytest.mark.parametrize("name", ["a space", 'a "quote', "100 %", "${HOME}", "új"])
 def test_a_folder_of_any_name_works_or_is_refused(tmp_path, name):
     try:
         made = lab.up(experiment(**SMALL), state=tmp_path / name)

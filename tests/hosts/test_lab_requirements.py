@@ -3,8 +3,6 @@
 In mount and user namespaces of their own, so that nothing of this machine changes; that needs root.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
@@ -48,7 +46,7 @@ print(sorted(p.name for p in folder.iterdir()))
 """
 
 
-def can_unshare(*what: str) -> bool:
+def can_unshare(*what):
     try:
         return (
             os.geteuid() == 0
@@ -64,7 +62,7 @@ needs_users = pytest.mark.skipif(
 )
 
 
-def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
+def said_where(situation, code=CHECK, *, user=""):
     """Run `code` in a new mount namespace after the shell commands `situation`; as `user`, when that is given.
 
     The interpreter and the checkout may lie where that user may not look: they are shown to him below /mnt.
@@ -94,12 +92,12 @@ def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
     return done.stdout
 
 
-def tun(mode: str) -> str:
+def tun(mode):
     return f"""mount -t tmpfs -o dev,mode=755 none /dev/net
         mknod -m {mode} /dev/net/tun c 10 200"""
 
 
-def somebody(shell: str = "/bin/sh") -> str:
+def somebody(shell="/bin/sh"):
     return f"""cp -p /etc/passwd /mnt/passwd
         echo somebody:x:4321:4321::/tmp:{shell} >> /mnt/passwd
         mount --bind /mnt/passwd /etc/passwd"""

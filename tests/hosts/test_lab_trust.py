@@ -1,7 +1,5 @@
 """A lab's folder that another user made, or may write into, is not used: what it names would run as this user."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,9 +1,5 @@
 """Pairs fit the hosts that the experiment declares, or the plan is refused, with the line."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 import netperf_lib as npl
@@ -13,7 +9,7 @@ LAB = "source: lab, options: {hosts: [{name: a, ppg: one}, {name: b, ppg: one}, 
 INVENTORY = "source: inventory, options: {hosts: {a: {address: 10.0.0.1}, b: {address: 10.0.0.2}}}"
 
 
-def plan(folder: Path, hosts: str, server: str, placement: str) -> object:
+def plan(folder, hosts, server, placement):
     file = folder / "e.yaml"
     file.write_text(
         f"name: e\nrounds: 1\nhosts: {{{hosts}}}\npairs: [{{client: a, server: {server}, placement: {placement}}}]\n"
@@ -31,7 +27,7 @@ def plan(folder: Path, hosts: str, server: str, placement: str) -> object:
         (INVENTORY, "b", "cross-zone"),
     ],
 )
-def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str) -> None:
+def test_pairs_that_fit(tmp_path, hosts, server, placement):
     assert plan(tmp_path, hosts, server, placement)
 
 
@@ -70,9 +66,7 @@ def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str)
         ),
     ],
 )
-def test_pairs_that_do_not(
-    tmp_path: Path, hosts: str, server: str, placement: str, said: str
-) -> None:
+def test_pairs_that_do_not(tmp_path, hosts, server, placement, said):
     with pytest.raises(ExperimentError, match=r"e\.yaml:3: hosts\.options") as error:
         plan(tmp_path, hosts, server, placement)
     assert said in str(error.value)

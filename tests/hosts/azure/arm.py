@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_network
@@ -24,7 +24,7 @@ class NotYet(Exception):  # noqa: N818 - no error: the resource comes later
 class Nothing(dict[str, Any]):
     """What is read of a resource that is not there yet."""
 
-    def __missing__(self, key: object) -> Nothing:
+    def __missing__(self, key):
         return self
 
 
@@ -41,11 +41,11 @@ class Scope:
     zones: dict[str, int] = field(default_factory=dict)
     """Region to its number of zones."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         own = {name: getattr(self, name) for name in dir(self) if name.startswith("f_")}
         self.functions = {**PURE, **own}
 
-    def value(self, node: Any) -> Any:
+    def value(self, node):
         """Evaluate every expression in a JSON value."""
         if isinstance(node, str) and node[:1] + node[-1:] == "[]":
             return self._read(node[1:-1])
@@ -55,7 +55,7 @@ class Scope:
             return {key: self.value(entry) for key, entry in node.items()}
         return node
 
-    def loop(self, loop: dict[str, Any], body: Callable[[], Any]) -> Iterator[Any]:
+    def loop(self, loop, body):
         """Evaluate `body` for every index of a copy loop."""
         name = loop.get("name", "")
         for i in range(self.value(loop["count"])):
@@ -65,7 +65,7 @@ class Scope:
             finally:
                 self.loops.pop(name, None)
 
-    def _read(self, text: str) -> Any:
+    def _read(self, text):
         """Evaluate an expression, which becomes one of Python; both branches of an `if` are."""
         try:
             found = eval(_python(text), self.functions)
@@ -75,34 +75,34 @@ class Scope:
             raise NotYet(text)
         return found
 
-    def f_parameters(self, name: str) -> Any:
+    def f_parameters(self, name):
         return self.parameters[name]
 
-    def f_copyindex(self) -> int:
+    def f_copyindex(self):
         return list(self.loops.values())[-1]
 
-    def f_resourceid(self, kind: str, *names: str) -> str:
+    def f_resourceid(self, kind, *names):
         namespace, *types = kind.split("/")
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
         group = f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
         return f"{group}/providers/{namespace}{tail}"
 
-    def f_subscriptionresourceid(self, kind: str, name: str) -> str:
+    def f_subscriptionresourceid(self, kind, name):
         return f"/subscriptions/{self.subscription}/providers/{kind}/{name}"
 
-    def f_pickzones(self, namespace: str, kind: str, location: str, count: int) -> list[str]:
+    def f_pickzones(self, namespace, kind, location, count):
         return [str(i + 1) for i in range(self.zones.get(location, 0))][:count]
 
-    def f_reference(self, target: str, version: str = "") -> Any:
+    def f_reference(self, target, version=""):
         found = self.reference(target)
         return Nothing() if found is None else found["properties"]
 
 
 @cache
-def _python(text: str) -> Any:
+def _python(text):
     """An expression in Python: names of functions begin with `f_`, properties are subscripts."""
 
-    def word(m: re.Match[str]) -> str:
+    def word(m):
         if m[1]:
             return m[1]
         return f"[{m[2]!r}]" if m[2] else f"f_{m[3].lower()}("
@@ -110,15 +110,15 @@ def _python(text: str) -> Any:
     return compile(TOKEN.sub(word, text), "template", "eval")
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a, b):
     return a.lower() == b.lower() if isinstance(a, str) and isinstance(b, str) else bool(a == b)
 
 
-def _subnet(prefix: str, size: int, index: int) -> str:
+def _subnet(prefix, size, index):
     return str(next(islice(ip_network(prefix).subnets(new_prefix=size), index, None)))
 
 
-PURE: dict[str, Any] = {
+PURE = {
     "f_add": lambda a, b: a + b,
     "f_cidrsubnet": _subnet,
     "f_createarray": lambda *a: list(a),
@@ -150,12 +150,12 @@ ASIDE = {"copy", "condition", "dependsOn", "comments"}
 """What belongs to a resource in a template, and not to the resource."""
 
 
-def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
+def expand(template, scope):
     """Resources of a template: loops and conditions resolved, dependencies as lower-case ids."""
-    items: list[Item] = []
-    absent: set[str] = set()
+    items = []
+    absent = set()
 
-    def one(source: dict[str, Any], loops: dict[str, int]) -> None:
+    def one(source, loops):
         kind, name = source["type"], scope.value(source["name"])
         where = scope.f_resourceid(kind, *name.split("/"))
         if not scope.value(source.get("condition", True)):
@@ -164,11 +164,10 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
         depends = {d.lower() for d in scope.value(source.get("dependsOn", []))}
         body = {k: v for k, v in source.items() if k not in ASIDE}
 
-        def evaluate() -> dict[str, Any]:
+        def evaluate():
             scope.loops.update(loops)
             try:
-                out: dict[str, Any] = without_nulls(scope.value(body))
-                return out
+                return without_nulls(scope.value(body))
             finally:
                 for used in loops:
                     scope.loops.pop(used, None)
@@ -188,7 +187,7 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
     return items
 
 
-def without_nulls(node: Any) -> Any:
+def without_nulls(node):
     """A null in a template is an absent property."""
     if isinstance(node, dict):
         return {k: without_nulls(v) for k, v in node.items() if v is not None}

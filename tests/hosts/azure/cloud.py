@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import math
 import pickle
-import random
 import re
 import time
-import uuid
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
 
@@ -57,21 +57,9 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
-    def error(self) -> ArmError:
+    def error(self):
         """The error to answer with."""
         return ArmError(self.status, self.code, self.message, headers=self.headers)
-
-
-@dataclass
-class Operation:
-    """A long operation."""
-
-    id: str
-    due: float
-    work: Callable[[], Any]
-    status: str = "InProgress"
-    error: Resource | None = None
-    result: Any = None
 
 
 @dataclass
@@ -86,29 +74,29 @@ class Running:
     due: float
     failed: list[tuple[arm.Item, Resource]] = field(default_factory=list)
 
-    def stop(self) -> None:
+    def stop(self):
         """Make no more."""
         self.left.clear()
         self.document["properties"]["provisioningState"] = "Canceled"
 
 
 Route = tuple[str, "re.Pattern[str]", str]
-ROUTES: list[Route] = []
+ROUTES = []
 
 
-def route(method: str, path: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+def route(method, path):
     """Register a method for a path such as ``/resourceGroups/{group}``, relative to the subscription."""
     pattern = re.sub(r"\{(\w+)\+\}", r"(?P<\1>.+)", path)
     pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", pattern)
 
-    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    def register(function):
         ROUTES.append((method, re.compile(pattern, re.I), function.__name__))
         return function
 
     return register
 
 
-def stamp() -> str:
+def stamp():
     """Now."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -124,34 +112,33 @@ class Cloud:
         Time in seconds.
     """
 
-    def __init__(
-        self, *, step_s: float = 0.02, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, step_s=0.02, clock=time.monotonic):
         self.step_s, self.clock = step_s, clock
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self):
         """Forget everything."""
-        self.groups: dict[str, Resource] = {}
-        self.resources: dict[str, Resource] = {}
-        self.deployments: dict[str, Running] = {}
-        self.operations: dict[str, Operation] = {}
-        self.faults: list[Fault] = []
-        self.limits: dict[tuple[str, str], int] = {}
-        self.requests: list[str] = []
-        self.stopped: set[str] = set()
+        self.groups = {}
+        self.resources = {}
+        self.deployments = {}
+        self.ending = []
+        """Deletions of groups, and when they are done."""
+        self.faults = []
+        self.limits = {}
+        self.requests = []
+        self.stopped = set()
         """Names of VMs that are deallocated."""
-        self.lag: random.Random | None = None
+        self.lag = None
         """It decides what is answered late; None: nothing is."""
-        self.born: dict[str, float] = {}
+        self.born = {}
         """When each group was made."""
-        self.history: list[tuple[float, bytes]] = []
+        self.history = []
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
     # what tests look at
 
-    def names(self, kind: str) -> list[str]:
+    def names(self, kind):
         """Names of all resources of a type, sorted."""
         return sorted(
             r["id"].rsplit("/", 1)[1]
@@ -159,7 +146,7 @@ class Cloud:
             if r["type"].lower() == kind.lower()
         )
 
-    def get(self, kind: str, name: str) -> Resource:
+    def get(self, kind, name):
         """Properties of one resource."""
         found = next(
             r
@@ -168,38 +155,25 @@ class Cloud:
         )
         return self.show(found)
 
-    def settle(self) -> None:
+    def settle(self):
         """Let everything that is under way come to its end."""
-        for _ in range(10_000):
-            pending = [o.due for o in self.operations.values() if o.status == "InProgress"]
-            pending += [d.due for d in self.deployments.values() if d.left]
-            if not pending:
-                return
-            self._advance(max(pending))
-        raise AssertionError("something never ends")
+        self._advance(math.inf)
 
     # time
 
-    def _advance(self, now: float) -> None:
+    def _advance(self, now):
         while True:
-            steps: list[tuple[float, Callable[[], None]]] = [
-                (o.due, lambda o=o: self._finish(o))
-                for o in self.operations.values()
-                if o.status == "InProgress"
-            ]
-            steps += [
-                (d.due, lambda d=d: self._step(d)) for d in self.deployments.values() if d.left
-            ]
-            steps = [s for s in steps if s[0] <= now]
-            if not steps:
+            steps = [(d.due, partial(self._step, d)) for d in self.deployments.values() if d.left]
+            due, step = min([*steps, *self.ending], key=itemgetter(0), default=(math.inf, None))
+            if step is None or due > now:
                 return
-            due, step = min(steps, key=lambda s: s[0])
+            self.ending = [end for end in self.ending if end[1] is not step]
             step()
             self._remember(due)
 
     # lag
 
-    def _remember(self, now: float) -> None:
+    def _remember(self, now):
         """Keep what there is, so that it can be shown later."""
         if self.lag is None:
             return
@@ -207,7 +181,7 @@ class Cloud:
         self.history = [h for h in self.history[-200:] if h[0] > now - 4 * OLD_S]
         self.history.append((now, pickle.dumps((self.groups, self.resources, shown))))
 
-    def _denied(self, method: str, path: str) -> bool:
+    def _denied(self, method, path):
         """Whether a group that was just made is denied: creations are not known everywhere."""
         named = re.match(r"/subscriptions/[^/]+/resourcegroups/(npl-[^/]+)(/.*)?$", path, re.I)
         if self.lag is None or not named or (method == "PUT" and not named[2]):
@@ -216,10 +190,9 @@ class Cloud:
         return young and self.lag.random() < 0.5
 
     @contextmanager
-    def _earlier(self, method: str, path: str) -> Iterator[None]:
+    def _earlier(self, method, path):
         """Show what there was up to a minute ago, of what is looked at."""
-        operation = re.search("/operation(s|results|statuses)/", path, re.I)
-        if self.lag is None or method != "GET" or operation or self.lag.random() < 0.4:
+        if self.lag is None or method != "GET" or self.lag.random() < 0.4:
             yield
             return
         until = self.clock() - self.lag.uniform(0, OLD_S)
@@ -241,19 +214,7 @@ class Cloud:
         finally:
             self.groups, self.resources, self.deployments = now
 
-    def _finish(self, operation: Operation) -> None:
-        try:
-            operation.result = operation.work()
-            operation.status = "Succeeded"
-        except ArmError as error:
-            operation.status, operation.error = "Failed", error.error
-
-    def _start(self, work: Callable[[], Any] = lambda: None, steps: float = 1) -> Operation:
-        operation = Operation(str(uuid.uuid4()), self.clock() + steps * self.step_s, work)
-        self.operations[operation.id] = operation
-        return operation
-
-    def _fault(self, at: str, text: str) -> Fault | None:
+    def _fault(self, at, text):
         for fault in self.faults:
             if fault.at == at and fault.times and re.search(fault.match, text, re.I):
                 fault.times -= 1
@@ -262,9 +223,7 @@ class Cloud:
 
     # requests
 
-    def request(
-        self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
-    ) -> Answer:
+    def request(self, method, path, query=None, body=None):
         """Answer a request to the resource manager; paths are taken in any case and with doubled slashes."""
         path = re.sub(r"/{2,}", "/", unquote(path)).rstrip("/")
         self.requests.append(f"{method} {path}")
@@ -286,7 +245,7 @@ class Cloud:
             self._remember(self.clock())
         return answer
 
-    def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Answer:
+    def _route(self, method, path, query, body):
         head, _, tail = path[1:].partition("/")
         identity, _, tail = tail.partition("/")
         if head.lower() != "subscriptions":
@@ -300,12 +259,11 @@ class Cloud:
         for verb, pattern, name in ROUTES:
             match = pattern.fullmatch("/" + tail if tail else "")
             if verb == method and match:
-                answer: Answer = getattr(self, name)(query=query, body=body, **match.groupdict())
-                return answer
+                return getattr(self, name)(query=query, body=body, **match.groupdict())
         raise ArmError(404, "NotFound", f"{method} {path}")
 
     @route("GET", "/locations")
-    def locations(self, shifted: int = 0, **_: Any) -> Answer:
+    def locations(self, shifted=0, **_):
         """Regions; zones are mapped differently in each, and in each subscription."""
         out = []
         for shift, (region, zones) in enumerate(REGIONS.items(), shifted):
@@ -318,94 +276,56 @@ class Cloud:
         return Answer(200, {"value": out})
 
     @route("GET", "/providers/Microsoft.Compute/skus")
-    def skus(self, query: dict[str, str], **_: Any) -> Answer:
+    def skus(self, query, **_):
         """Sizes."""
         wanted = re.search(r"location eq '([^']+)'", query.get("$filter", ""))
         regions = [r for r in REGIONS if not wanted or wanted[1].lower() == r]
         return Answer(200, {"value": [_size(r, name) for r in regions for name in SIZES]})
 
-    def _used(self, region: str, kind: str) -> list[Resource]:
-        kind = f"microsoft.{kind}"
-        every = self.resources.values()
-        return [r for r in every if r["type"].lower() == kind and r["location"] == region]
-
-    def _usage(self, region: str, used: dict[str, int], limit: int) -> Answer:
-        entries = [
-            {
-                "unit": "Count",
-                "currentValue": n,
-                "limit": self.limits.get((region, name), limit),
-                "name": {"value": name, "localizedValue": name},
-            }
-            for name, n in used.items()
-        ]
+    @route("GET", "/providers/Microsoft.{part}/locations/{region}/usages")
+    def usages(self, part, region, **_):
+        """Quota of addresses or of cores."""
+        here = [r for r in self.resources.values() if r.get("location") == region]
+        if part.lower() == "network":
+            names = ("PublicIPAddresses", "StandardSkuPublicIpAddresses")
+            used = dict.fromkeys((*names, "IPv4StandardSkuPublicIpAddresses"), 0)
+            for name in used:
+                used[name] = sum(r["type"].endswith("/publicIPAddresses") for r in here)
+        else:
+            used = dict.fromkeys(("cores", *(size[0] for size in SIZES.values())), 0)
+            for vm in (r for r in here if r["type"].endswith("/virtualMachines")):
+                family, cpus, *_rest = SIZES[vm["properties"]["hardwareProfile"]["vmSize"]]
+                used[family] += cpus
+                used["cores"] += cpus
+        entries = []
+        for name, count in used.items():
+            limit = self.limits.get((region, name), 350)
+            told = {"value": name, "localizedValue": name}
+            entries.append({"currentValue": count, "limit": limit, "unit": "Count", "name": told})
         return Answer(200, {"value": entries})
-
-    @route("GET", "/providers/Microsoft.Network/locations/{region}/usages")
-    def network_usages(self, region: str, **_: Any) -> Answer:
-        """Quota of addresses."""
-        used = len(self._used(region, "network/publicipaddresses"))
-        names = ("", "StandardSku", "IPv4StandardSku")
-        addresses = {f"{n}PublicIpAddresses" if n else "PublicIPAddresses": used for n in names}
-        return self._usage(region, addresses, 1000)
-
-    def _cores(self, region: str) -> dict[str, int]:
-        used = dict.fromkeys(("cores", *(size[0] for size in SIZES.values())), 0)
-        for vm in self._used(region, "compute/virtualmachines"):
-            family, cpus, *_ = SIZES[vm["properties"]["hardwareProfile"]["vmSize"]]
-            used[family] += cpus
-            used["cores"] += cpus
-        return used
-
-    @route("GET", "/providers/Microsoft.Compute/locations/{region}/usages")
-    def usages(self, region: str, **_: Any) -> Answer:
-        """Quota."""
-        return self._usage(region, self._cores(region), 350)
 
     @route(
         "GET",
         "/providers/Microsoft.Compute/locations/[^/]+/publishers/{publisher}/artifacttypes/vmimage"
         "/offers/{offer}/skus/{sku}/versions",
     )
-    def image_versions(self, publisher: str, offer: str, sku: str, **_: Any) -> Answer:
+    def image_versions(self, publisher, offer, sku, **_):
         """Versions of an image."""
         version = IMAGES.get((publisher.lower(), offer.lower(), sku.lower()))
         refuse(version is None, "NotFound", f"VMImage {sku}", status=404)
         return Answer(200, [{"name": version, "id": f"{BASE}/versions/{version}"}])
 
     @route("GET", "/providers/Microsoft.Compute/locations/.*/versions/{version}")
-    def image(self, version: str, **_: Any) -> Answer:
+    def image(self, version, **_):
         """One version of an image."""
         features = [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
         properties = {"hyperVGeneration": "V2", "architecture": "x64", "features": features}
         properties["osDiskImage"] = {"operatingSystem": "Linux"}
         return Answer(200, {"name": version, "properties": properties})
 
-    # long operations
-
-    def _polled(self, operation: Operation, header: str) -> dict[str, str]:
-        kind = {"Azure-AsyncOperation": "operations", "Location": "operationresults"}[header]
-        where = f"{BASE}/providers/Microsoft.Resources/{kind}/{operation.id}"
-        return {header: f"{where}?api-version=2024-01-01", "retry-after-ms": "20"}
-
-    @route("GET", "(?:.*)/(?:operations|operationStatuses)/{identity}")
-    def operation(self, identity: str, **_: Any) -> Answer:
-        """State of a long operation."""
-        found = self.operations[identity]
-        error = {"error": found.error} if found.error else {}
-        return Answer(200, {"status": found.status, **error}, {"retry-after-ms": "20"})
-
-    @route("GET", "/providers/[^/]+/operationresults/{identity}")
-    def operation_result(self, identity: str, **_: Any) -> Answer:
-        """Result of a long operation."""
-        found = self.operations[identity]
-        if found.status == "InProgress":
-            return Answer(202, None, self._polled(found, "Location"))
-        return Answer(409, {"error": found.error}) if found.error else Answer(200, found.result)
-
     # resource groups
 
-    def _group(self, name: str, *, writing: bool = False) -> Resource:
+    def _group(self, name, *, writing=False):
         found = self.groups.get(name.lower(), {})
         refuse(not found, "ResourceGroupNotFound", name, status=404)
         deleting = found["properties"]["provisioningState"] == "Deleting"
@@ -413,19 +333,19 @@ class Cloud:
         return found
 
     @route("GET", "/resourceGroups")
-    def list_groups(self, query: dict[str, str], **_: Any) -> Answer:
+    def list_groups(self, query, **_):
         """All groups, or those with a tag."""
         wanted = re.search(r"tagName eq '([^']*)'", query.get("$filter", ""))
         found = [g for g in self.groups.values() if not wanted or wanted[1] in g["tags"]]
         return Answer(200, {"value": found})
 
     @route("GET", "/resourceGroups/{name}")
-    def show_group(self, name: str, **_: Any) -> Answer:
+    def show_group(self, name, **_):
         """One group."""
         return Answer(200, self._group(name))
 
     @route("PUT", "/resourceGroups/{name}")
-    def put_group(self, name: str, body: Resource, **_: Any) -> Answer:
+    def put_group(self, name, body, **_):
         """Make a group."""
         fresh = name.lower() not in self.groups
         if not fresh:
@@ -443,14 +363,14 @@ class Cloud:
             self.born[name.lower()] = self.clock()
         return Answer(201 if fresh else 200, made)
 
-    def _region(self, group: str, text: str) -> str:
+    def _region(self, group, text):
         region = text.replace(" ", "").lower()
         refuse(region not in REGIONS, "LocationNotAvailableForResourceGroup", region)
         refuse(not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", group), "InvalidResourceGroup", group)
         return region
 
     @route("DELETE", "/resourceGroups/{name}")
-    def delete_group(self, name: str, **_: Any) -> Answer:
+    def delete_group(self, name, **_):
         """Delete a group and all in it; deployments that run in it are stopped."""
         group = self._group(name)
         group["properties"]["provisioningState"] = "Deleting"
@@ -459,21 +379,22 @@ class Cloud:
             if where.startswith(inside) and running.left:
                 running.stop()
 
-        def work() -> None:
-            if fault := self._fault("delete", name):
+        def work():
+            if self._fault("delete", name):
                 group["properties"]["provisioningState"] = "Succeeded"
-                raise fault.error()
+                return
             for store in (self.resources, self.deployments):
                 for where in [w for w in store if w.startswith(inside)]:
-                    del store[where]  # type: ignore[attr-defined]
+                    del store[where]
             self.groups.pop(name.lower(), None)
 
-        return Answer(202, None, self._polled(self._start(work, 3), "Location"))
+        self.ending.append((self.clock() + 3 * self.step_s, work))
+        return Answer(202)
 
     # deployments
 
     @route("PUT", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}")
-    def put_deployment(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
+    def put_deployment(self, group, name, body, **_):
         """Start a deployment."""
         self._group(group, writing=True)
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
@@ -490,18 +411,9 @@ class Cloud:
         due = self.clock() + self.step_s
         running = Running(document, group, items, scope, template, due)
         self.deployments[where.lower()] = running
+        return Answer(201, copy.deepcopy(document))
 
-        def work() -> None:
-            state = document["properties"]["provisioningState"]
-            refuse(state != "Succeeded", "DeploymentFailed", state, status=409)
-
-        operation = self._start(work, steps=len(items) + 1)
-        polled = self._polled(operation, "Azure-AsyncOperation")
-        return Answer(201, copy.deepcopy(document), polled)
-
-    def _read(
-        self, group: str, name: str, body: Resource, location: str | None = None
-    ) -> tuple[arm.Scope, Resource, list[arm.Item]]:
+    def _read(self, group, name, body, location=None):
         scope, template = self._scope(group, location or self._group(group)["location"], body)
         try:
             items = arm.expand(template, scope)
@@ -512,7 +424,7 @@ class Cloud:
             raise ArmError(400, "InvalidTemplateDeployment", text, details=problems)
         return scope, template, items
 
-    def _scope(self, group: str, location: str, body: Resource) -> tuple[arm.Scope, Resource]:
+    def _scope(self, group, location, body):
         """A template, and the values of its parameters."""
         template = body["properties"]["template"]
         given = body["properties"].get("parameters") or {}
@@ -527,16 +439,16 @@ class Cloud:
         scope.parameters = defaults | given
         return scope, template
 
-    def _reference(self, where: str) -> Resource | None:
+    def _reference(self, where):
         found = self.resources.get(where.lower())
         return self.show(found) if found else None
 
-    def _problems(self, items: list[arm.Item]) -> list[Resource]:
+    def _problems(self, items):
         """What goes wrong before a deployment starts."""
         found = [self._fault("validate", i.name) for i in items if i.type.endswith("Machines")]
         return [f.error().error for f in found if f]
 
-    def _step(self, running: Running) -> None:
+    def _step(self, running):
         """Make one more resource."""
         running.due += self.step_s
         running.document["properties"]["provisioningState"] = "Running"
@@ -562,7 +474,7 @@ class Cloud:
         if not running.left:
             self._close(running)
 
-    def _close(self, running: Running) -> None:
+    def _close(self, running):
         properties = running.document["properties"]
         if running.failed:
             details = [
@@ -579,7 +491,7 @@ class Cloud:
             outputs[name] = {"type": output["type"], "value": value}
         properties |= {"provisioningState": "Succeeded", "outputs": outputs}
 
-    def _deployment(self, group: str, name: str) -> Running:
+    def _deployment(self, group, name):
         self._group(group)
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
         found = self.deployments.get(where.lower())
@@ -588,7 +500,7 @@ class Cloud:
         return found
 
     @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments")
-    def list_deployments(self, group: str, **_: Any) -> Answer:
+    def list_deployments(self, group, **_):
         """All deployments of a group."""
         self._group(group)
         inside = f"{BASE}/resourceGroups/{group}/".lower()
@@ -598,7 +510,7 @@ class Cloud:
     @route(
         "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/cancel"
     )
-    def cancel(self, group: str, name: str, **_: Any) -> Answer:
+    def cancel(self, group, name, **_):
         """End a deployment; what it made stays."""
         running = self._deployment(group, name)
         refuse(not running.left, "DeploymentCannotBeCancelled", name, status=409)
@@ -606,21 +518,21 @@ class Cloud:
         return Answer(204)
 
     @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}")
-    def show_deployment(self, group: str, name: str, **_: Any) -> Answer:
+    def show_deployment(self, group, name, **_):
         """One deployment."""
         return Answer(200, self._deployment(group, name).document)
 
     @route(
         "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate"
     )
-    def validate(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
+    def validate(self, group, name, body, **_):
         """Check a template, as az does before it deploys one."""
         self._group(group, writing=True)
         self._read(group, name, body)
         return Answer(200, {"name": name, "properties": {"provisioningState": "Succeeded"}})
 
     @route("POST", "/providers/Microsoft.Resources/deployments/{name}/{what}")
-    def rehearse(self, name: str, what: str, body: Resource, **_: Any) -> Answer:
+    def rehearse(self, name, what, body, **_):
         """Check a template that makes a group and deploys into it; tell what it would make."""
         scope, template = self._scope("", "", body)
         sources = [{k: v for k, v in r.items() if k != "properties"} for r in template["resources"]]
@@ -635,7 +547,7 @@ class Cloud:
 
     # resources
 
-    def put(self, where: str, body: Resource) -> Resource:
+    def put(self, where, body):
         """Write a resource; ArmError if the rules of its type do not allow it."""
         home = self._group(where.split("/")[4], writing=True)
         parts = where.split("/providers/", 1)[1].split("/")
@@ -644,7 +556,7 @@ class Cloud:
         orphan = len(parts) > 3 and where.rsplit("/", 2)[0].lower() not in self.resources
         refuse(orphan, "ParentResourceNotFound", where, status=404)
         body = arm.without_nulls(copy.deepcopy(body))
-        new: Resource = {"id": where, "name": parts[-1], "type": kind}
+        new = {"id": where, "name": parts[-1], "type": kind}
         new["properties"] = body.get("properties") or {}
         new |= {k: body[k] for k in ("tags", "sku", "zones") if k in body}
         if len(parts) == 3:
@@ -661,7 +573,7 @@ class Cloud:
             raise
         return new
 
-    def show(self, resource: Resource) -> Resource:
+    def show(self, resource):
         """A resource as it is read: with its children, without what is secret."""
         if "_later" in resource and self.clock() >= resource["_later"][0]:
             resource["properties"].update(resource.pop("_later")[1])
@@ -678,7 +590,7 @@ class Cloud:
         return out
 
     @route("GET", "/resourceGroups/{group}/providers/.*/virtualMachines/{name}/instanceView")
-    def instance_view(self, group: str, name: str, **_: Any) -> Answer:
+    def instance_view(self, group, name, **_):
         """State of a VM."""
         self._group(group)
         power = "deallocated" if name in self.stopped else "running"
@@ -690,7 +602,7 @@ class Cloud:
         return Answer(200, {"statuses": statuses})
 
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
-    def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:
+    def read(self, group, tail, query, **_):
         """One resource, or all of a type."""
         where = f"{self._group(group)['id']}/providers/{tail}".lower()
         if len(tail.split("/")) % 2 == 0:
@@ -711,7 +623,7 @@ class Cloud:
         return Answer(200, out)
 
 
-def _size(region: str, name: str) -> Resource:
+def _size(region, name):
     """A size as a region lists it."""
     family, cpus, accelerated, only, barred = SIZES[name]
     zones = REGIONS[region]

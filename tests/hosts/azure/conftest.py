@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +15,6 @@ from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import checks, groups, prices
-from netperf_lib.hosts.azure.checks import Preflight
 
 from ...warm import warm
 from .cloud import Cloud
@@ -35,12 +34,12 @@ Make = Callable[..., Experiment]
 
 
 def experiment(
-    *pairs: str,
-    name: str = "probe",
-    budget: float | None = None,
-    deployments: int = 1,
-    **options: Any,
-) -> Experiment:
+    *pairs,
+    name="probe",
+    budget=None,
+    deployments=1,
+    **options,
+):
     """An experiment whose pairs are given as "client server placement [off]", with a size that can be without."""
     declared, plain = [], {}
     for text in pairs or ("a b same-zone",):
@@ -81,7 +80,7 @@ def experiment(
     )
 
 
-def seen(hosts: Any, pairs: Any, **_: Any) -> Any:
+def seen(hosts, pairs, **_):
     """What guests say of their paths."""
     return {pair: {"hops": 1, "mtu": 1500, "sent": 2000, "vf_tx_packets": 2003} for pair in pairs}
 
@@ -102,24 +101,27 @@ GUEST = {
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
-@pytest.fixture(params=[1, 2, 3])
-def cloud(clock: Clock, request: pytest.FixtureRequest) -> Cloud:
-    """A cloud that answers late, by three seeds."""
+@pytest.fixture
+def cloud(clock, request):
+    """A cloud that answers late, by a seed."""
     made = Cloud(step_s=4, clock=clock.now)
-    made.lag = random.Random(request.param)
+    made.lag = random.Random(getattr(request, "param", 1))
     return made
 
 
+SEEDS = pytest.mark.parametrize("cloud", [1, 2, 3], indirect=True)
+
+
 @pytest.fixture
-def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
+def az(cloud, clock, monkeypatch):
     """The source `azure`, wired to the emulated cloud in this process; guests answer as they should."""
     direct = DirectAz(cloud)
 
-    def guests(hosts: Any, **_: Any) -> Any:
+    def guests(hosts, **_):
         out = {}
         for host in hosts:
             kind = "Microsoft.Network/networkInterfaces"
@@ -137,7 +139,38 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
     return direct
 
 
-def az_version() -> str:
+@dataclass
+class Placed:
+    """What is placed in the emulated cloud, and kept in a folder."""
+
+    cloud: Cloud
+    state: Path
+
+    def put(self, declared, number=1):
+        return azure.up(declared, number=number, state=self.state)
+
+    def up(self, *pairs, number=1, **options):
+        return self.put(experiment(*pairs, **options), number)
+
+    def remove(self):
+        """Remove all, and see that nothing is left."""
+        azure.down(experiment(), state=self.state)
+        nothing_is_left(self.cloud, self.state)
+
+
+def nothing_is_left(cloud, state):
+    cloud.settle()
+    assert not [name for name in cloud.groups if name != "net"]
+    assert not cloud.names("Microsoft.Compute/virtualMachines")
+    assert not list(state.rglob("id_*"))
+
+
+@pytest.fixture
+def placed(az, cloud, tmp_path):
+    return Placed(cloud, tmp_path)
+
+
+def az_version():
     """The version of az in .venv-azure."""
     (found,) = AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")
     return found.name.removesuffix(".dist-info").split("-")[1]
@@ -151,21 +184,23 @@ class World:
     emulator: Emulator
     machines: Machines
     folder: Path
+    python: Path
+    """A Python that starts warm, in the network of the emulated cloud."""
 
-    def fresh(self) -> None:
+    def fresh(self):
         """Forget what was made, and who is logged in otherwise."""
         self.cloud.reset()
         self.machines.follow()
         self.machines.without_vf.clear()
         self.emulator.environment(az_version())
 
-    def options(self, **more: Any) -> dict[str, Any]:
+    def options(self, **more):
         """Options that ask the emulator for prices and for the caller's address."""
         return {"prices": None, "allow_from": None, **more}
 
 
 @pytest.fixture(scope="package")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def _world(tmp_path_factory):
     if why := possible():
         pytest.skip(why)
     if not AZ.exists():
@@ -190,23 +225,28 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         patch.setattr(azure, "AGAIN_S", (0.0, 0.0))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
+        own = "import netperf_lib.cli, netperf_lib.pipeline, netperf_lib.hosts.azure"
+        program, python = folder / "bin" / "az", folder / "bin" / "python"
         try:
-            with warm(folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True):
-                yield World(cloud, emulator, machines, folder)
+            with (
+                warm(program, AZ, imports, words=("-m", "azure.cli"), learn=True),
+                warm(python, Path(sys.executable), own, learn=True),
+            ):
+                yield World(cloud, emulator, machines, folder, python)
         finally:
             machines.close()
             emulator.close()
 
 
 @pytest.fixture
-def world(_world: World) -> World:
+def world(_world):
     """A world in which nothing is placed; its network leads nowhere."""
     _world.fresh()
     return _world
 
 
 @pytest.fixture
-def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
+def price_list(tmp_path, monkeypatch):
     """The service that is asked for prices."""
     emulator = Emulator(Cloud(), tmp_path / "emulator")
     for name, value in emulator.environment("0").items():
@@ -216,7 +256,7 @@ def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emul
     emulator.close()
 
 
-def preflight(declared: Experiment, workload: Workload | None = None) -> Preflight:
+def preflight(declared, workload=None):
     """What the checks find, with what Azure says that it would create."""
     findings = azure._proposal(declared, workload or Workload())
     rows = list(

@@ -3,16 +3,12 @@
 That it answers as the real az does is itself tested (`test_end_to_end.py` compares the two).
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from netperf_lib.hosts.azure.failures import AzError, error_of
 
-from .cloud import BASE, SUBSCRIPTION, Cloud
+from .cloud import BASE, SUBSCRIPTION
 
 COMPUTE, NETWORK = "providers/Microsoft.Compute", "providers/Microsoft.Network"
 
@@ -20,29 +16,29 @@ COMPUTE, NETWORK = "providers/Microsoft.Compute", "providers/Microsoft.Network"
 class Clock:
     """Time that passes only when someone sleeps."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.time = 0.0
 
-    def now(self) -> float:
+    def now(self):
         return self.time
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.time += seconds
 
 
 class DirectAz:
     """Stands where `netperf_lib.hosts.azure.az.Az` stands."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud):
         self.cloud = cloud
-        self.commands: list[tuple[str, ...]] = []
-        self.interrupt_at: int | None = None
-        self.interrupt_when: Callable[[tuple[str, ...]], bool] | None = None
+        self.commands = []
+        self.interrupt_at = None
+        self.interrupt_when = None
         self.interrupt_after = False
-        self.stopping: Callable[[], Any] = lambda: None
+        self.stopping = lambda: None
         """Called when it is interrupted."""
 
-    def __call__(self, *words: str) -> Any:
+    def __call__(self, *words):
         index = len(self.commands)
         self.commands.append(words)
         due = index == self.interrupt_at or bool(self.interrupt_when and self.interrupt_when(words))
@@ -56,7 +52,7 @@ class DirectAz:
                 self.stopping()
                 raise KeyboardInterrupt
 
-    def _run(self, *words: str) -> Any:
+    def _run(self, *words):
         first = next((i for i, w in enumerate(words) if w.startswith("--")), len(words))
         verb, given = " ".join(words[:first]), dict[str, list[str]]()
         for word in words[first:]:
@@ -79,26 +75,22 @@ class DirectAz:
             return answer and answer.get("properties", answer)
         return getattr(self, "_" + verb.replace(" ", "_").replace("-", "_"))(one, given)
 
-    def _ask(
-        self, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
-    ) -> Any:
+    def _ask(self, method, path, query=None, body=None):
         answer = self.cloud.request(method, f"{BASE}/{path}", query, body)
         if answer.status >= 400:
             raise error_of("az", answer.body["error"])
-        if answer.status == 202 and method == "POST":  # az waits for the result
-            return self.cloud.request("GET", answer.headers["Location"].partition("?")[0]).body
         return answer.body
 
-    def _account_show(self, one: dict[str, str], _: Any) -> Any:
+    def _account_show(self, one, _):
         if one.get("subscription", "emulated") not in (SUBSCRIPTION, "emulated"):
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         user = {"name": "tester", "type": "user"}
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": user}
 
-    def _rest(self, one: dict[str, str], _: Any) -> Any:
+    def _rest(self, one, _):
         return self.cloud.request("GET", one["url"].partition("?")[0]).body
 
-    def _vm_image_show(self, one: dict[str, str], _: Any) -> Any:
+    def _vm_image_show(self, one, _):
         publisher, offer, sku, version = one["urn"].split(":")
         where = (
             f"{COMPUTE}/locations/{one['location']}/publishers/{publisher}/artifacttypes/vmimage"
@@ -108,23 +100,23 @@ class DirectAz:
             version = self._ask("GET", versions)[0]["name"]
         return _flat(self._ask("GET", f"{versions}/{version}"))
 
-    def _vm_list_skus(self, one: dict[str, str], _: Any) -> Any:
+    def _vm_list_skus(self, one, _):
         query = {"$filter": f"location eq '{one['location']}'"}
         found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
         closed = [s["name"] for s in found for r in s["restrictions"] if r["type"] == "Location"]
         fits = [s for s in found if one["size"].lower() in s["name"].lower()]
         return [s for s in fits if s["name"] not in closed]
 
-    def _group_create(self, one: dict[str, str], given: dict[str, list[str]]) -> Any:
+    def _group_create(self, one, given):
         tags = dict(t.split("=", 1) for t in given["tags"])
         body = {"location": one["location"], "tags": tags}
         return self._ask("PUT", f"resourceGroups/{one['name']}", body=body)
 
-    def _group_list(self, one: dict[str, str], _: Any) -> Any:
+    def _group_list(self, one, _):
         query = {"$filter": f"tagName eq '{one['tag']}'"}
         return self._ask("GET", "resourceGroups", query)["value"]
 
-    def _vm_list(self, one: dict[str, str], given: Any) -> Any:
+    def _vm_list(self, one, given):
         path = f"resourceGroups/{one['resource_group']}/{COMPUTE}/virtualMachines"
         found = _flat(self._ask("GET", path)["value"])
         for vm in found if "show_details" in given else ():
@@ -133,7 +125,7 @@ class DirectAz:
         return found
 
 
-def _body(one: dict[str, str]) -> Any:
+def _body(one):
     files = one["template_file"], one["parameters"].removeprefix("@")
     template, given = (json.loads(Path(file).read_text("utf-8")) for file in files)
     properties = {"template": template, "parameters": given["parameters"]}
@@ -164,7 +156,7 @@ DONE = {
 }
 
 
-def _flat(node: Any) -> Any:
+def _flat(node):
     """As az shows a resource: what stands under properties is lifted up, at every level."""
     if isinstance(node, list):
         return [_flat(x) for x in node]

@@ -10,12 +10,10 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import Template
-from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from cryptography import x509
@@ -23,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer, Cloud
+from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer
 
 CLIENT = "00000000-0000-4000-8000-00000000000c"
 CALLER = "192.0.2.7"
@@ -41,9 +39,9 @@ class Emulator:
         For certificates and the configuration of az.
     """
 
-    def __init__(self, cloud: Cloud, folder: Path) -> None:
+    def __init__(self, cloud, folder):
         self.cloud, self.folder, self.lock = cloud, folder, threading.RLock()
-        self.after: Callable[[], None] = lambda: None
+        self.after = lambda: None
         """Called after every request to the resource manager."""
         self.listed = recorded_prices()
         """The price list: an item a row."""
@@ -62,20 +60,22 @@ class Emulator:
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that was killed
+        self._server.handle_error = lambda *_: None  # a client that was killed
         self.base = f"https://localhost:{self._server.server_port}"
+        text = Path(__file__).with_name("endpoints.json").read_text("utf-8")
+        self.endpoints = json.loads(Template(text).substitute(base=self.base, tenant=TENANT))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
         )
         self._thread.start()
 
-    def close(self) -> None:
+    def close(self):
         """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
-    def environment(self, version: str) -> dict[str, str]:
+    def environment(self, version):
         """Environment in which az of this version talks to the emulator, and nobody is looked up anywhere else."""
         config = self.folder / "az"
         configure(config, self.base, version)
@@ -90,107 +90,51 @@ class Emulator:
 
     # beside the resource manager
 
-    def answer(
-        self, method: str, path: str, query: dict[str, str], body: Any, authorized: bool
-    ) -> Answer:
+    def answer(self, method, path, query, body, authorized):
         """Answer any request."""
         low = path.lower()
-        if low.endswith(("/.well-known/openid-configuration", "/discovery/instance")):
-            return Answer(200, self._openid())
-        if low.endswith(("/oauth2/v2.0/token", "/oauth2/token")):
+        if low.endswith("/token"):
             with self.lock:
                 if fault := self.cloud._fault("token", path):
                     return Answer(fault.status, fault.body)
-            return Answer(
-                200,
-                {
-                    "token_type": "Bearer",
-                    "expires_in": 3599,
-                    "ext_expires_in": 3599,
-                    "access_token": token(),
-                },
-            )
-        if low == "/metadata/endpoints":
-            return Answer(200, self._metadata())
+            times = {"expires_in": 3599, "ext_expires_in": 3599}
+            return Answer(200, times | {"token_type": "Bearer", "access_token": token()})
+        for end, body_ in self.endpoints.items():
+            if low.endswith(end):
+                return Answer(200, body_)
         if low == "/prices":
             return self._prices(query.get("$filter", ""), int(query.get("$skip", 0)))
         if low == "/address":
             return Answer(200, CALLER)
         if not authorized:
-            error = {
-                "code": "AuthenticationFailed",
-                "message": "Authentication failed. The 'Authorization' header is missing.",
-            }
+            error = {"code": "AuthenticationFailed", "message": "Authentication failed."}
             return Answer(401, {"error": error}, {"WWW-Authenticate": "Bearer"})
         with self.lock:
             answer = self.cloud.request(method, path, query, body)
             self.after()
-        headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
-        return Answer(answer.status, answer.body, headers)
+        return answer
 
-    def _openid(self) -> dict[str, Any]:
-        here = f"{self.base}/{TENANT}"
-        return {
-            "token_endpoint": f"{here}/oauth2/v2.0/token",
-            "authorization_endpoint": f"{here}/oauth2/v2.0/authorize",
-            "issuer": f"{here}/v2.0",
-            "tenant_discovery_endpoint": f"{here}/v2.0/.well-known/openid-configuration",
-            "metadata": [],
-        }
-
-    def _metadata(self) -> dict[str, Any]:
-        return {
-            "name": "Emulated",
-            "portal": self.base,
-            "authentication": {
-                "loginEndpoint": self.base,
-                "audiences": ["https://management.core.windows.net/"],
-                "tenant": "common",
-                "identityProvider": "AAD",
-            },
-            "resourceManager": self.base,
-            "suffixes": {"storage": "core.windows.net"},
-        }
-
-    def _prices(self, wanted: str, skip: int) -> Answer:
+    def _prices(self, wanted, skip):
         """A page of the items that fit a filter.
 
         What has no record in the region that is asked for has the dearest one of the other regions.
         """
         given = dict(re.findall(r"(\w+) eq '([^']*)'", wanted))
-        region = given.get("armRegionName")
-        fits = [
-            i
-            for i in self.listed
-            if all(i[k] == v for k, v in given.items() if k in i and k != "armRegionName")
-        ]
-        rows = [i for i in fits if i["armRegionName"] == region] if region else fits
-        if region and not rows and not region.startswith("Zone"):
-            dearest = sorted(fits, key=lambda i: -float(i["retailPrice"]))
-            rows = list(
-                {
-                    (i["productName"], i["meterName"]): i | {"armRegionName": region}
-                    for i in dearest[::-1]
-                }.values()
-            )
+        region = given.pop("armRegionName", None)
+        fits = [i for i in self.listed if all(i.get(k, v) == v for k, v in given.items())]
+        rows = [i for i in fits if region in (None, i["armRegionName"])]
+        if not rows and not str(region).startswith("Zone"):
+            cheapest_first = sorted(fits, key=lambda i: float(i["retailPrice"]))
+            meters = {(i["productName"], i["meterName"]): i for i in cheapest_first}
+            rows = [i | {"armRegionName": region} for i in meters.values()]
         end = skip + self.page
-        link = (
-            f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}"
-            if rows[end:]
-            else None
-        )
-        common = {
-            "BillingCurrency": "USD",
-            "CustomerEntityId": "Default",
-            "CustomerEntityType": "Retail",
-        }
-        return Answer(
-            200,
-            common | {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])},
-        )
+        following = urlencode({"$filter": wanted, "$skip": end})
+        link = f"{self.base}/prices?{following}" if rows[end:] else None
+        page = {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])}
+        return Answer(200, page | {"BillingCurrency": "USD"})
 
 
-def recorded_prices() -> list[dict[str, Any]]:
+def recorded_prices():
     """Prices that were recorded (`prices.tsv`)."""
     lines = (Path(__file__).parent / "prices.tsv").read_text("utf-8").splitlines()
     rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
@@ -206,10 +150,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     owner: Emulator
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         """Silence."""
 
-    def _go(self) -> None:
+    def _go(self):
         length = int(self.headers.get("Content-Length") or 0)
         raw = self.rfile.read(length)
         parts = urlsplit(self.path)
@@ -237,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_HEAD = _go  # noqa: N815 - http.server wants these names
 
 
-def _body(raw: bytes) -> Any:
+def _body(raw):
     """A request's JSON. az sends a template as the text of its file, under a key without quotes."""
     text = raw.decode("utf-8")
     try:
@@ -246,10 +190,10 @@ def _body(raw: bytes) -> Any:
         return json.loads(re.sub(r",\s*template:", ', "template":', text, count=1))
 
 
-def token() -> str:
+def token():
     """An access token; nobody checks its signature."""
 
-    def part(content: dict[str, Any]) -> str:
+    def part(content):
         return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
     now = int(time.time())
@@ -259,7 +203,7 @@ def token() -> str:
     return ".".join([part({"alg": "none", "typ": "JWT"}), part(claims | times), "c2lnbmVk"])
 
 
-def certificate(folder: Path) -> None:
+def certificate(folder):
     """Write a certificate for localhost, which is its own authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
@@ -289,7 +233,7 @@ def certificate(folder: Path) -> None:
     (folder / "ca.pem").write_bytes(made.public_bytes(encoding))
 
 
-def key_usage() -> x509.KeyUsage:
+def key_usage():
     """Return the uses of the key: to serve, and to sign its own certificate."""
     return x509.KeyUsage(
         digital_signature=True,
@@ -304,7 +248,7 @@ def key_usage() -> x509.KeyUsage:
     )
 
 
-def configure(config: Path, base: str, version: str) -> None:
+def configure(config, base, version):
     """Write the configuration of an az that is logged in to two subscriptions of the emulator."""
     config.mkdir(parents=True, exist_ok=True)
     names = {"subscription": SUBSCRIPTION, "other": OTHER, "tenant": TENANT, "client": CLIENT}
@@ -313,7 +257,7 @@ def configure(config: Path, base: str, version: str) -> None:
         (config / file.name).write_text(text, "utf-8")
 
 
-def logout(config: Path) -> None:
+def logout(config):
     """Log out."""
     names = ("azureProfile.json", "service_principal_entries.json")
     for file in (*(config / name for name in names), *config.glob("msal_token_cache.*")):

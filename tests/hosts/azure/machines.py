@@ -4,22 +4,17 @@ All of it lives in a network namespace whose loopback interface holds the addres
 leave. Each stand-in has its own view of the few files that tell a guest in Azure what it is.
 """
 
-from __future__ import annotations
-
 import base64
 import ctypes
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from .cloud import Cloud
 from .rules import accelerated
 
 SCRIPT = Path(__file__).with_name("machine.sh")
@@ -27,7 +22,7 @@ CLONE_NEWNET = 0x40000000
 NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
 
 
-def possible() -> str | None:
+def possible():
     """Why it cannot be done here, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
@@ -40,7 +35,7 @@ def possible() -> str | None:
 
 
 @contextmanager
-def private_network() -> Iterator[None]:
+def private_network():
     """A network of this thread's own, which its processes and threads inherit."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net") as before:  # noqa: PTH123 - the open file is the handle
@@ -67,14 +62,14 @@ class Machines:
         For the files of the stand-ins.
     """
 
-    def __init__(self, cloud: Cloud, folder: Path) -> None:
+    def __init__(self, cloud, folder):
         self.cloud, self.folder = cloud, folder
         self.started = 0
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.without_vf: set[str] = set()
+        self.running = {}
+        self.without_vf = set()
         """VMs whose virtual function is missing although it was asked for."""
 
-    def follow(self) -> None:
+    def follow(self):
         """Start what was made, end what is gone."""
         vms = {
             w: r for w, r in self.cloud.resources.items() if r["type"].endswith("/virtualMachines")
@@ -85,17 +80,17 @@ class Machines:
             if where not in self.running:
                 self._start(where, vm)
 
-    def close(self) -> None:
+    def close(self):
         """End all."""
         for where in list(self.running):
             self._end(where)
 
-    def _end(self, where: str) -> None:
+    def _end(self, where):
         process = self.running.pop(where)
         process.kill()  # the first process of its PID namespace: all others in it go with it
         process.wait()
 
-    def _start(self, where: str, vm: dict[str, Any]) -> None:
+    def _start(self, where, vm):
         resources, p = self.cloud.resources, vm["properties"]
         nic = resources[p["networkProfile"]["networkInterfaces"][0]["id"].lower()]["properties"]
         entry = nic["ipConfigurations"][0]["properties"]

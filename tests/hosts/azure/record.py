@@ -1,7 +1,5 @@
 """An `az` that writes down what the real one is asked and answers, without ids: ``python record.py REAL FILE …``."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -26,14 +24,14 @@ PRIVATE = (
 """Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's business."""
 
 
-def clean(text: str) -> str:
+def clean(text):
     """The same without what is private."""
     for pattern, instead in PRIVATE:
         text = pattern.sub(instead, text)
     return text
 
 
-def program(folder: Path, real: str, into: Path) -> None:
+def program(folder, real, into):
     """Write a program `az` that records."""
     folder.mkdir()
     place = folder / "az"
@@ -43,7 +41,7 @@ def program(folder: Path, real: str, into: Path) -> None:
     place.chmod(0o755)
 
 
-def main(real: str, into: str, *words: str) -> int:
+def main(real, into, *words):
     """Run az, and write a line: command, exit code, what it printed."""
     done = subprocess.run([real, *words], capture_output=True, text=True)
     sys.stdout.write(done.stdout)

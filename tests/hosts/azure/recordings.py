@@ -4,12 +4,9 @@
 source; `cited.tsv` has codes of public pages.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from .cloud import Fault
 
@@ -17,20 +14,20 @@ HERE = Path(__file__).parent
 
 
 @cache
-def _recorded() -> dict[str, dict[str, Any]]:
+def _recorded():
     lines = (HERE / "recordings.jsonl").read_text("utf-8").splitlines()
     return {r["name"]: r for r in map(json.loads, lines)}
 
 
 @cache
-def _cited() -> dict[str, tuple[int, str]]:
+def _cited():
     """Code to its status, and a sentence in few words."""
     lines = (HERE / "cited.tsv").read_text("utf-8").splitlines()[1:]
     rows = (line.split("\t") for line in lines)
     return {name: (int(status), text.replace("\\n", "\n")) for name, status, text, _ in rows}
 
 
-def fault(name: str, at: str = "request", match: str = ".", times: int = 1) -> Fault:
+def fault(name, at="request", match=".", times=1):
     """The failure that a recording shows, or one that is cited."""
     if name in _cited():
         status, message = _cited()[name]

@@ -1,20 +1,17 @@
 """What the resource manager checks and fills in, by type of resource."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cloud import Cloud
+    pass
 
 Resource = dict[str, Any]
 
 REGIONS = {"westeurope": 3, "northeurope": 3, "eastus": 3, "westus2": 3, "eastasia": 3, "westus": 0}
 """Region to its number of zones."""
-SIZES: dict[str, tuple[str, int, bool, set[str] | None, str | None]] = {
+SIZES = {
     # name: (family, vCPUs, accelerated networking, zones; None: all, restriction)
     **{f"Standard_D{n}s_v5": ("standardDSv5Family", n, True, None, None) for n in (2, 4, 8, 16)},
     **{f"Standard_D{n}s_v4": ("standardDSv4Family", n, True, None, None) for n in (4, 8)},
@@ -38,26 +35,26 @@ class ArmError(Exception):
 
     def __init__(
         self,
-        status: int,
-        code: str,
-        message: str,
+        status,
+        code,
+        message,
         *,
-        details: list[Resource] | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
+        details=None,
+        headers=None,
+    ):
         super().__init__(f"{code}: {message}")
         self.status, self.headers = status, headers or {}
         more = {"details": details} if details else {}
-        self.error: Resource = {"code": code, "message": message, **more}
+        self.error = {"code": code, "message": message, **more}
 
 
-def refuse(wrong: object, code: str, about: object = "", *, status: int = 400) -> None:
+def refuse(wrong, code, about="", *, status=400):
     """Answer with an error if something is wrong."""
     if wrong:
         raise ArmError(status, code, f"It cannot be: {about}")
 
 
-def apply(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def apply(cloud, new, old):
     """Check a resource that is being written, and fill in what Azure fills in."""
     kind = new["type"].lower()
     refuse(kind not in RULES, "InvalidResourceType", kind)
@@ -66,7 +63,7 @@ def apply(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         new["properties"]["provisioningState"] = "Succeeded"
 
 
-def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
+def _there(cloud, where, by):
     """What is referred to: a resource, or a part of one such as a pool of a load balancer."""
     found = cloud.resources.get(where.lower())
     if found is None:
@@ -80,13 +77,13 @@ def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
     return found or {}
 
 
-def _plain(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _plain(cloud, new, old):
     """Everything that it refers to must be there, in its region."""
     for where in _references(new["properties"]):
         _there(cloud, where, new)
 
 
-def _references(node: Any) -> Iterator[str]:
+def _references(node):
     """Ids of other resources in the properties of one."""
     for entry in node if isinstance(node, list) else ():
         yield from _references(entry)
@@ -97,24 +94,24 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(entry)
 
 
-def accelerated(cloud: Cloud, nic: Resource) -> bool:
+def accelerated(cloud, nic):
     """Whether a guest gets a virtual function: newer sizes do whatever the interface asks for."""
     vm = cloud.resources[nic["virtualMachine"]["id"].lower()]
     newer = re.search(r"_v[5-9]$", vm["properties"]["hardwareProfile"]["vmSize"])
     return bool(nic["enableAcceleratedNetworking"] or newer)
 
 
-def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _nsg(cloud, new, old):
     for rule in new["properties"].pop("securityRules", None) or ():
         cloud.put(f"{new['id']}/securityRules/{rule['name']}", {"properties": rule["properties"]})
 
 
-def _vnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _vnet(cloud, new, old):
     for subnet in new["properties"].pop("subnets", None) or ():
         cloud.put(f"{new['id']}/subnets/{subnet['name']}", {"properties": subnet["properties"]})
 
 
-def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _peering(cloud, new, old):
     p = new["properties"]
     mine = new["id"].rsplit("/", 2)[0]
     other = _there(cloud, p["remoteVirtualNetwork"]["id"], new)
@@ -128,14 +125,14 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             p["peeringState"] = back["properties"]["peeringState"] = "Connected"
 
 
-def _public_ip(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _public_ip(cloud, new, old):
     used = {r["properties"].get("ipAddress") for r in cloud.resources.values()}
     free = (f"203.0.113.{i}" for i in range(10, 250))
     kept = old["properties"]["ipAddress"] if old else None
     new["properties"]["ipAddress"] = kept or next(a for a in free if a not in used)
 
 
-def _private(cloud: Cloud, subnet: Resource) -> str:
+def _private(cloud, subnet):
     used = {
         c["properties"].get("privateIPAddress")
         for r in cloud.resources.values()
@@ -146,7 +143,7 @@ def _private(cloud: Cloud, subnet: Resource) -> str:
     return next(str(h) for h in hosts[3:] if str(h) not in used)  # Azure keeps the first ones
 
 
-def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _balancer(cloud, new, old):
     p = new["properties"]
     for key in ("frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules"):
         for entry in p[key]:
@@ -157,7 +154,7 @@ def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     front["privateIPAddress"] = before.get("privateIPAddress") or _private(cloud, subnet)
 
 
-def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _nic(cloud, new, old):
     _plain(cloud, new, old)
     p, before = new["properties"], old["properties"] if old else {}
     p |= {k: v for k, v in before.items() if k == "virtualMachine"}
@@ -169,7 +166,7 @@ def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     c |= {"privateIPAddress": kept or _private(cloud, subnet), "primary": True}
 
 
-def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _vm(cloud, new, old):
     _plain(cloud, new, old)
     p, zones = new["properties"], new.get("zones")
     if old:
@@ -184,7 +181,7 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     cloud.put(disk, {"location": new["location"], "properties": {"diskSizeGB": 30}})
 
 
-def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _gateway(cloud, new, old):
     _plain(cloud, new, old)
     p = new["properties"]
     c = p["ipConfigurations"][0]["properties"]
@@ -194,7 +191,7 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
 
 
-def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+def _connection(cloud, new, old):
     p = new["properties"]
     for where in _references(p):
         _there(cloud, where, {"id": new["id"]})  # the other end may be elsewhere
@@ -212,7 +209,7 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             new["_later"] = other["_later"] = later
 
 
-RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
+RULES = {
     "microsoft.compute/disks": _plain,
     "microsoft.compute/proximityplacementgroups": _plain,
     "microsoft.compute/virtualmachines": _vm,

@@ -5,26 +5,23 @@ without template expressions, which are evaluated here, and without the list of 
 ends years ago.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jsonschema import Draft4Validator
 
 _TEXT = Path(__file__).with_name("schemas.json").read_text("utf-8")
-_EXCERPT: dict[str, Any] = json.loads(_TEXT)
+_EXCERPT = json.loads(_TEXT)
 
 
 @cache
-def _validator(kind: str) -> Draft4Validator:
+def _validator(kind):
     schema = _EXCERPT["resources"][kind]
     return Draft4Validator({"definitions": _EXCERPT["definitions"], **schema})
 
 
-def wrong(resource: dict[str, Any]) -> list[str]:
+def wrong(resource):
     """Return what the schema of a resource's type does not allow; its expressions are evaluated."""
     errors = _validator(f"{resource['type']}@{resource['apiVersion']}").iter_errors(resource)
     return [f"{'.'.join(map(str, e.absolute_path))}: {e.message}" for e in errors]

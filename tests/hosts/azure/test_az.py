@@ -1,7 +1,5 @@
 """The program az: how it is run, how it fails, and how its failures are read."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -29,7 +27,7 @@ with (HERE / "refusals.tsv").open(encoding="utf-8", newline="") as _file:
     REFUSED = list(csv.DictReader(_file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def printed(code: str, sentence: str) -> list[AzError]:
+def printed(code, sentence):
     """A refusal as az prints it for each kind of command, read again."""
     if code == "az":
         return [read_failure("az", 1, f"ERROR: {sentence}\n")]
@@ -49,9 +47,9 @@ def printed(code: str, sentence: str) -> list[AzError]:
     return [*read, error_of("deployment of d1", failed)]
 
 
-def test_recorded_answers_are_read_as_what_they_mean() -> None:
+def test_recorded_answers_are_read_as_what_they_mean():
     """Az prints the same words for pages of 401, 404, 429 and 503, and none for one quota of 401."""
-    meanings: dict[str, set[str]] = {}
+    meanings = {}
     for seen in SEEN:
         meanings.setdefault(seen["stderr"], set()).add(seen["kind"])
     wrong, lost = set(), 0
@@ -67,7 +65,7 @@ def test_recorded_answers_are_read_as_what_they_mean() -> None:
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=lambda r: f"{r['code']}-{r['deed']}")
-def test_a_refusal_has_the_deed_of_an_operator(refused: dict[str, str]) -> None:
+def test_a_refusal_has_the_deed_of_an_operator(refused):
     for failure in printed(refused["code"], refused["sentence"]):
         assert failure.deed == refused["deed"], f"{failure.kind}: {failure}"
 
@@ -79,20 +77,20 @@ def test_a_refusal_has_the_deed_of_an_operator(refused: dict[str, str]) -> None:
         *("CapacityReservationNotAvailable", "VMRedeploymentFailed", "ZonalAllocationFailed"),
     ],
 )
-def test_capacity_in_any_spelling(code: str) -> None:
+def test_capacity_in_any_spelling(code):
     assert error_of("az", {"code": code, "message": "sorry"}).deed == "alternative"
 
 
 @pytest.mark.parametrize("code", ["500", "502", "503", "504", "429", "GetVnetError"])
-def test_what_passes_is_waited_for(code: str) -> None:
+def test_what_passes_is_waited_for(code):
     assert error_of("az", {"code": code, "message": "sorry"}).deed == "retry"
 
 
-def test_every_failure_has_a_deed_and_every_deed_a_use() -> None:
+def test_every_failure_has_a_deed_and_every_deed_a_use():
     assert {kind.deed for kind in KINDS.values()} == set(DEEDS)
 
 
-def test_a_code_without_a_sentence_stands_alone() -> None:
+def test_a_code_without_a_sentence_stands_alone():
     failure = error_of("deployment of x", {"code": "GatewayError", "message": ""})
     assert str(failure) == "deployment of x: GatewayError; try later"
 
@@ -101,21 +99,21 @@ def test_a_code_without_a_sentence_stands_alone() -> None:
 
 
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def waits(monkeypatch):
     """The pauses that are made, in no time."""
-    made: list[float] = []
+    made = []
     monkeypatch.setattr(az_module, "CLOCK", az_module.Clock(sleep=made.append))
     return made
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def program(tmp_path, monkeypatch):
     """A program `az` on PATH, to be written by the test."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return tmp_path / "az"
 
 
-def write(program: Path, script: str) -> None:
+def write(program, script):
     program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     program.chmod(0o755)
 
@@ -128,9 +126,7 @@ def write(program: Path, script: str) -> None:
         ("exit 3", "exit code 3 without a message"),
     ],
 )
-def test_a_program_that_fails(
-    program: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
-) -> None:
+def test_a_program_that_fails(program, monkeypatch, script, said):
     monkeypatch.setattr(az_module, "TIMEOUT_S", 1)
     write(program, script)
     with pytest.raises(AzError, match=said):
@@ -140,26 +136,26 @@ def test_a_program_that_fails(
 @pytest.mark.parametrize(
     ("script", "answer"), [("echo A new version >&2; echo [1]", [1]), ("true", None)]
 )
-def test_a_program_that_answers(program: Path, script: str, answer: object) -> None:
+def test_a_program_that_answers(program, script, answer):
     write(program, script)
     assert Az()("group", "list") == answer
 
 
-def test_trouble_that_lasts_has_a_bound_that_is_said(program: Path, waits: list[float]) -> None:
+def test_trouble_that_lasts_has_a_bound_that_is_said(program, waits):
     write(program, "echo 'ERROR: (ServiceUnavailable) later' >&2; exit 1")
     with pytest.raises(AzError, match=r"ServiceUnavailable.*it was repeated for 9 min"):
         Az()("group", "list")
     assert 500 < sum(waits) <= 600
 
 
-def test_as_long_as_azure_asks_is_waited(program: Path, waits: list[float]) -> None:
+def test_as_long_as_azure_asks_is_waited(program, waits):
     again = "ERROR: (TooManyRequests) try again after 30 seconds"
     write(program, f"[ -e $0.seen ] && exec true; touch $0.seen; echo '{again}' >&2; exit 1")
     assert Az()("group", "list") is None
     assert waits == [30.0]
 
 
-def test_the_login_that_az_asks_for_is_said(program: Path) -> None:
+def test_the_login_that_az_asks_for_is_said(program):
     login = 'az login --tenant "t1" --claims-challenge "e30="'
     error = "ERROR: AADSTS50076: you must use multi-factor authentication. Trace ID: 1"
     write(program, f"printf 'az logout\\n{login}\\n' >&2; echo '{error}' >&2; exit 1")
@@ -169,7 +165,7 @@ def test_the_login_that_az_asks_for_is_said(program: Path) -> None:
     assert f"run `az logout`, then `{login}`, then try again" in str(caught.value)
 
 
-def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_az_is_told_apart_from_none(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     command = f"{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli"
     with pytest.raises(AzureError, match=f"not installed here: run `{command}`"):
@@ -189,14 +185,14 @@ Az()("group", "list")
 """
 
 
-def test_a_signal_is_not_lost_while_az_starts(program: Path) -> None:
+def test_a_signal_is_not_lost_while_az_starts(program):
     """What a signal raises in a hook of fork is dropped by Python."""
     write(program, "kill -TERM $PPID\nsleep 60")
     assert subprocess.run([sys.executable, "-c", LEAVING], timeout=300).returncode == 143
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
-def test_az_dies_with_its_caller(program: Path, by: signal.Signals) -> None:
+def test_az_dies_with_its_caller(program, by):
     """As the packages of Debian install it: a shell that starts Python without exec."""
     sign = f"30{os.getpid()}{by.value}"
     write(program, f"sleep {sign}\ntrue")

@@ -1,28 +1,23 @@
 """What can be known of a subscription before anything is created in it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from netperf_lib.errors import AzureError
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure.failures import error_of
 
-from .cloud import OTHER, SUBSCRIPTION, Cloud
+from .cloud import OTHER, SUBSCRIPTION
 from .conftest import PRICES, experiment, preflight
-from .direct import DirectAz
 from .recordings import fault
 
 SUBJECTS = ("login", "zones", "sizes", "quota", "access", "price", "time", "validation")
 
 
-def found(declared: Any) -> dict[str, tuple[str, bool]]:
+def found(declared):
     return {subject: (words, fine) for subject, words, fine in azure.examine(declared)}
 
 
-def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud) -> None:
+def test_a_line_for_each_subject_and_nothing_is_made(az, cloud):
     prices = PRICES | {"transfer cross-region": 0.07}
     lines = found(experiment("a b cross-region", budget=5, prices=prices))
     assert tuple(lines) == SUBJECTS
@@ -48,9 +43,7 @@ def test_a_line_for_each_subject_and_nothing_is_made(az: DirectAz, cloud: Cloud)
         ({"budget": 0.01}, "above the budget of 0.01"),
     ],
 )
-def test_one_mistake_is_one_sentence(
-    az: DirectAz, cloud: Cloud, tmp_path: Any, options: dict[str, Any], said: str
-) -> None:
+def test_one_mistake_is_one_sentence(az, cloud, tmp_path, options, said):
     prices = PRICES | dict.fromkeys((str(options.get("vm_size")), "x"), 0.3)
     declared = experiment(prices=prices, **options)
     problems = [words for words, fine in found(declared).values() if not fine]
@@ -61,13 +54,13 @@ def test_one_mistake_is_one_sentence(
     assert not cloud.groups
 
 
-def test_an_unknown_address_is_a_problem(az: DirectAz, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_address_is_a_problem(az, monkeypatch):
     monkeypatch.setattr("netperf_lib.hosts.azure.prices.ADDRESS_URL", "https://localhost:1/")
     (problem,) = preflight(experiment(allow_from=None)).problems
     assert "give hosts.options.allow_from" in problem
 
 
-def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
+def test_quota_counts_what_is_needed(az, cloud):
     cloud.limits["westeurope", "standardFSv2Family"] = -5
     assert not preflight(experiment()).problems
     cloud.limits["westeurope", "PublicIPAddresses"] = 1
@@ -79,9 +72,7 @@ def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     assert "8 needed, 7 free of 7; ask for more at https://aka.ms/quota" in problem
 
 
-def test_going_on_is_not_stopped_by_its_own_quota(
-    az: DirectAz, cloud: Cloud, tmp_path: Any
-) -> None:
+def test_going_on_is_not_stopped_by_its_own_quota(az, cloud, tmp_path):
     cloud.limits["westeurope", "standardDSv5Family"] = 8
     az.interrupt_after = True
     az.interrupt_when = lambda words: words[:3] == ("deployment", "group", "create")
@@ -92,7 +83,7 @@ def test_going_on_is_not_stopped_by_its_own_quota(
     assert len(azure.up(experiment(), number=1, state=tmp_path).hosts) == 2
 
 
-def test_a_policy_is_told_beforehand(az: DirectAz, cloud: Cloud) -> None:
+def test_a_policy_is_told_beforehand(az, cloud):
     cloud.faults.append(fault("RequestDisallowedByPolicy", "validate", "b$"))
     words, fine = found(experiment())["validation"]
     assert not fine
@@ -100,7 +91,7 @@ def test_a_policy_is_told_beforehand(az: DirectAz, cloud: Cloud) -> None:
     assert "ask its owner for an exemption" in words
 
 
-def test_zones_are_those_of_the_subscription(az: DirectAz, tmp_path: Any) -> None:
+def test_zones_are_those_of_the_subscription(az, tmp_path):
     from netperf_lib.hosts.azure.az import locations
 
     here, other = (locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
@@ -109,12 +100,12 @@ def test_zones_are_those_of_the_subscription(az: DirectAz, tmp_path: Any) -> Non
     assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in "12"]
 
 
-def test_a_missing_second_factor_asks_for_a_login() -> None:
+def test_a_missing_second_factor_asks_for_a_login():
     message = "Resource was disallowed by Azure: users must use MFA for Create operations."
     assert error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind == "login"
 
 
-def test_the_budget_is_of_all_deployments(az: DirectAz) -> None:
+def test_the_budget_is_of_all_deployments(az):
     minute = Workload(measuring_s=60)
     one, four = (preflight(experiment(deployments=n), workload=minute).cost.amount for n in (1, 4))
     assert four == pytest.approx(2 * 0.2 * (60 + 4 * 900) / 3600)

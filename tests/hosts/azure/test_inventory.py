@@ -1,20 +1,16 @@
 """Hosts that exist already: nothing is made, and what is not said is left to the user's SSH configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import inventory
 
 from .conftest import GUEST, experiment
 
 
-def declared(*pairs: str, **options: Any) -> Experiment:
+def declared(*pairs, **options):
     base = experiment(*pairs)
     return base.model_copy(
         update={"hosts": base.hosts.model_copy(update={"source": "inventory", "options": options})}
@@ -22,7 +18,7 @@ def declared(*pairs: str, **options: Any) -> Experiment:
 
 
 @pytest.fixture(autouse=True)
-def answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def answers(monkeypatch):
     monkeypatch.setattr(
         inventory,
         "guests",
@@ -30,7 +26,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_list_of_hosts(tmp_path: Path) -> None:
+def test_a_list_of_hosts(tmp_path):
     named = {"address": "192.0.2.1", "data_address": "10.0.0.1", "accelerated": True}
     hosts = {"a": named, "b": {}, "spare": {}}
     listed = declared("a b same-zone", hosts=hosts, user="me", identity="~/k")
@@ -45,9 +41,7 @@ def test_a_list_of_hosts(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_silent_host_is_listed_and_flagged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_host_is_listed_and_flagged(tmp_path, capsys):
     listed = declared("a mute same-zone", hosts={"a": {}, "mute": {}})
     made = inventory.up(listed, number=1, state=tmp_path)
     (proof,) = made.host("mute").proofs
@@ -65,6 +59,6 @@ def test_a_silent_host_is_listed_and_flagged(
         ({"hosts": {"a": {"port": 70000}}}, "port"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said(tmp_path, options, said):
     with pytest.raises(ExperimentError, match=said):
         inventory.up(declared("a b same-zone", **options), number=1, state=tmp_path)

@@ -1,28 +1,26 @@
 """Up, proven, down: against the emulated cloud in this process, on a clock of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import stat
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from netperf_lib import hosts
 from netperf_lib.errors import AzureError
-from netperf_lib.experiment.model import Deployment
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 from netperf_lib.hosts.azure.state import State
 
 from .cloud import BASE, SUBSCRIPTION, Cloud, Fault
-from .conftest import GUEST, experiment
-from .direct import Clock, DirectAz
+from .conftest import GUEST, SEEDS, experiment, nothing_is_left
+from .direct import DirectAz
 from .recordings import fault
 
 NET = f"{BASE}/resourceGroups/net/providers/Microsoft.Network"
@@ -38,7 +36,7 @@ EVERY = (
 )
 
 
-def outside(cloud: Cloud) -> None:
+def outside(cloud):
     """What stands in the subscription already, and must stay as it is."""
     cloud.request("PUT", f"{BASE}/resourceGroups/net", {}, {"location": "westeurope"})
     cloud.put(CIRCUIT, {})
@@ -48,22 +46,16 @@ def outside(cloud: Cloud) -> None:
     cloud.put(f"{NET}/virtualNetworks/v", {"properties": network})
 
 
-def unproven(made: Deployment) -> list[str]:
+def unproven(made):
     return [f"{host} {p.claim}: {p.evidence}" for host, p in made.claims() if not p.holds]
 
 
-def nothing_is_left(cloud: Cloud, state: Path) -> None:
-    cloud.settle()
-    assert not [name for name in cloud.groups if name != "net"]
-    assert not cloud.names(VM)
-    assert not list(state.rglob("id_*"))
-
-
-def test_every_placement_is_proven_and_removed(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+@SEEDS
+def test_every_placement_is_proven_and_removed(placed, cloud):
     outside(cloud)
     kept = dict(cloud.resources)
     declared = experiment(*EVERY, expressroute_circuit=CIRCUIT)
-    made = azure.up(declared, number=1, state=tmp_path)
+    made = placed.put(declared)
     assert unproven(made) == []
     names = [n for p in declared.pairs for n in (p.client, p.server)]
     assert [h.name for h in made.hosts] == list(dict.fromkeys(names))
@@ -80,22 +72,22 @@ def test_every_placement_is_proven_and_removed(az: DirectAz, cloud: Cloud, tmp_p
     assert (made.host("c").zone, made.host("x").zone) == ("1", "2")
     assert made.host("p").ppg == made.host("c").ppg == "ppg-westeurope-1"
     assert not made.host("y").accelerated
-    azure.down(declared, state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
     assert cloud.resources == kept
 
 
 # a cloud that lags
 
 
-def test_one_404_of_the_group_is_no_removal(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    azure.up(experiment(), number=1, state=tmp_path)
+@SEEDS
+def test_one_404_of_the_group_is_no_removal(placed, cloud):
+    placed.up()
     look = r"GET .*/resourceGroups/npl[^/]*$"
     cloud.faults.append(Fault("request", look, 404, "ResourceGroupNotFound"))
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
+@SEEDS
 @pytest.mark.parametrize(
     ("asked", "code"),
     [
@@ -104,47 +96,42 @@ def test_one_404_of_the_group_is_no_removal(az: DirectAz, cloud: Cloud, tmp_path
         ("GET .*/virtualMachines", "ResourceGroupNotFound"),
     ],
 )
-def test_a_404_after_the_start_is_not_the_end(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, asked: str, code: str
-) -> None:
+def test_a_404_after_the_start_is_not_the_end(placed, cloud, asked, code):
     cloud.faults.append(Fault("request", asked, 404, code))
-    assert unproven(azure.up(experiment(), number=1, state=tmp_path)) == []
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    assert unproven(placed.up()) == []
+    placed.remove()
 
 
-def test_a_normal_removal_is_not_slower(
-    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path
-) -> None:
+def test_a_normal_removal_is_not_slower(placed, az, cloud, clock):
     cloud.lag = None
-    azure.up(experiment(), number=1, state=tmp_path)
+    placed.up()
     before = clock.now()
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
     assert clock.now() - before <= 20
     assert not [c for c in az.commands if "cancel" in c]
 
 
-def test_a_stop_cancels_before_it_deletes(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+def test_a_stop_cancels_before_it_deletes(placed, az):
     create = ("deployment", "group", "create")
     az.interrupt_after = True
     az.interrupt_when = lambda words: words[:3] == create
     with pytest.raises(KeyboardInterrupt):
-        azure.up(experiment(), number=1, state=tmp_path)
+        placed.up()
     az.interrupt_when = None
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
     verbs = [c[:3] for c in az.commands]
     deleted = verbs.index(("group", "delete", "--name"))
     assert verbs.index(("deployment", "group", "cancel")) < deleted
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("killed", [False, True], ids=["interrupted", "killed"])
-def test_stopped_at_every_command_nothing_is_left(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, after: bool, killed: bool
-) -> None:
-    """What is killed leaves its folder as it was at that moment."""
+STOPS = [(False, False, 1), (True, False, 2), (False, True, 3), (True, True, 1)]
+if os.environ.get("FAULTS"):
+    STOPS = [*product([False, True], [False, True], [1, 2, 3])]
+
+
+@pytest.mark.parametrize(("after", "killed", "cloud"), STOPS, indirect=["cloud"])
+def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, killed):
+    """What is killed leaves its folder as it was at that moment; `make soak` lags by each seed."""
     declared = experiment("a b ppg")
     az.interrupt_after = after
     stopped = True
@@ -173,40 +160,34 @@ def test_stopped_at_every_command_nothing_is_left(
     assert index > 15
 
 
-def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    first = azure.up(experiment(), number=1, state=tmp_path)
+def test_up_twice_places_once(placed, az, cloud, tmp_path):
+    first = placed.up()
     count = len(az.commands)
-    assert azure.up(experiment(), number=1, state=tmp_path) == first
+    assert placed.up() == first
     assert {c[:2] for c in az.commands[count:]} == {("group", "show"), ("vm", "list")}
-    other = azure.up(experiment(), number=2, state=tmp_path)
+    other = placed.up(number=2)
     with hosts.deployed(experiment(), number=1, state=tmp_path) as made:
         assert made == first
     assert list(cloud.groups) == [other.deployment_id]
     with pytest.raises(AzureError, match=r"placed by another declaration: run `npl down`"):
-        azure.up(experiment("a b ppg"), number=2, state=tmp_path)
+        placed.up("a b ppg", number=2)
     cloud.stopped.add("a")
     with pytest.raises(AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"):
-        azure.up(experiment(), number=2, state=tmp_path)
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+        placed.up(number=2)
+    placed.remove()
 
 
-def test_a_group_that_somebody_deleted_is_placed_anew(
-    az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
-    made = azure.up(experiment(), number=1, state=tmp_path)
+def test_a_group_that_somebody_deleted_is_placed_anew(placed, cloud):
+    made = placed.up()
     cloud.request("DELETE", f"{BASE}/resourceGroups/{made.deployment_id}")
     cloud.settle()
-    assert azure.up(experiment(), number=1, state=tmp_path).hosts[0].name == "a"
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    assert placed.up().hosts[0].name == "a"
+    placed.remove()
 
 
-def test_all_that_is_tagged_is_found_and_removed(
-    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path
-) -> None:
+def test_all_that_is_tagged_is_found_and_removed(placed, cloud, clock):
     outside(cloud)
-    azure.up(experiment(tags={"team": "net"}), number=1, state=tmp_path)
+    placed.up(tags={"team": "net"})
     clock.sleep(100)
     for group in [g for g in cloud.groups.values() if g["name"] != "net"]:
         tags = {"netperf-experiment", "netperf-created", "netperf-expires", "team"}
@@ -220,8 +201,8 @@ def test_all_that_is_tagged_is_found_and_removed(
 # what is placed
 
 
-def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    made = azure.up(experiment("c i public-ip", "c p ppg"), number=1, state=tmp_path)
+def test_access_is_narrow(placed, cloud):
+    made = placed.up("c i public-ip", "c p ppg")
     rules = [
         r["properties"]
         for n in cloud.names(NSG)
@@ -238,8 +219,8 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     assert [line.split()[:2] for line in known] == [[h.address, "ssh-ed25519"] for h in made.hosts]
 
 
-def test_a_caller_elsewhere_is_let_in(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    azure.up(experiment(), number=1, state=tmp_path)
+def test_a_caller_elsewhere_is_let_in(placed, cloud, tmp_path):
+    placed.up()
     moved = experiment(allow_from=["198.51.100.9", "198.51.100.10"])
     azure.up(moved, number=1, state=tmp_path)
     (rule,) = cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
@@ -247,14 +228,12 @@ def test_a_caller_elsewhere_is_let_in(az: DirectAz, cloud: Cloud, tmp_path: Path
     assert prefixes == ["198.51.100.9/32", "198.51.100.10/32"]
 
 
-def test_an_existing_subnet_is_used_and_left_alone(
-    az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
+def test_an_existing_subnet_is_used_and_left_alone(placed, cloud, tmp_path):
     outside(cloud)
     before = json.dumps(cloud.resources, sort_keys=True)
     pairs = ("a b ppg", "a l standard-lb", "a z cross-zone")
     declared = experiment(*pairs, subnet=SUBNET, ssh_config="~/jump", allow_from=None)
-    made = azure.up(declared, number=1, state=tmp_path)
+    made = placed.put(declared)
     assert unproven(made) == []
     assert all(h.address.startswith("10.1.0.") for h in made.hosts)
     assert {h.ssh_config for h in made.hosts} == {str(Path("~/jump").expanduser())}
@@ -263,21 +242,17 @@ def test_an_existing_subnet_is_used_and_left_alone(
     assert json.dumps(cloud.resources, sort_keys=True) == before
 
 
-def test_a_schedule_stops_the_vms(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    azure.up(experiment(expires_h=3), number=1, state=tmp_path)
+def test_a_schedule_stops_the_vms(placed, cloud, tmp_path, capsys):
+    placed.up(expires_h=3)
     assert "After 3 h a schedule stops the VMs; gateways, addresses" in capsys.readouterr().err
     schedules = "Microsoft.DevTestLab/schedules"
     assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
     azure.down(experiment(), state=tmp_path)
-    azure.up(experiment(expires_h=100), number=1, state=tmp_path)
+    placed.up(expires_h=100)
     assert not cloud.names(schedules)
 
 
-def test_what_does_not_hold_is_flagged(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_hold_is_flagged(placed, cloud, monkeypatch):
     answers = {
         "a": GUEST,
         "b": GUEST | {"nic": GUEST["nic"][:1], "hyperv": ""},
@@ -286,7 +261,7 @@ def test_what_does_not_hold_is_flagged(
     monkeypatch.setattr(azure, "guests", lambda *_, **__: answers)
     cloud.scattered = True
     declared = experiment("a b ppg", "a c same-zone")
-    flagged = " ".join(unproven(azure.up(declared, number=1, state=tmp_path)))
+    flagged = " ".join(unproven(placed.put(declared)))
     for claim in (
         "b virtual function present and up in the guest",
         "b ppg-westeurope-1 keeps its members together",
@@ -296,14 +271,12 @@ def test_what_does_not_hold_is_flagged(
         assert claim in flagged
 
 
-def test_the_subscription_of_a_deployment_is_kept(
-    az: DirectAz, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = azure.up(experiment(), number=1, state=tmp_path)
+def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path, monkeypatch):
+    first = placed.up()
     elsewhere = Cloud(step_s=4, clock=clock.now)  # another one is selected now
     of_name = {SUBSCRIPTION: az, None: DirectAz(elsewhere)}
     monkeypatch.setattr(az_module, "Az", lambda subscription, **_: of_name[subscription])
-    assert azure.up(experiment(), number=1, state=tmp_path) == first
+    assert placed.up() == first
     assert not elsewhere.requests
     with State.locked(tmp_path) as store, pytest.raises(AzureError, match="and this is another"):
         store.begin(2, 0, "probe", "another", {})
@@ -316,19 +289,15 @@ def test_the_subscription_of_a_deployment_is_kept(
     "code",
     ["ZonalAllocationFailed", "AllocationFailed", "OverconstrainedZonalAllocationRequest"],
 )
-def test_capacity_leads_to_the_next_alternative(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, code: str
-) -> None:
+def test_capacity_leads_to_the_next_alternative(placed, cloud, code):
     cloud.faults.append(fault(code, "resource", f"{VM} b", 2))
     with pytest.raises(AzError, match=rf"{code}: .*no capacity .*alternative_zones"):
-        azure.up(experiment(), number=1, state=tmp_path)
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+        placed.up()
+    placed.remove()
     declared = experiment("a b cross-zone", alternative_zones=True)
-    made = azure.up(declared, number=1, state=tmp_path)
+    made = placed.put(declared)
     assert [h.zone for h in made.hosts] == ["2", "1"]
-    azure.down(declared, state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
 @pytest.mark.parametrize(
@@ -345,51 +314,39 @@ def test_capacity_leads_to_the_next_alternative(
         (Fault("request", "PUT .*deployments/npl-1", 404, "InvalidX", "y"), "InvalidX"),
     ],
 )
-def test_what_cannot_be_helped_stops_at_once(
-    az: DirectAz, cloud: Cloud, tmp_path: Path, failing: Fault, said: str
-) -> None:
+def test_what_cannot_be_helped_stops_at_once(placed, az, cloud, failing, said):
     cloud.faults.append(replace(failing))
     declared = experiment(alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
     with pytest.raises(AzureError, match=said) as caught:
-        azure.up(declared, number=1, state=tmp_path)
+        placed.put(declared)
     assert "\n" not in str(caught.value)
     assert len([c for c in az.commands if c[:2] == ("group", "create")]) <= 1
-    azure.down(declared, state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
-def test_a_passing_conflict_starts_the_same_again(
-    az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
+def test_a_passing_conflict_starts_the_same_again(placed, cloud):
     cloud.faults.append(fault("AnotherOperationInProgress", "resource", NSG))
-    assert unproven(azure.up(experiment(), number=1, state=tmp_path)) == []
+    assert unproven(placed.up()) == []
     assert len(cloud.groups) == 1
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
-def test_a_deployment_that_never_ends_has_a_deadline(
-    az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
+def test_a_deployment_that_never_ends_has_a_deadline(placed, cloud):
     cloud.step_s = 1000
     with pytest.raises(AzError, match="not complete after 30 min"):
-        azure.up(experiment(), number=1, state=tmp_path)
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+        placed.up()
+    placed.remove()
 
 
-def test_a_deletion_that_fails_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    azure.up(experiment(), number=1, state=tmp_path)
+def test_a_deletion_that_fails_is_repeated(placed, cloud):
+    placed.up()
     cloud.faults.append(fault("nic-in-use", "delete", times=2))
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
-def test_a_locked_group_does_not_keep_the_others(
-    az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
+def test_a_locked_group_does_not_keep_the_others(placed, cloud, tmp_path):
     for number in (1, 2):
-        azure.up(experiment(), number=number, state=tmp_path)
+        placed.up(number=number)
     locked = next(g for g in cloud.groups if g.endswith("d1"))
     cloud.faults.append(fault("ScopeLocked", match=f"DELETE .*{locked}$", times=9))
     with pytest.raises(AzureError, match=f"{locked} cannot be deleted: .*a policy or lock"):
@@ -397,19 +354,18 @@ def test_a_locked_group_does_not_keep_the_others(
     assert list(cloud.groups) == [locked]
     assert list(tmp_path.rglob("id_ed25519"))
     cloud.faults.clear()
-    azure.down(experiment(), state=tmp_path)
-    nothing_is_left(cloud, tmp_path)
+    placed.remove()
 
 
 # what is on disk
 
 
-def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
+def test_two_at_once_are_told_apart(placed, tmp_path):
     with State.locked(tmp_path), pytest.raises(AzureError, match="another process is placing"):
-        azure.up(experiment(), number=1, state=tmp_path)
+        placed.up()
 
 
-def test_a_damaged_record_says_what_to_do(az: DirectAz, tmp_path: Path) -> None:
+def test_a_damaged_record_says_what_to_do(placed, tmp_path):
     (tmp_path / "azure.json").write_text("{half", "utf-8")
     with pytest.raises(
         AzureError, match=r"is damaged, .* find what was placed with `npl down --all`"
@@ -417,14 +373,12 @@ def test_a_damaged_record_says_what_to_do(az: DirectAz, tmp_path: Path) -> None:
         azure.down(experiment(), state=tmp_path)
 
 
-def test_an_interruption_leaves_the_bill_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_the_bill_whole(tmp_path, monkeypatch):
     store = State(tmp_path)
     store.data.hours = 3
     store.write()
 
-    def interrupted(_: int) -> None:
+    def interrupted(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", interrupted)

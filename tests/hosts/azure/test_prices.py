@@ -1,10 +1,6 @@
 """The cost of a deployment, by the recorded price list, and what is spent of a budget."""
 
-from __future__ import annotations
-
 import datetime as dt
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +11,6 @@ from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 
 from .conftest import PRICES, experiment, preflight
-from .direct import DirectAz
-from .emulator import Emulator
 from .test_topology import CIRCUIT
 
 TRAFFIC = {("a", "b"): 1100e9}
@@ -24,7 +18,7 @@ WORKLOAD = Workload(measuring_s=60, traffic=TRAFFIC)
 FAR = "a b cross-region"
 
 
-def estimate(pair: str, **more: Any) -> prices.Cost:
+def estimate(pair, **more):
     """The cost of what a pair needs; a terabyte is sent from its client to its server."""
     declared = experiment(pair, **{"prices": None} | more)
     options = hosts.options(declared)
@@ -33,11 +27,11 @@ def estimate(pair: str, **more: Any) -> prices.Cost:
         options,
         measuring_s=60,
         deployments=1,
-        traffic={tuple(pair.split()[:2]): 1e12},  # type: ignore[dict-item]
+        traffic={tuple(pair.split()[:2]): 1e12},
     )
 
 
-def listed(pair: str, **more: Any) -> dict[str, float | None]:
+def listed(pair, **more):
     return {item.name: item.price for item in estimate(pair, **more).items}
 
 
@@ -56,7 +50,7 @@ def listed(pair: str, **more: Any) -> dict[str, float | None]:
         ("a b standard-lb", "load balancer in westeurope", 0.025),
     ],
 )
-def test_an_hour_has_its_price(price_list: Emulator, pair: str, name: str, price: float) -> None:
+def test_an_hour_has_its_price(price_list, pair, name, price):
     price_list.page = 2
     assert listed(pair)[name] == pytest.approx(price)
 
@@ -75,20 +69,18 @@ def test_an_hour_has_its_price(price_list: Emulator, pair: str, name: str, price
         ("cross-region", {"remote_region": "austriaeast"}, None),
     ],
 )
-def test_a_gigabyte_has_its_price(
-    price_list: Emulator, path: str, options: dict[str, Any], price: float | None
-) -> None:
+def test_a_gigabyte_has_its_price(price_list, path, options, price):
     found = listed(f"a b {path}", **options)
     [each] = [known for name, known in found.items() if name.startswith(f"transfer {path}")]
     assert each == (None if price is None else pytest.approx(price))
 
 
-def test_an_unknown_billing_zone_is_said(price_list: Emulator) -> None:
+def test_an_unknown_billing_zone_is_said(price_list):
     text = str(estimate(FAR, remote_region="austriaeast"))
     assert "transfer cross-region (billing zone of austriaeast not known)" in text
 
 
-def test_the_budget_counts_transfer(az: DirectAz) -> None:
+def test_the_budget_counts_transfer(az):
     known = PRICES | {"transfer cross-region": 0.07}
     declared = experiment(FAR, budget=60, prices=known)
     assert not preflight(declared, Workload(measuring_s=60)).problems
@@ -97,7 +89,7 @@ def test_the_budget_counts_transfer(az: DirectAz) -> None:
     assert any("budget of 60" in p for p in found.problems)
 
 
-def test_no_budget_is_kept_by_unknown_prices(az: DirectAz, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_budget_is_kept_by_unknown_prices(az, monkeypatch):
     monkeypatch.setattr(prices, "PRICES_URL", "https://localhost:1/")
     found = preflight(experiment(FAR, budget=60), WORKLOAD)
     assert found.cost.unknown == ("transfer cross-region",)
@@ -105,7 +97,7 @@ def test_no_budget_is_kept_by_unknown_prices(az: DirectAz, monkeypatch: pytest.M
     assert "budget 60 cannot be kept: its cost is unknown" in problem
 
 
-def test_what_is_spent_ends_the_collection(az: DirectAz, tmp_path: Path) -> None:
+def test_what_is_spent_ends_the_collection(az, tmp_path):
     known = PRICES | {"transfer cross-region": 0.05}
     declared = experiment(FAR, budget=60, prices=known)
     azure.up(declared, number=1, state=tmp_path, workload=WORKLOAD)
@@ -119,7 +111,7 @@ def test_what_is_spent_ends_the_collection(az: DirectAz, tmp_path: Path) -> None
     assert 0 <= State(tmp_path).data.hours < 0.1
 
 
-def test_what_goes_on_costing_is_said(price_list: Emulator) -> None:
+def test_what_goes_on_costing_is_said(price_list):
     found = azure._proposal(experiment("c d same-zone", "c w vpn", "c l standard-lb", prices=None))
     idle = 2 * 0.21 + 6 * 0.005 + 0.025
     assert found.cost.idle_h == pytest.approx(idle, rel=0.1)

@@ -5,8 +5,6 @@ to azure-transcript.jsonl: both without ids and addresses, to be sent along with
 Not part of the usual tests; until someone has run it, nothing of this source was ever run against Azure itself.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure.az import find_az
 
 from . import record
-from .transcript import whole_way
+from .transcript import program, whole_way
 
 pytestmark = [
     pytest.mark.skipif(
@@ -29,7 +27,7 @@ pytestmark = [
 ]
 
 
-def declared() -> Experiment:
+def declared():
     """One pair; NETPERF_AZURE_PLACEMENTS names more (``ppg,cross-zone,vpn``), each with a VM of its own."""
     placements = os.environ.get("NETPERF_AZURE_PLACEMENTS", "ppg").split(",")
     options = {
@@ -54,14 +52,12 @@ def declared() -> Experiment:
     )
 
 
-def test_placed_proven_measured_once_and_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_placed_proven_measured_once_and_removed(tmp_path, monkeypatch):
     record.program(tmp_path / "bin", find_az(), Path("azure-transcript.jsonl").absolute())
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     before = {g.name for g in azure.leftovers()}
     try:
-        shown, codes = whole_way(declared(), tmp_path)
+        shown, codes = whole_way(declared(), tmp_path, program(tmp_path))
         Path("azure-transcript.txt").write_text(shown, "utf-8")
     finally:
         azure.down(declared(), state=tmp_path / "results" / "real" / "hosts")

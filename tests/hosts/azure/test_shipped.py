@@ -1,10 +1,7 @@
 """The experiments that come with the project and are placed in Azure."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,21 +11,16 @@ from netperf_lib.hosts import azure
 
 from ...conftest import REPO
 from . import arm, schemas
-from .cloud import Cloud
-from .conftest import PRICES
-from .direct import DirectAz
-from .emulator import Emulator
+from .conftest import PRICES, nothing_is_left
 from .rules import REGIONS
-from .test_place import nothing_is_left, unproven
+from .test_place import unproven
 
 EVERY = sorted((REPO / "data" / "experiments").glob("*.yaml"))
 SHIPPED = {p.stem: p for p in EVERY if load_experiment(p).hosts.source == "azure"}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_it_is_placed_as_the_dry_run_shows(
-    name: str, az: DirectAz, cloud: Cloud, tmp_path: Path
-) -> None:
+def test_it_is_placed_as_the_dry_run_shows(name, az, cloud, tmp_path):
     """The emulator refuses what Azure's own schemas do not know."""
     declared = load_experiment(SHIPPED[name])
     options = declared.hosts.options
@@ -46,7 +38,7 @@ def test_it_is_placed_as_the_dry_run_shows(
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_its_dry_run_fits_the_schemas_of_azure(name: str) -> None:
+def test_its_dry_run_fits_the_schemas_of_azure(name):
     shown = azure.dry_run(load_experiment(SHIPPED[name]))
     given = json.loads(shown["parameters.json"])["parameters"]
     values = {name: entry["value"] for name, entry in given.items()}
@@ -57,14 +49,14 @@ def test_its_dry_run_fits_the_schemas_of_azure(name: str) -> None:
     assert [problem for r in resources for problem in schemas.wrong(r)] == []
 
 
-def test_a_schema_is_closed() -> None:
+def test_a_schema_is_closed():
     made = {"type": "Microsoft.Compute/virtualMachines", "apiVersion": "2024-07-01", "name": "x"}
     (problem,) = schemas.wrong(made | {"properties": {"hardwareProfil": {}}})
     assert "hardwareProfil" in problem
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_it_is_planned_within_its_budget(name: str, price_list: Emulator) -> None:
+def test_it_is_planned_within_its_budget(name, price_list):
     """The parts add up to the highest cost that is said."""
     preview = pipeline.plan(SHIPPED[name], cheapest=True)
     found = re.match(r"at most ([\d.]+) USD for [\d.]+ h", preview.cost or "")

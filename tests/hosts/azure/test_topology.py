@@ -1,13 +1,10 @@
 """Where each VM goes follows from its pairs; what cannot be is refused in one sentence."""
 
-from __future__ import annotations
-
 import ast
 import ipaddress
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,11 +14,10 @@ from jsonschema import Draft4Validator
 
 import netperf_lib
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.placements import PLACED, PLACEMENTS
 from netperf_lib.hosts import options as checked
 from netperf_lib.hosts.azure.template import user_data
-from netperf_lib.hosts.azure.topology import Topology, alternatives, topology
+from netperf_lib.hosts.azure.topology import alternatives, topology
 
 from .conftest import experiment
 
@@ -35,17 +31,17 @@ FIRST_START = Draft4Validator(
 )
 
 
-def place(declared: Experiment, attempt: int = 0) -> Topology:
+def place(declared, attempt=0):
     return topology(declared, checked(declared), attempt=attempt)
 
 
-def first_start(declared: Experiment) -> Any:
+def first_start(declared):
     text = user_data(place(declared).vms[-1], ("PRIVATE\n", "PUBLIC"))
     assert text.startswith("#cloud-config\n")
     return yaml.safe_load(text)
 
 
-def test_each_placement_puts_its_server_where_it_says() -> None:
+def test_each_placement_puts_its_server_where_it_says():
     pairs = ("p ppg", "z same-zone", "x cross-zone", "r cross-region", "v vnet-peering")
     pairs += ("i public-ip", "w vpn", "e expressroute")
     made = place(experiment(*(f"c {p}" for p in pairs), expressroute_circuit=CIRCUIT))
@@ -67,14 +63,14 @@ def test_each_placement_puts_its_server_where_it_says() -> None:
     assert made.admitted == [("public", "ip-c")]
 
 
-def test_all_zone_pairs_in_both_directions() -> None:
+def test_all_zone_pairs_in_both_directions():
     zones = ("1", "2", "3")
     pairs = [f"z{a} z{b} cross-zone" for a in zones for b in zones if a != b]
     made = place(experiment(*pairs, zones=zones, vms={f"z{z}": {"zone": z} for z in zones}))
     assert {v.name: v.zone for v in made.vms} == {"z1": "1", "z2": "2", "z3": "3"}
 
 
-def test_regions_in_both_directions_and_several() -> None:
+def test_regions_in_both_directions_and_several():
     vms = {"other": {"region": "japaneast"}}
     pairs = ("near far cross-region", "far near cross-region", "near other cross-region")
     made = place(experiment(*pairs, vms=vms))
@@ -89,7 +85,7 @@ def test_regions_in_both_directions_and_several() -> None:
         *((size, False) for size in ("Standard_D8s_v4", "Standard_DC4as_v5", "Standard_B2s")),
     ],
 )
-def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
+def test_off_needs_a_size_that_can_be_off(size, refused):
     declared = experiment("a b same-zone off", vms={"a": {"vm_size": size}})
     if not refused:
         assert not place(declared).vm("a").accelerated
@@ -131,15 +127,13 @@ def test_off_needs_a_size_that_can_be_off(size: str, refused: bool) -> None:
         (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would be in zone 1"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(
-    pairs: list[str], options: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_is_refused_with_the_remedy(pairs, options, said):
     with pytest.raises(ExperimentError, match=said) as caught:
         place(experiment(*pairs, **options))
     assert "\n" not in str(caught.value)
 
 
-def test_alternatives_are_only_those_allowed() -> None:
+def test_alternatives_are_only_those_allowed():
     assert len(alternatives(checked(experiment()))) == 1
     sizes = ["Standard_D2s_v5"]
     many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=sizes)
@@ -153,14 +147,14 @@ FREE = sorted(set(PLACED) - {"expressroute", "nat-gateway"})
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(FREE), min_size=1, max_size=8))
-def test_networks_never_overlap(kinds: list[str]) -> None:
+def test_networks_never_overlap(kinds):
     made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
     assert {v.network for v in made.vms} == {n["name"] for n in made.networks}
     blocks = [ipaddress.ip_network(n["prefix"]) for n in made.networks]
     assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
 
 
-def test_the_first_start_brings_key_tools_and_buffers() -> None:
+def test_the_first_start_brings_key_tools_and_buffers():
     declared = experiment("c r cross-region")
     pair = declared.pairs[0].model_copy(update={"tcp_buffer_bytes": 1 << 26})
     config = first_start(declared.model_copy(update={"pairs": (pair,)}))
@@ -173,13 +167,13 @@ def test_the_first_start_brings_key_tools_and_buffers() -> None:
     assert list(FIRST_START.iter_errors(config | {"ssh_genkeytypes": []}))
 
 
-def test_bash_reads_the_script_of_the_first_start() -> None:
+def test_bash_reads_the_script_of_the_first_start():
     (script,) = (f["content"] for f in first_start(experiment())["write_files"])
     assert script.startswith("#!/bin/bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_a_placement_is_one_entry_of_one_table() -> None:
+def test_a_placement_is_one_entry_of_one_table():
     """Nothing that creates or judges knows one by its name."""
     code = (Path(netperf_lib.__file__).parent / "hosts" / "azure").glob("*.py")
     # words of az and of Azure that are also names
@@ -189,7 +183,7 @@ def test_a_placement_is_one_entry_of_one_table() -> None:
     assert not words & (set(PLACEMENTS) - other)
 
 
-def test_secrets_are_secure_parameters() -> None:
+def test_secrets_are_secure_parameters():
     template = Path(netperf_lib.__file__).parent / "hosts" / "azure" / "template.json"
     kinds = {k: v["type"] for k, v in json.loads(template.read_text())["parameters"].items()}
     assert {kinds["userData"], kinds["sharedKey"]} == {"secureObject", "securestring"}
