@@ -3,9 +3,6 @@
 Run by ``make bench``. It prints the machine and the versions; a ratio above its limit makes it fail.
 """
 
-from __future__ import annotations
-
-import dataclasses
 import json
 import math
 import os
@@ -15,31 +12,31 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 import netperf_lib
 from netperf_lib import tools
 from netperf_lib.data import logs
-from netperf_lib.tools.parsed import ParsedRun
+
+from .. import printed
 
 LOGS = Path(__file__).parents[1] / "logs"
+START = datetime(2026, 11, 2, tzinfo=UTC)
 MIB = 1 << 20
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work):
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
 
 
-def compare(
-    bare: Callable[[], object], ours: Callable[[], object], rounds: int = 5
-) -> tuple[float, float, float]:
+def compare(bare, ours, rounds=5):
     """Medians of the seconds of both, taken in turns, and the median of their ratios."""
     bare(), ours()
     pairs = [(seconds(bare), seconds(ours)) for _ in range(rounds)]
@@ -47,81 +44,21 @@ def compare(
     return statistics.median(a), statistics.median(b), statistics.median(y / x for x, y in pairs)
 
 
-def iperf3_document(size: int, streams: int) -> bytes:
-    """A document of iperf3 3.12 with as many intervals as fill `size`, printed as iperf3 prints it, with tabs."""
-    rng = random.Random(1)
-    doc = json.loads((LOGS / "iperf3" / "gen-3.12-bidir-P2.json").read_text())
-    template, total = doc["intervals"][0]["streams"][0], doc["intervals"][0]["sum"]
-    intervals: list[dict[str, Any]] = []
-    written = text = 0
-    while written < size:
-        start, end = len(intervals) * 0.1, len(intervals) * 0.1 + 0.1
-        rows = []
-        for k in range(streams):
-            moved = rng.randrange(10**6, 10**8)
-            rows.append(
-                template | {"socket": 5 + 2 * k, "start": start, "end": end, "seconds": 0.1}
-            )
-            rows[-1] |= {
-                "bytes": moved,
-                "bits_per_second": moved * 8 / 0.1,
-                "rtt": rng.randrange(20, 200),
-            }
-            rows[-1] |= {
-                "snd_cwnd": 1448 * rng.randrange(10, 2000),
-                "retransmits": rng.randrange(3),
-            }
-        moved = sum(r["bytes"] for r in rows)
-        summed = total | {
-            "start": start,
-            "end": end,
-            "seconds": 0.1,
-            "bytes": moved,
-            "bits_per_second": moved * 80,
-        }
-        intervals.append({"streams": rows, "sum": summed})
-        text = len(json.dumps(intervals[-1], indent="\t")) if len(intervals) < 100 else text
-        written += text + 2 * 17 * (len(rows) + 1)
-    last = intervals[-1]["sum"]["end"]
-    ends = []
-    for k in range(streams):
-        rows = [i["streams"][k] for i in intervals]
-        moved, rtts = sum(r["bytes"] for r in rows), [r["rtt"] for r in rows]
-        sender = {
-            "socket": 5 + 2 * k,
-            "start": 0,
-            "end": last,
-            "seconds": last,
-            "bytes": moved,
-            "sender": True,
-        }
-        sender |= {
-            "bits_per_second": moved * 8 / last,
-            "retransmits": sum(r["retransmits"] for r in rows),
-        }
-        receiver = dict(sender)
-        sender |= {
-            "max_snd_cwnd": max(r["snd_cwnd"] for r in rows),
-            "max_rtt": max(rtts),
-            "min_rtt": min(rtts),
-        }
-        ends.append({"sender": sender | {"mean_rtt": sum(rtts) // len(rtts)}, "receiver": receiver})
-    moved = sum(e["receiver"]["bytes"] for e in ends)
-    summed = {
-        "start": 0,
-        "end": last,
-        "seconds": last,
-        "bytes": moved,
-        "bits_per_second": moved * 8 / last,
-    }
-    summed |= {"retransmits": sum(e["receiver"]["retransmits"] for e in ends), "sender": True}
-    doc["start"]["test_start"] |= {"num_streams": streams, "duration": round(last)}
-    doc["end"] = {"streams": ends, "sum_sent": summed, "sum_received": summed}
-    doc["intervals"] = intervals
-    return json.dumps(doc, indent="\t").encode()
+def iperf3_document(size, streams):
+    """Return a document of iperf3 with as many intervals as fill `size`, printed with tabs."""
+
+    def document(rows):
+        random, shape = np.random.default_rng(1), (rows, streams)
+        sent, rtts = random.integers(10**6, 10**8, shape), random.integers(20, 200, shape)
+        lost, window = random.integers(0, 3, shape), 1448 * random.integers(10, 2000, shape)
+        whole = printed.iperf3(sent, rtts, lost=lost, window=window, step_s=0.1, at=START)
+        return json.dumps(whole, indent="\t").encode()
+
+    few, more = len(document(10)), len(document(20))
+    return document(10 + (size - few) * 10 // (more - few))
 
 
-def peak(code: str, *arguments: str) -> int:
+def peak(code, *arguments):
     """Peak resident memory in bytes of a fresh interpreter that runs `code`."""
     # not getrusage: its peak is inherited from the process that starts this one
     end = "; print(next(int(x.split()[1]) * 1024 for x in open('/proc/self/status') if x.startswith('VmHWM')))"
@@ -131,7 +68,7 @@ def peak(code: str, *arguments: str) -> int:
     return int(done.stdout.split()[-1])
 
 
-def one_large_document(folder: Path, streams: int) -> bool:
+def one_large_document(folder, streams):
     path = folder / f"iperf3-P{streams}.json"
     path.write_bytes(data := iperf3_document(64 * MIB, streams))
     run = tools.parse(data)[0]
@@ -153,7 +90,7 @@ def one_large_document(folder: Path, streams: int) -> bool:
     return ratio <= 3 and parse <= 1.2 * loads
 
 
-def many_small_logs(folder: Path, count: int = 10_000) -> bool:
+def many_small_logs(folder, count=10_000):
     rng = random.Random(2)
     originals = [
         p
@@ -171,11 +108,11 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
         paths[-1].write_bytes(rng.choice(originals).read_bytes())
     size = sum(p.stat().st_size for p in paths)
 
-    def text() -> None:
+    def text():
         for p in paths:
             tools.decode(p.read_bytes())
 
-    def document() -> None:
+    def document():
         """Decode to what can be looked into: a document where it is one, lines where it is not."""
         for p in paths:
             data = p.read_bytes()
@@ -184,17 +121,12 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
             except orjson.JSONDecodeError:
                 tools.decode(data).splitlines()
 
-    def parsed() -> None:
+    def parsed():
         logs.parse_files(paths)
 
     print(
         f"{count} small logs of {len({p.parent.name for p in originals})} tools, {size / count:.0f} bytes each:"
     )
-    for what, least in floors(paths).items():
-        _, b, ratio = compare(text, least)
-        print(
-            f"  {what}: {1e6 * b / count:.0f} us a log, {ratio:.1f} times reading and decoding to text"
-        )
     parsed()
     rounds = [(seconds(text), seconds(document), seconds(parsed)) for _ in range(5)]
     each_us = 1e6 * statistics.median(r[2] for r in rounds) / count
@@ -210,46 +142,8 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
     return reached <= 3
 
 
-def floors(paths: list[Path]) -> dict[str, Callable[[], object]]:
-    """What no reader in Python does without, each by itself: nothing here looks at what a figure means."""
-    texts = [tools.decode(p.read_bytes()) for p in paths]
-    marks = [mark for module in tools.READERS.values() for mark in module.MARKS]
-    names = [f.name for f in dataclasses.fields(ParsedRun)]
-    made = [{n: getattr(run, n) for n in names} for p in paths for run in logs.parse(p)]
-
-    def recognise() -> None:
-        for x in texts:
-            if not x.startswith("{"):
-                for mark in marks:
-                    mark in x  # noqa: B015 - the search is the work
-
-    def convert() -> None:
-        """Every figure once: of a JSON document by its decoder, of a text those that stand by themselves."""
-        for x in texts:
-            try:
-                orjson.loads(x)
-            except orjson.JSONDecodeError:
-                for line in x.splitlines():
-                    for word in line.split():
-                        if word[0] in "0123456789":
-                            try:  # noqa: SIM105 - a context manager takes longer than the conversion
-                                float(word)
-                            except ValueError:
-                                pass
-
-    def build() -> None:
-        for fields in made:
-            logs.to_json(ParsedRun(**fields))
-
-    return {
-        "which tools can have printed it": recognise,
-        "lines, words, and each figure to a float once": convert,
-        "results built from figures that are known": build,
-    }
-
-
 @pytest.fixture(scope="module", autouse=True)
-def machine() -> None:
+def machine():
     load = f"load {os.getloadavg()[0]:.1f}"
     print(f"\n{platform.platform()}, {os.cpu_count()} CPUs, {load}")
     print(
@@ -258,7 +152,7 @@ def machine() -> None:
 
 
 @pytest.mark.parametrize("streams", [1, 16])
-def test_one_large_document(tmp_path: Path, streams: int) -> None:
+def test_one_large_document(tmp_path, streams):
     assert one_large_document(tmp_path, streams)
 
 
@@ -268,5 +162,5 @@ def test_one_large_document(tmp_path: Path, streams: int) -> None:
     "0.4; that is 5.3 before a figure is named, given its unit and checked against others",
     strict=False,
 )
-def test_many_small_logs(tmp_path: Path) -> None:
+def test_many_small_logs(tmp_path):
     assert many_small_logs(tmp_path)

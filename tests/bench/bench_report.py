@@ -4,8 +4,6 @@ The unit is the start of Python with pandas, scipy.stats and pyarrow, measured o
 that the promises hold on a slow machine and a fast one. Run by ``make bench``.
 """
 
-from __future__ import annotations
-
 import shutil
 import statistics
 import subprocess
@@ -21,14 +19,14 @@ REPEATS = 7
 START = [sys.executable, "-c", "import pandas, scipy.stats, pyarrow"]
 
 
-def seconds(words: list[str]) -> float:
+def seconds(words):
     """Wall time of a command."""
     begun = time.perf_counter()
     subprocess.run(words, check=True, capture_output=True)
     return time.perf_counter() - begun
 
 
-def beside_start(words: list[str]) -> tuple[float, float]:
+def beside_start(words):
     """Medians of a command's wall time, and of how many start-ups it takes: one runs before each."""
     seconds(START), seconds(words)  # once for the disk
     pairs = [(seconds(START), seconds(words)) for _ in range(REPEATS)]
@@ -38,7 +36,7 @@ def beside_start(words: list[str]) -> tuple[float, float]:
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def experiment(tmp_path_factory):
     return Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("bench") / "lab-full"))
 
 
@@ -55,33 +53,10 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("the whole report", ["report"], 7.0),
     ],
 )
-def test_an_answer_takes_so_many_start_ups(
-    what: str, words: list[str], most: float, experiment: Path
-) -> None:
+def test_an_answer_takes_so_many_start_ups(what, words, most, experiment):
     verb, *options = words
     taken, ratio = beside_start(
         [sys.executable, "-m", "netperf_lib", verb, str(experiment), *options]
     )
     print(f"\n{what}: {taken:.1f} s, {ratio:.2f} start-ups (promised: {most:g})")
     assert ratio <= most
-
-
-def test_beside_benchstat(tmp_path: Path) -> None:
-    """The same question to benchstat, where it is installed: two conditions, 12 runs each."""
-    benchstat = shutil.which("benchstat")
-    if benchstat is None:
-        pytest.skip("benchstat is not installed: go install golang.org/x/perf/cmd/benchstat@latest")
-    runs = npl.load(npl.recorded())
-    for placement in ("ppg", "same-zone"):
-        some = runs[
-            (runs["placement"] == placement)
-            & (runs["tool"] == "qperf")
-            & runs["latency_oneway_us"].notna()
-        ]
-        some = some[some["accelerated"]]
-        assert len(some) == 12
-        lines = [f"BenchmarkLatency 1 {v * 1000:.0f} ns/op" for v in some["latency_oneway_us"]]
-        (tmp_path / placement).write_text("\n".join(lines) + "\n")
-    words = [benchstat, str(tmp_path / "same-zone"), str(tmp_path / "ppg")]
-    answer = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    print(f"\nbenchstat: {beside_start(words)[1]:.3f} start-ups\n{answer}")

@@ -9,15 +9,12 @@ Run by ``make bench``; a text of more than 256 MiB, 5.8 million packets, is refu
 processors, since pyarrow reads on all of them.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,45 +24,30 @@ from pyarrow.csv import ReadOptions, read_csv
 
 from netperf_lib.data import logs, tables
 
+from .. import printed
+
 PACKETS = int(float(os.environ.get("PACKETS", "1e6")))
-PERCENTILES = (99.999, 99.99, 99.9, 99, 90, 75, 50, 25)
-HEAD = """------------------------------
-test was performed using the following parameters: --mps=max --burst=1 --reply-every=1 --msg-size=14 --time=600
-------------------------------
-sockperf: [Total Run] RunTime={seconds:.3f} sec; Warm up time=400 msec; SentMessages={n}; ReceivedMessages={n}
-sockperf: ========= Printing statistics for Server No: 0
-sockperf: [Valid Duration] RunTime={seconds:.3f} sec; SentMessages={n}; ReceivedMessages={n}
-sockperf: ====> avg-latency={mean:.3f} (std-dev={deviation:.3f})
-sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
-sockperf: Total {n} observations; each percentile contains {hundredth:.2f} observations
-sockperf: ---> <MAX> observation = {most:8.3f}
-{percentiles}
-sockperf: ---> <MIN> observation = {least:8.3f}
-------------------------------
-packet, txTime(sec), rxTime(sec), latency(usec)
-"""
 
 
-def write_log(path: Path, n: int) -> int:
+def write_log(path, n):
     """Write a log of `n` packets; return the offset of its rows."""
     rng = np.random.default_rng(1)
     latency = np.round(20 + rng.gamma(2, 5, n), 3)
     tx = 2.4 + np.cumsum(2e-6 * latency + 5e-6)
     rx = tx + 2e-6 * latency
     ordered = np.sort(latency)
-    head = HEAD.format(
-        n=n,
-        hundredth=n / 100,
-        seconds=tx[-1] - tx[0],
+    points = {p: ordered[int(0.5 + n * p / 100) - 1] for p in printed.PERCENTILES}
+    summary = printed.sockperf(
+        "latency",
+        points,
         mean=latency.mean(),
         deviation=latency.std(ddof=1),
-        most=ordered[-1],
-        percentiles="\n".join(
-            f"sockperf: ---> percentile {p:.3f} = {ordered[int(0.5 + n * p / 100) - 1]:8.3f}"
-            for p in PERCENTILES
-        ),
         least=ordered[0],
+        most=ordered[-1],
+        n=n,
+        seconds=tx[-1] - tx[0],
     )
+    head = printed.packets(summary)
     with path.open("w") as f:
         f.write(head)
         for start in range(0, n, 100_000):
@@ -82,7 +64,7 @@ def write_log(path: Path, n: int) -> int:
     return len(head)
 
 
-def to_parquet(log: str, out: str) -> int:
+def to_parquet(log, out):
     """Write the packets as the tables of the project hold them."""
     [run] = logs.parse(log, tool="sockperf")  # as a measurement is read
     assert run.status == "ok", run.error
@@ -94,20 +76,20 @@ def to_parquet(log: str, out: str) -> int:
     return run.samples_count
 
 
-def bare(log: str, offset: int) -> int:
+def bare(log, offset):
     """Read the rows alone, as fast as pyarrow can."""
     with pa.memory_map(log) as f:
         rows = f.read_buffer()[offset : -len("------------------------------\n")]
         return int(read_csv(pa.BufferReader(rows), ReadOptions(column_names=list("abcd"))).num_rows)
 
 
-def timed(action: Callable[[], object]) -> float:
+def timed(action):
     start = time.process_time()
     action()
     return time.process_time() - start
 
 
-def test_full_log_to_parquet(tmp_path: Path) -> None:
+def test_full_log_to_parquet(tmp_path):
     log, out = str(tmp_path / "packets.csv"), str(tmp_path / "packets.parquet")
     offset = write_log(Path(log), PACKETS)
     assert to_parquet(log, out) == bare(log, offset) == PACKETS == pq.read_metadata(out).num_rows

@@ -1,9 +1,6 @@
 """What the statistics promise about time and memory. Run by ``make bench``; importing is not counted."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -16,7 +13,7 @@ from netperf_lib.experiment.origin import Measured, Origin
 from ..analysis.planted import compared
 
 
-def best(work: Callable[[], object], times: int = 5) -> float:
+def best(work, times=5):
     """Shortest of several durations, in seconds: the machine may be busy with something else."""
     took = []
     for _ in range(times):
@@ -26,7 +23,7 @@ def best(work: Callable[[], object], times: int = 5) -> float:
     return min(took)
 
 
-def sides(digits: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
+def sides(digits=6):
     """50 times 30 rounds of two conditions; rounded to two digits, they have ties."""
     rng = default_rng(1)
     return [
@@ -35,7 +32,7 @@ def sides(digits: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def wilcoxons(work: Callable[[], object]) -> float:
+def wilcoxons(work):
     """How many of scipy's Wilcoxon tests of 30 rounds take as long as `work`, measured before and after."""
     pairs = sides()
     before, took, after = map(
@@ -44,7 +41,7 @@ def wilcoxons(work: Callable[[], object]) -> float:
     return took / min(before, after) * len(pairs)
 
 
-def test_compare_of_30_rounds() -> None:
+def test_compare_of_30_rounds():
     compared(*sides()[0])  # null distributions are computed once in a process
     for name, pairs in (("compare of 30 rounds", sides()), ("the same with ties", sides(digits=2))):
         ratio = wilcoxons(lambda pairs=pairs: [compared(a, b) for a, b in pairs]) / len(pairs)
@@ -52,7 +49,7 @@ def test_compare_of_30_rounds() -> None:
         assert ratio <= 2
 
 
-def family(conditions: int, contrasts: int, rounds: int = 30) -> Measured:
+def family(conditions, contrasts, rounds=30):
     """Runs of so many conditions of the same level, and contrasts of them."""
     rng = default_rng(2)
     runs = pd.DataFrame(
@@ -78,7 +75,7 @@ def family(conditions: int, contrasts: int, rounds: int = 30) -> Measured:
     return Measured(runs, Origin({"name": "bench", "contrasts": declared, "alpha": 0.05}))
 
 
-def test_family_of_1000_contrasts() -> None:
+def test_family_of_1000_contrasts():
     runs = family(46, 1000)
     assert len(compare(runs)) == 1000
     ratio = wilcoxons(lambda: compare(runs)) / 1000

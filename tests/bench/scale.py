@@ -3,8 +3,6 @@
 Times are those of the machine that it runs on, and of what else runs there: the medians and ratios are what counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -14,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import netperf_lib as npl
@@ -22,24 +19,24 @@ import netperf_lib as npl
 from ..synth import synth
 
 
-def bytes_under(*places: Path) -> int:
+def bytes_under(*places):
     return sum(
         file.stat().st_size for place in places for file in place.rglob("*") if file.is_file()
     )
 
 
-def timed(work: Callable[[], object]) -> float:
+def timed(work):
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def without_tables(root: Path) -> None:
+def without_tables(root):
     for place in root.glob("*/tables"):
         shutil.rmtree(place)
 
 
-def ingest_alone(root: Path) -> tuple[float, float]:
+def ingest_alone(root):
     """Seconds and peak MiB of an ingest in a process of its own."""
     code = (
         "import re, sys, time, netperf_lib as npl, netperf_lib.data.ingest\n"
@@ -54,14 +51,14 @@ def ingest_alone(root: Path) -> tuple[float, float]:
     return float(seconds), int(peak) / 1024
 
 
-def growth(base: Path, largest: int) -> None:
+def growth(base, largest):
     print(
         "\ningest in one process: growth with the number of runs (qperf, iperf3, sockperf with 50 packets)"
     )
     n = 1000
     while n <= largest:
         root = base / f"runs-{n}"
-        wrote = timed(lambda n=n, root=root: synth(root, runs=n, samples=50, workers=2))  # type: ignore[misc]
+        wrote = timed(lambda n=n, root=root: synth(root, runs=n, samples=50, workers=2))
         repeats = 3 if n <= 10_000 else 1
         measured = []
         for _ in range(repeats):
@@ -75,7 +72,7 @@ def growth(base: Path, largest: int) -> None:
             f"tables {tables / raw:.1%} of {raw / 2**20:.0f} MiB raw (written in {wrote:.0f} s)",
             flush=True,
         )
-        nothing = [timed(lambda root=root: npl.ingest(root)) for _ in range(5)]  # type: ignore[misc]
+        nothing = [timed(lambda root=root: npl.ingest(root)) for _ in range(5)]
         print(f"          ingest with nothing new: {statistics.median(nothing):.2f} s", flush=True)
         if n == largest:
             print(
@@ -85,7 +82,7 @@ def growth(base: Path, largest: int) -> None:
         n *= 10
 
 
-def storage(base: Path) -> None:
+def storage(base):
     print("\ntables as a share of the raw logs (240 runs)")
     for tools, samples in (
         (("qperf",), 1),
@@ -105,7 +102,7 @@ def storage(base: Path) -> None:
         shutil.rmtree(root)
 
 
-def packets(base: Path) -> None:
+def packets(base):
     print("\npeak memory of an ingest, one run (sockperf)")
     root = base / "packets"
     for n in (500_000, 2_000_000, 6_000_000):
@@ -117,16 +114,16 @@ def packets(base: Path) -> None:
     shutil.rmtree(root)
 
 
-def one_of_many(base: Path, experiments: int) -> None:
+def one_of_many(base, experiments):
     print(f"\none experiment out of {experiments} (6 runs each)")
     root, alone = base / "many", base / "alone"
     synth(root, runs=6 * experiments, experiments=experiments, samples=20, workers=2)
     npl.ingest(root)
     shutil.copytree(root / "fleet-0001", alone / "fleet-0001")
-    times: dict[str, list[float]] = {"many": [], "alone": []}
+    times = {"many": [], "alone": []}
     for _ in range(15):
         for name in times:
-            times[name].append(timed(lambda name=name: npl.load(base / name / "fleet-0001")))  # type: ignore[misc]
+            times[name].append(timed(lambda name=name: npl.load(base / name / "fleet-0001")))
     many, one = (statistics.median(times[name]) for name in ("many", "alone"))
     print(
         f"  load: {1e3 * many:.1f} ms, alone {1e3 * one:.1f} ms: ratio {many / one:.2f}", flush=True
@@ -136,7 +133,7 @@ def one_of_many(base: Path, experiments: int) -> None:
     shutil.rmtree(root)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=100_000, help="runs of the largest fleet")
     parser.add_argument("--experiments", type=int, default=1000)
@@ -148,7 +145,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="netperf-scale-") as scratch:
         base = Path(scratch)
-        parts: dict[str, Callable[[], None]] = {
+        parts = {
             "storage": lambda: storage(base),
             "packets": lambda: packets(base),
             "many": lambda: one_of_many(base, given.experiments),

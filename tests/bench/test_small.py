@@ -1,9 +1,5 @@
 """What `make bench` measures is right: its programs on small sizes, without a clock."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,14 +11,14 @@ from . import bench_parse, bench_sockperf, bench_stats
 
 
 @pytest.mark.parametrize("packets", [1_000, 200_000])
-def test_the_log_of_packets_is_read_whole(packets: int, tmp_path: Path) -> None:
+def test_the_log_of_packets_is_read_whole(packets, tmp_path):
     log, out = tmp_path / "packets.csv", tmp_path / "packets.parquet"
     offset = bench_sockperf.write_log(log, packets)
     assert bench_sockperf.to_parquet(str(log), str(out)) == packets
     assert bench_sockperf.bare(str(log), offset) == pq.read_metadata(out).num_rows == packets
 
 
-def test_the_time_between_tools_is_that_of_the_records() -> None:
+def test_the_time_between_tools_is_that_of_the_records():
     from .bench_collect import gaps  # which is skipped where no lab can run
 
     between = gaps(Store(recorded().parent, recorded().name))
@@ -31,7 +27,7 @@ def test_the_time_between_tools_is_that_of_the_records() -> None:
 
 
 @pytest.mark.parametrize("streams", [1, 16])
-def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
+def test_the_document_of_iperf3_is_read_without_a_warning(streams):
     (run,) = tools.parse(bench_parse.iperf3_document(1 << 20, streams))
     assert (run.status, run.error, list(run.warnings)) == ("ok", None, [])
     assert (
@@ -39,7 +35,7 @@ def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
     )  # each stream, and the sum of several
 
 
-def test_conditions_of_one_level_are_judged_the_same_or_not_at_all() -> None:
+def test_conditions_of_one_level_are_judged_the_same_or_not_at_all():
     runs = bench_stats.family(6, 15)
     found = compare(runs)
     assert len(found) == 15
