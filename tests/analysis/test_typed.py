@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ TYPED = [
     for line in (Path(__file__).with_name("typed.txt")).read_text("utf-8").splitlines()
     if line and not line.startswith("#")
 ]
+
+
+if not os.environ.get("FAULTS"):  # `make soak`: each
+    REFUSED = [line for line in TYPED if "  #" in line]
+    TYPED = [*REFUSED, *[line for line in TYPED if line not in REFUSED][::2]]
 
 
 @pytest.fixture(scope="module")

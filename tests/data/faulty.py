@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -28,7 +26,7 @@ class Fault:
     code: int = 0
     count: int = 0
 
-    def meet(self, path: Any) -> None:
+    def meet(self, path):
         text = os.fsdecode(path) if isinstance(path, bytes) else str(path)
         if not text.startswith(self.folder):
             return
@@ -40,7 +38,7 @@ class Fault:
 FAULT = [Fault()]
 
 
-def audit(event: str, arguments: tuple[Any, ...]) -> None:
+def audit(event, arguments):
     if event in OPERATIONS:
         FAULT[0].meet(arguments[0])
 
@@ -49,22 +47,22 @@ sys.addaudithook(audit)
 
 
 @contextmanager
-def fault(folder: Path, number: int, code: int) -> Iterator[Fault]:
+def fault(folder, number, code):
     """Let an operation below a folder fail; `number` 0 counts them only.
 
     Writes and fsync count too: they happen in C, where nothing is audited.
     """
     fsync, write, rows = files._fsync, Path.write_bytes, pq.ParquetWriter.write_table
 
-    def meet_fsync(path: Path) -> None:
+    def meet_fsync(path):
         FAULT[0].meet(path)
         fsync(path)
 
-    def meet_write(path: Path, data: bytes) -> int:
+    def meet_write(path, data):
         FAULT[0].meet(path)
         return write(path, data)
 
-    def meet_rows(writer: pq.ParquetWriter, *arguments: Any, **options: Any) -> None:
+    def meet_rows(writer, *arguments, **options):
         FAULT[0].meet(writer.where)
         rows(writer, *arguments, **options)
 

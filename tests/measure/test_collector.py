@@ -1,7 +1,5 @@
 """Collection on emulated hosts: real sshd, real tools, and faults that really happen."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -13,11 +11,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,11 +23,11 @@ from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
 from netperf_lib.data.verify import verify
 from netperf_lib.errors import CollectError, HostError, UsageError, explain
-from netperf_lib.experiment.model import Deployment, Experiment
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure import session, ssh
-from netperf_lib.measure.collector import Tally, collect
+from netperf_lib.measure.collector import collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import decided
 
@@ -39,15 +35,15 @@ from ..sshd import free_port, wait_until
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "3"))
 """How often the collector is killed; `make soak` asks for more."""
 
-HOSTS: dict[str, Any] = {
+HOSTS = {
     "source": "lab",
     "options": {
         # between packets that are milliseconds apart the lab sleeps; at its own rates it would keep two processors busy
-        "hosts": [{"name": n, "egress_bps": 2e8} for n in ("client", "near", "other", "narrow")]
-        + [{"name": "far", "zone": "2", "egress_bps": 2e8}],
+        "hosts": [{"name": n, "egress_bps": 1e8} for n in ("client", "near", "other", "narrow")]
+        + [{"name": "far", "zone": "2", "egress_bps": 1e8}],
         "links": {n: {"delay_us": 3000} for n in ("same-zone", "cross-zone")}
         | {"client/narrow": {"delay_us": 58, "rate_bps": 3e7}},
     },
@@ -59,7 +55,7 @@ LATENCY = {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
 THROUGHPUT = {"tool": "iperf3", "test": "tcp", "duration_s": 1}
 
 
-def experiment(**changed: Any) -> Experiment:
+def experiment(**changed):
     given = {
         "name": "t",
         "hosts": HOSTS,
@@ -72,15 +68,13 @@ def experiment(**changed: Any) -> Experiment:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     yield (store := Store(tmp_path, "t"))
     for record in records(store):  # shown where a test fails
         print(record["run_id"], record["status"], record["error"] or record["log"]["error"])
 
 
-def measure(
-    declared: Experiment, deployment: Deployment, store: Store, *, led: bool = False, **options: Any
-) -> Tally:
+def measure(declared, deployment, store, *, led=False, **options):
     store.declare(declared)
     plan = schedule(declared, seed=1)
     plan = replace(plan, trials=tuple(t for t in plan.trials if led or not t.leading))
@@ -88,7 +82,7 @@ def measure(
     return collect(plan, deployment, store, **{"progress": Progress(), "patience_s": 0.0} | options)
 
 
-def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
+def limit(monkeypatch, tool, seconds):
     """Lose patience with a tool sooner."""
     module = tools.tool(tool)
     monkeypatch.setattr(
@@ -98,11 +92,11 @@ def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
     )
 
 
-def records(store: Store) -> list[dict[str, Any]]:
+def records(store):
     return sorted((r for _, r in store.runs()), key=lambda r: r["started_utc"] or r["ended_utc"])
 
 
-def on_host(deployment: Deployment, name: str, command: str) -> str:
+def on_host(deployment, name, command):
     done = subprocess.run(
         lab.ssh_command(deployment.host(name), command),
         capture_output=True,
@@ -113,14 +107,14 @@ def on_host(deployment: Deployment, name: str, command: str) -> str:
     return done.stdout
 
 
-def buffers(deployment: Deployment) -> list[str]:
+def buffers(deployment):
     return [
         on_host(deployment, h.name, "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run")
         for h in deployment.hosts
     ]
 
 
-def tools_running(deployment: Deployment) -> list[str]:
+def tools_running(deployment):
     """What runs of the tools on any host."""
     look = "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E 'qperf|iperf3|sockperf|timeout' || true"
     return [
@@ -130,7 +124,7 @@ def tools_running(deployment: Deployment) -> list[str]:
     ]
 
 
-def descends(pid: int) -> bool:
+def descends(pid):
     """Whether a process is of a lab that these tests started: another one on this machine is not theirs to disturb."""
     while pid > 1 and pid != os.getpid():
         status = Path(f"/proc/{pid}/status").read_text()
@@ -138,11 +132,11 @@ def descends(pid: int) -> bool:
     return pid == os.getpid()
 
 
-def marked(program: str, after_s: float = 0.3, argument: str = "-p") -> int:
+def marked(program, after_s=0.3, argument="-p"):
     """Process, seen from outside the hosts, of a tool that a collector has started; when it has run for a moment."""
-    found: list[int] = []
+    found = []
 
-    def look() -> bool:
+    def look():
         for place in Path("/proc").glob("[0-9]*/comm"):
             with suppress(OSError):
                 words = (place.parent / "cmdline").read_bytes().split(b"\0")
@@ -158,11 +152,11 @@ def marked(program: str, after_s: float = 0.3, argument: str = "-p") -> int:
 
 
 @contextmanager
-def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+def meanwhile(work):
     """Do `work` in a thread beside the block; its failure fails the test."""
-    failed: list[BaseException] = []
+    failed = []
 
-    def inside() -> None:
+    def inside():
         try:
             work()
         except BaseException as error:  # noqa: BLE001 (handed over)
@@ -181,12 +175,10 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
 # -- what a run holds --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_holds_all_that_is_needed_to_judge_it(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypatch):
     pauses, sleep = [], asyncio.sleep
 
-    async def noted(seconds: float) -> None:
+    async def noted(seconds):
         pauses.append(seconds)
         await sleep(0 if seconds == 77 else seconds)
 
@@ -236,9 +228,7 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
     assert not tools_running(deployment)
 
 
-def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
-    deployment: Deployment, store: Store
-) -> None:
+def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(deployment, store):
     narrow = {"client": "client", "server": "narrow", "placement": "same-zone"}
     # of messages of 128 KiB, ten would be all, and a late last one would be a tenth of the rate
     slow = THROUGHPUT | {"duration_s": 2, "message_bytes": [16384], "options": {"bitrate": "5M"}}
@@ -261,9 +251,7 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     )
 
 
-def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(
-    deployment: Deployment, store: Store
-) -> None:
+def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment, store):
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     shaped = {"client": "other", "server": "near", "placement": "shaped"}
     under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2, "protocol": "tcp"}
@@ -285,7 +273,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(
     assert queue["shaped"] > 4 * queue["narrow"]
 
 
-def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
+def test_what_is_measured_is_not_measured_again(deployment, store):
     measure(experiment(), deployment, store)
     before = store.run_ids()
     tally = measure(experiment(), deployment, store)
@@ -294,9 +282,7 @@ def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: S
     assert measure(experiment(rounds=2), deployment, store).ok == 2
 
 
-def test_a_leading_run_is_kept_and_no_run_of_the_table(
-    deployment: Deployment, store: Store
-) -> None:
+def test_a_leading_run_is_kept_and_no_run_of_the_table(deployment, store):
     declared = experiment(rounds=2)
     tally = measure(declared, deployment, store, led=True)
     assert (tally.scheduled, tally.ok) == (4, 4)
@@ -311,9 +297,7 @@ def test_a_leading_run_is_kept_and_no_run_of_the_table(
     assert (again.before, again.ok, len(records(store))) == (4, 0, 5)
 
 
-def test_buffers_are_set_for_their_trials_and_put_back(
-    deployment: Deployment, store: Store
-) -> None:
+def test_buffers_are_set_for_their_trials_and_put_back(deployment, store):
     before = buffers(deployment)
     ladder = experiment(
         pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}], rounds=2
@@ -328,9 +312,7 @@ def test_buffers_are_set_for_their_trials_and_put_back(
     assert not any("-w" in r["commands"]["client"] for r in records(store))
 
 
-def test_settings_of_hosts_that_are_not_ours_are_left_alone(
-    deployment: Deployment, store: Store
-) -> None:
+def test_settings_of_hosts_that_are_not_ours_are_left_alone(deployment, store):
     from dataclasses import replace
 
     theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
@@ -344,7 +326,7 @@ def test_settings_of_hosts_that_are_not_ours_are_left_alone(
     assert buffers(deployment) == before
 
 
-def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: Store) -> None:
+def test_latency_is_measured_while_a_load_runs(deployment, store):
     idle = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1, "protocol": "tcp"}
     narrow = NEAR | {"server": "narrow"}
     tally = measure(
@@ -362,9 +344,7 @@ def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: St
     assert not tools_running(deployment)
 
 
-def test_trials_that_share_no_host_run_side_by_side_where_asked(
-    deployment: Deployment, store: Store
-) -> None:
+def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment, store):
     pairs = [NEAR, APART, FAR]
     measure(
         experiment(pairs=pairs, tests=[LATENCY | {"duration_s": 2}], concurrent=True),
@@ -377,7 +357,7 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(
     }
     assert len(spans) == 3
 
-    def overlap(a: str, b: str) -> bool:
+    def overlap(a, b):
         return spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]
 
     assert overlap("clientnear", "otherfar")
@@ -385,9 +365,7 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(
     assert not overlap("otherfar", "clientfar")
 
 
-def test_measuring_stops_when_every_contrast_is_settled(
-    deployment: Deployment, store: Store
-) -> None:
+def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
     declared = experiment(
         pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40
@@ -403,10 +381,8 @@ def test_measuring_stops_when_every_contrast_is_settled(
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
-    deployment: Deployment, store: Store
-) -> None:
-    def cut() -> None:
+def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(deployment, store):
+    def cut():
         pid = marked("iperf3")
         while Path(f"/proc/{pid}/comm").read_text().strip() not in ("sshd", "sshd-session"):
             status = Path(f"/proc/{pid}/status").read_text()
@@ -422,8 +398,8 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
     assert wait_until(lambda: not tools_running(deployment))
 
 
-def test_a_server_that_is_killed_fails_one_run(deployment: Deployment, store: Store) -> None:
-    def kill() -> None:
+def test_a_server_that_is_killed_fails_one_run(deployment, store):
+    def kill():
         os.kill(marked("sockperf", 1.5, "server"), signal.SIGKILL)
 
     sockperf = {
@@ -440,9 +416,7 @@ def test_a_server_that_is_killed_fails_one_run(deployment: Deployment, store: St
 
 
 @pytest.mark.parametrize(("host", "failed"), [("near", 1), ("client", 2)])
-def test_a_missing_tool_fails_its_trials_and_no_others(
-    deployment: Deployment, store: Store, host: str, failed: int
-) -> None:
+def test_a_missing_tool_fails_its_trials_and_no_others(deployment, store, host, failed):
     qperf = shutil.which("qperf")
     if os.geteuid():
         pytest.skip("needs root to hide a program on one host")
@@ -459,15 +433,13 @@ def test_a_missing_tool_fails_its_trials_and_no_others(
     assert measure(experiment(), deployment, store).ok == failed
 
 
-def test_a_host_that_hangs_fails_its_trials_and_no_others(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_hangs_fails_its_trials_and_no_others(deployment, store, monkeypatch):
     for name, value in {"ALIVE_S": 0.5, "ALIVE_COUNT": 2, "CONNECT_S": 3.0, "GRACE_S": 3.0}.items():
         monkeypatch.setattr(ssh, name, value)
     limit(monkeypatch, "iperf3", 8)
-    stopped: list[int] = []
+    stopped = []
 
-    def hang() -> None:
+    def hang():
         name = Path(f"/proc/{marked('iperf3', 0.1)}/ns/pid").readlink()
         for place in Path("/proc").glob("[0-9]*/ns/pid"):
             with suppress(OSError):
@@ -492,9 +464,7 @@ def test_a_host_that_hangs_fails_its_trials_and_no_others(
     assert measure(declared.model_copy(update={"attempts": 9}), deployment, store).ok == 1
 
 
-def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(
-    deployment: Deployment, tmp_path: Path
-) -> None:
+def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(
@@ -519,7 +489,7 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(
     assert not tools_running(deployment)
 
 
-def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) -> None:
+def test_a_port_that_is_taken_is_not_used(deployment, store):
     # a tool and not this Python, which may lie below /tmp: hosts have a /tmp of their own
     command = "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>/tmp/listener 2>&1 </dev/null & echo $!; done"
     pids = on_host(deployment, "near", command).split()
@@ -534,9 +504,7 @@ def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) 
         on_host(deployment, "near", f"kill {' '.join(pids)}")
 
 
-def test_unreachable_hosts_are_told_and_cost_no_attempts(
-    deployment: Deployment, store: Store
-) -> None:
+def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment, store):
     from dataclasses import replace
 
     gone = replace(
@@ -553,9 +521,7 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(
         measure(experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v"))
 
 
-def test_a_host_that_is_away_for_a_while_is_waited_for(
-    deployment: Deployment, store: Store, tmp_path: Path
-) -> None:
+def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_path):
     """Its port answers only later: the trials of others come first, and none of its own is used up."""
     from dataclasses import replace
 
@@ -584,19 +550,19 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(
                 threading.Thread(target=copy, args=pair, daemon=True).start()
         """
     )
-    answering: list[subprocess.Popen[bytes]] = []
+    answering = []
 
-    def answer() -> None:
+    def answer():
         wait_until(
             lambda: len(store.run_ids()) >= 1, 180
         )  # the far server's trial was measured meanwhile
         time.sleep(1)
         answering.append(subprocess.Popen([sys.executable, "-c", pipe, str(port), str(near.port)]))
 
-    said: list[str] = []
+    said = []
 
     class Listening(Progress):
-        def say(self, text: str) -> None:
+        def say(self, text):
             said.append(text)
 
     try:
@@ -611,15 +577,15 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(
 
 
 def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
-    deployment: Deployment,
-    store: Store,
-    lab_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    deployment,
+    store,
+    lab_folder,
+    tmp_path,
+    monkeypatch,
+):
     """The second one is another experiment, or a copy of the same folder."""
     monkeypatch.setattr(session, "LEAVING_S", 0.0)
-    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 12}]))
+    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 8}]))
     copy = tmp_path / "copied" / "t"
     shutil.copytree(store.path, copy)
     first = start(store, lab_folder)
@@ -638,9 +604,7 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     assert run["status"] == "ok"
 
 
-def test_two_measurements_in_one_process_have_a_log_each(
-    deployment: Deployment, store: Store, tmp_path: Path
-) -> None:
+def test_two_measurements_in_one_process_have_a_log_each(deployment, store, tmp_path):
     other = Store(tmp_path, "u")
     apart = experiment(
         name="u", pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}]
@@ -656,8 +620,8 @@ def test_two_measurements_in_one_process_have_a_log_each(
         assert names == set(one.run_ids())
 
 
-def test_measuring_ends_where_the_budget_is_spent(deployment: Deployment, store: Store) -> None:
-    def spent() -> str | None:
+def test_measuring_ends_where_the_budget_is_spent(deployment, store):
+    def spent():
         return "it is spent" if len(store.run_ids()) == 3 else None
 
     tally = measure(experiment(rounds=2), deployment, store, spent=spent)
@@ -688,7 +652,7 @@ COLLECTOR = """
 """
 
 
-def start(store: Store, state: Path) -> subprocess.Popen[str]:
+def start(store, state):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(COLLECTOR), str(store.path.parent), str(state)],
         stdout=subprocess.PIPE,
@@ -701,16 +665,14 @@ def start(store: Store, state: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def lab_folder(deployment: Deployment) -> Path:
+def lab_folder(deployment):
     place = deployment.host("client").identity
     assert place
     return Path(place).parent
 
 
 @pytest.mark.timeout(900 + 20 * KILLS)
-def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
-    deployment: Deployment, store: Store, lab_folder: Path
-) -> None:
+def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(deployment, store, lab_folder):
     before = buffers(deployment)
     tests = [LATENCY, THROUGHPUT | {"tcp_buffer_bytes": [None, 1 << 20]}]
     declared = experiment(tests=tests, rounds=max(2, KILLS // 5), attempts=3)
@@ -743,9 +705,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_terminated_it_puts_settings_back_itself(
-    deployment: Deployment, store: Store, lab_folder: Path, number: signal.Signals
-) -> None:
+def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, number):
     before = buffers(deployment)
     store.declare(
         experiment(

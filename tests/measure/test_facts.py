@@ -1,12 +1,9 @@
 """What is read of a host: what it tells, and nothing that it does not."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 import subprocess
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,14 +62,14 @@ iperf 3.16 (cJSON 1.7.15)
 """
 
 
-def sh(script: str, *arguments: str) -> str:
+def sh(script, *arguments):
     return subprocess.run(
         ["sh", "-c", script, "sh", *arguments], capture_output=True, text=True, check=True
     ).stdout
 
 
 @pytest.mark.parametrize(("state", "up"), [("up", True), ("down", False)])
-def test_a_vm_with_a_virtual_function(state: str, up: bool) -> None:
+def test_a_vm_with_a_virtual_function(state, up):
     facts = read_facts(AZURE.replace("{state}", state))
     assert facts["vf_up"] is up
     assert facts["nic_driver"] == ("mlx5_core" if up else "hv_netvsc")
@@ -83,7 +80,7 @@ def test_a_vm_with_a_virtual_function(state: str, up: bool) -> None:
     assert facts["tools"] == {"iperf3": "iperf 3.16 (cJSON 1.7.15)"}  # qperf is not installed
 
 
-def test_two_cards_of_one_size_are_told_apart() -> None:
+def test_two_cards_of_one_size_are_told_apart():
     """Both are hv_netvsc by the interface that has the address."""
     mellanox = read_facts(AZURE.replace("{state}", "up"))
     mana = read_facts(AZURE.replace("mlx5_core {state}", "mana up"))
@@ -94,7 +91,7 @@ def test_two_cards_of_one_size_are_told_apart() -> None:
     assert levels["client_cpu"] == mellanox["cpu"]
 
 
-def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one() -> None:
+def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one():
     gone = read_facts(AZURE.replace("enP12345s1 mlx5_core {state}", ""))
     assert gone["vf_up"] is False
     assert (
@@ -105,7 +102,7 @@ def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one() 
     )
 
 
-def test_this_machine_tells_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_tells_its_own(monkeypatch):
     monkeypatch.setenv(
         "OMP_NUM_THREADS", "1"
     )  # nproc obeys it; the host has as many processors as before
@@ -118,7 +115,7 @@ def test_this_machine_tells_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts["vf_up"] is None
 
 
-def test_counters_of_this_machine_grow() -> None:
+def test_counters_of_this_machine_grow():
     before, after = read_counters(sh(COUNTERS, "lo")), read_counters(sh(COUNTERS, "lo"))
     for name in (
         "Tcp.OutSegs",
@@ -135,13 +132,13 @@ def test_counters_of_this_machine_grow() -> None:
 
 
 @given(st.text(max_size=300))
-def test_damaged_output_gives_absent_facts_and_no_traceback(text: str) -> None:
+def test_damaged_output_gives_absent_facts_and_no_traceback(text):
     for part in ("@time\n", "@cpu\n", "@tcp\n", "@nic\n", "@state\n", "@link\n", ""):
         assert isinstance(read_facts(part + text), dict)
         assert isinstance(read_counters(part + text), dict)
 
 
-CALM: dict[str, Any] = {
+CALM = {
     "cpu.busy": 0,
     "cpu.steal": 0,
     "cpu.total": 0,
@@ -155,7 +152,7 @@ CALM: dict[str, Any] = {
     "ethtool.vf_rx_packets": 0,
     "state": {"congestion_control": "cubic", "link.enP1": "up"},
 }
-AFTER: dict[str, Any] = CALM | {
+AFTER = CALM | {
     "cpu.busy": 300,
     "cpu.total": 2000,
     "Tcp.OutSegs": 100_000,
@@ -190,7 +187,7 @@ AFTER: dict[str, Any] = CALM | {
         ({"state": {"congestion_control": "cubic"}}, "link.enP1 changed from up to None"),
     ],
 )
-def test_what_makes_a_number_doubtful_is_said(changed: dict[str, Any], said: str | None) -> None:
+def test_what_makes_a_number_doubtful_is_said(changed, said):
     found = warnings(CALM, AFTER | changed, "vm1", True)
     if said is None:
         assert found == []
@@ -200,7 +197,7 @@ def test_what_makes_a_number_doubtful_is_said(changed: dict[str, Any], said: str
         assert re.search(said, warning)
 
 
-def test_no_virtual_function_is_missed_where_there_should_be_none() -> None:
+def test_no_virtual_function_is_missed_where_there_should_be_none():
     assert not warnings(
         CALM, AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0}, "vm1", False
     )

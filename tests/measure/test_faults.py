@@ -1,35 +1,28 @@
 """What people will meet while measuring: each is one line with a remedy, and the other conditions complete."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from netperf_lib import tools
 from netperf_lib.data.layout import Store
-from netperf_lib.experiment.model import Deployment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.measure import collector, ssh
 from netperf_lib.measure.collector import failures
 
-from ..sshd import Sshd, alive, wait_until
 from .test_collector import (
     FAR,
     LATENCY,
     NEAR,
     THROUGHPUT,
-    descends,
     experiment,
     limit,
     marked,
@@ -46,11 +39,11 @@ __all__ = ["store"]  # a fixture
 as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root to change what a host is made of"
 )
-SOCKPERF: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
+SOCKPERF = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
 
 
 @contextmanager
-def changed(deployment: Deployment, host: str, *commands: str, undo: str) -> Iterator[None]:
+def changed(deployment, host, *commands, undo):
     """Change a host in its own mounts and network, for as long as the block runs."""
     try:
         for command in commands:
@@ -61,21 +54,21 @@ def changed(deployment: Deployment, host: str, *commands: str, undo: str) -> Ite
         on_host(deployment, host, undo)
 
 
-def why(store: Store) -> set[tuple[str, str]]:
+def why(store):
     """Server and reason of each failed run."""
     said = [(r["trial"]["server"], r["error"] or r["log"]["error"]) for r in records(store)]
     assert all("\n" not in reason for _, reason in said if reason)
     return {(server, reason) for server, reason in said if reason}
 
 
-def one(reasons: set[tuple[str, str]]) -> str:
+def one(reasons):
     """The reason, where all that failed did so on the near server and for the same."""
     ((server, reason),) = reasons
     assert server == "near"
     return reason
 
 
-def settings(deployment: Deployment) -> dict[str, list[str]]:
+def settings(deployment):
     """TCP buffers of each host, and what is kept there of those found."""
     look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run | grep netperf_lib"
     return {h.name: on_host(deployment, h.name, look).split() for h in deployment.hosts}
@@ -83,7 +76,7 @@ def settings(deployment: Deployment) -> dict[str, list[str]]:
 
 @as_root
 @pytest.mark.parametrize("host", ["near", "other"])
-def test_a_full_disk_on_a_host(deployment: Deployment, store: Store, host: str) -> None:
+def test_a_full_disk_on_a_host(deployment, store, host):
     fill = "mount -t tmpfs -o size=64k none /tmp"
     with changed(deployment, host, fill, "! cat /dev/zero >/tmp/fill", undo="umount /tmp"):
         other = {"client": "other", "server": "near", "placement": "same-zone"}
@@ -97,9 +90,7 @@ def test_a_full_disk_on_a_host(deployment: Deployment, store: Store, host: str) 
 
 
 @as_root
-def test_ports_that_a_firewall_blocks(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ports_that_a_firewall_blocks(deployment, store, monkeypatch):
     # packets from a source that no route leads back to are dropped without a word, as a security group does
     client = deployment.host("client").data_address
     limit(monkeypatch, "qperf", 4)
@@ -123,9 +114,7 @@ def test_ports_that_a_firewall_blocks(
 @pytest.mark.parametrize(
     "test", [LATENCY | {"test": "tcp_bw"}, THROUGHPUT], ids=lambda t: str(t["tool"])
 )
-def test_a_buffer_that_the_kernel_would_cut_is_no_condition(
-    deployment: Deployment, store: Store, test: dict[str, Any]
-) -> None:
+def test_a_buffer_that_the_kernel_would_cut_is_no_condition(deployment, store, test):
     theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
     measure(experiment(pairs=[NEAR], tests=[test | {"tcp_buffer_bytes": [1 << 30]}]), theirs, store)
     assert f"a TCP buffer of {1 << 30} bytes cannot be set" in one(why(store))
@@ -135,9 +124,7 @@ def test_a_buffer_that_the_kernel_would_cut_is_no_condition(
     assert all(r["started_utc"] is None for r in records(store))  # its attempts are left
 
 
-def test_a_tool_that_hangs(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_hangs(deployment, store, monkeypatch):
     limit(monkeypatch, "iperf3", 8)
     with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
         tally = measure(
@@ -149,7 +136,7 @@ def test_a_tool_that_hangs(
     assert not tools_running(deployment)
 
 
-def test_a_load_that_dies_is_no_load(deployment: Deployment, store: Store) -> None:
+def test_a_load_that_dies_is_no_load(deployment, store):
     loaded = SOCKPERF | {"duration_s": 3, "protocol": "tcp", "during": {"streams": 2}}
     with meanwhile(lambda: os.kill(marked("iperf3", 1.5, "-c"), signal.SIGKILL)):
         tally = measure(experiment(tests=[loaded], pairs=[NEAR]), deployment, store)
@@ -158,48 +145,11 @@ def test_a_load_that_dies_is_no_load(deployment: Deployment, store: Store) -> No
     assert "ended before the test did (exit code 137" in one(why(store))
 
 
-def test_a_host_that_goes_away_for_good(tmp_path: Path) -> None:
-    servers = {name: Sshd(tmp_path / name) for name in ("client", "near", "far")}
-    try:
-        hosts = tuple(
-            s.host(name=name, data_address=f"127.0.0.{i}")
-            for i, (name, s) in enumerate(servers.items(), 1)
-        )
-        gone = Deployment(deployment_id="loopback", source="inventory", hosts=hosts)
-        store = Store(tmp_path, "t")
-
-        served: set[int] = set()  # others may run the same tool on this machine
-
-        def go() -> None:
-            marked("iperf3", 0.5, "127.0.0.2")
-            for pid in alive("iperf3 -s"):
-                with suppress(OSError):
-                    served.update(filter(descends, [pid]))
-            servers["near"].stop()
-
-        # so long that it is noticed on a busy machine, too
-        declared = experiment(tests=[THROUGHPUT | {"duration_s": 8}], hosts={"source": "inventory"})
-        with meanwhile(go):
-            tally = measure(declared, gone, store)
-        assert (tally.ok, tally.failed) == (1, 1)
-        first, second = (r["error"] for r in records(store) if r["error"])
-        assert "host near" in first
-        assert first.endswith("is the machine still running?")
-        assert second.endswith(
-            "connection refused; is the machine up and sshd running on that port?"
-        )
-        assert served
-        assert wait_until(lambda: not served.intersection(alive("iperf3 -s")))
-    finally:
-        for server in servers.values():
-            server.stop()
-
-
 LADDER = THROUGHPUT | {"tcp_buffer_bytes": [None, 65536]}
 
 
 @as_root
-def test_settings_that_may_not_be_changed(deployment: Deployment, store: Store) -> None:
+def test_settings_that_may_not_be_changed(deployment, store):
     before = settings(deployment)
     fixed = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     with changed(deployment, "near", fixed, undo="umount /proc/sys"):
@@ -214,8 +164,8 @@ def test_settings_that_may_not_be_changed(deployment: Deployment, store: Store) 
 
 @as_root
 def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measured(
-    deployment: Deployment, store: Store
-) -> None:
+    deployment, store
+):
     before = settings(deployment)
     place = "/proc/sys/net/ipv4/tcp_wmem"
     fixed = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
@@ -234,9 +184,7 @@ def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measu
 
 
 @as_root
-def test_an_ordinary_user_measures_all_but_what_needs_root(
-    deployment: Deployment, store: Store
-) -> None:
+def test_an_ordinary_user_measures_all_but_what_needs_root(deployment, store):
     ordinary = "(cat /etc/passwd; echo ordinary:*:4711:4711::/tmp:/bin/sh) >/run/passwd"
     open_keys = "mount --bind /run/passwd /etc/passwd && chmod 711 /run/netperf-lab && chmod 644 /run/netperf-lab/au*"
     theirs = replace(
@@ -270,9 +218,7 @@ ln -s "/run/packages/$package" "/usr/local/bin/$package"
 
 
 @as_root
-def test_a_missing_tool_is_installed_where_that_is_asked_for(
-    deployment: Deployment, store: Store
-) -> None:
+def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment, store):
     qperf, sockperf, apt = (shutil.which(name) for name in ("qperf", "sockperf", "apt-get"))
     assert qperf
     assert sockperf
@@ -303,9 +249,7 @@ def test_a_missing_tool_is_installed_where_that_is_asked_for(
     )  # only that host was changed
 
 
-def test_a_tool_that_prints_without_end(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_prints_without_end(deployment, store, monkeypatch):
     module = tools.tool("iperf3")
     endless = ("sh", "-c", "exec yes iperf3")
     plain = module.commands
@@ -319,8 +263,8 @@ def test_a_tool_that_prints_without_end(
     assert not tools_running(deployment)
 
 
-def test_log_of_a_measurement_that_cannot_be_written(capfd: pytest.CaptureFixture[str]) -> None:
-    said: list[str] = []
+def test_log_of_a_measurement_that_cannot_be_written(capfd):
+    said = []
     handler = collector._LogFile(Path("/dev/full"), said.append)
     log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)
@@ -334,9 +278,7 @@ def test_log_of_a_measurement_that_cannot_be_written(capfd: pytest.CaptureFixtur
     assert capfd.readouterr().err == ""
 
 
-def test_a_clock_that_is_set_is_a_warning_on_the_run(
-    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_is_set_is_a_warning_on_the_run(deployment, store, monkeypatch):
     steps = iter([0.0, 0.3, -10_800.0, -10_800.0])
     monkeypatch.setattr(collector, "_clock_offset_s", lambda: next(steps))
     measure(experiment(pairs=[NEAR], rounds=3), deployment, store)

@@ -1,7 +1,5 @@
 """What is shown while an experiment is measured."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console
@@ -12,14 +10,14 @@ from netperf_lib.measure.progress import Display, condition
 PAIR = Pair(client="a", server="b", placement="ppg")
 
 
-def trial(**changed: object) -> Trial:
+def trial(**changed):
     spec = TestSpec(tool="qperf", test="tcp_lat")
     return Trial(
         **({"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec} | changed)
-    )  # type: ignore[arg-type]
+    )
 
 
-def test_a_terminal_shows_a_bar_and_what_failed() -> None:
+def test_a_terminal_shows_a_bar_and_what_failed():
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=120)
     live = Display(console)
@@ -37,7 +35,7 @@ def test_a_terminal_shows_a_bar_and_what_failed() -> None:
     assert "d01-x-a1 failed: the server died" in text.getvalue()
 
 
-def test_without_a_terminal_there_are_plain_lines() -> None:
+def test_without_a_terminal_there_are_plain_lines():
     text = io.StringIO()
     lines = Display(Console(file=text, width=40))
     lines.every_s = 0
@@ -54,7 +52,7 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
     ]
 
 
-def test_a_condition_names_all_that_sets_it_apart() -> None:
+def test_a_condition_names_all_that_sets_it_apart():
     spec = TestSpec(tool="sockperf", test="ping-pong", during=Load(streams=2))
     named = condition(
         trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64, options={"protocol": "tcp"})

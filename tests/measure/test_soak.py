@@ -3,8 +3,6 @@
 `make soak` runs this (KILLS=50 SEED=1); the usual tests do not.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
@@ -14,21 +12,21 @@ import uuid
 from pathlib import Path
 
 import pytest
-import yaml
 
 from netperf_lib.data.layout import Store, trial_of
 
 from ..sshd import wait_until
 
 KILLS = int(os.environ.get("KILLS", "0"))
-DECLARED = {
-    "name": "soak",
-    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b", "zone": "2"}]}},
-    "pairs": [{"client": "a", "server": "b", "placement": "cross-zone"}],
-    "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
-    "rounds": 12,
-    "report": {"notebooks": ["07-quality"]},
-}
+ROUNDS = 12
+DECLARED = f"""
+name: soak
+hosts: {{source: lab, options: {{hosts: [{{name: a}}, {{name: b, zone: "2"}}]}}}}
+pairs: [{{client: a, server: b, placement: cross-zone}}]
+tests: [{{tool: qperf, test: tcp_lat, duration_s: 0.3}}]
+rounds: {ROUNDS}
+report: {{notebooks: [07-quality]}}
+"""
 VERBS = {
     "collect": ("collect", "soak.yaml"),
     "ingest": ("ingest", "results/soak"),
@@ -38,7 +36,7 @@ VERBS = {
 }
 
 
-def family(mark: str) -> list[str]:
+def family(mark):
     """Processes that stem from what this test started."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -52,19 +50,19 @@ def family(mark: str) -> list[str]:
 
 @pytest.mark.skipif(not KILLS, reason="takes minutes: make soak")
 @pytest.mark.timeout(1800 + 60 * KILLS)
-def test_every_verb_killed_at_any_moment(tmp_path: Path) -> None:
+def test_every_verb_killed_at_any_moment(tmp_path):
     mark, rng = uuid.uuid4().hex, random.Random(os.environ.get("SEED", "1"))
-    (tmp_path / "soak.yaml").write_text(yaml.safe_dump(DECLARED), "utf-8")
+    (tmp_path / "soak.yaml").write_text(DECLARED, "utf-8")
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "SOAK": mark, "TMPDIR": str(temporary)}
 
-    def npl(verb: str) -> subprocess.Popen[bytes]:
+    def npl(verb):
         command = [sys.executable, "-m", "netperf_lib", *VERBS[verb]]
         with (tmp_path / "log").open("ab") as log:
             return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
 
-    def left() -> set[str]:
+    def left():
         return {p.name for p in temporary.iterdir()}
 
     for verb in VERBS:
@@ -85,7 +83,7 @@ def test_every_verb_killed_at_any_moment(tmp_path: Path) -> None:
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
     store = Store(tmp_path / "results", "soak")
     runs = store.run_ids()
-    assert len(set(map(trial_of, runs))) == len(runs) == DECLARED["rounds"]
+    assert len(set(map(trial_of, runs))) == len(runs) == ROUNDS
     assert {p.name for p in (store.path / "raw").iterdir()} == set(runs)
     assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
     assert not left(), left()

@@ -1,7 +1,5 @@
 """Commands on a host, over a real sshd: quoting, limits, and what happens when something dies."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netperf_lib.errors import SSHError, UnreachableError
-from netperf_lib.experiment.model import Host
 from netperf_lib.hosts.guests import guests
 from netperf_lib.measure import session as host_session
 from netperf_lib.measure import ssh
@@ -30,27 +26,27 @@ from ..sshd import Sshd, alive, free_port, keygen, wait_until
 
 
 @pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+def sshd(tmp_path_factory):
     server = Sshd(tmp_path_factory.mktemp("sshd"))
     yield server
     server.stop()
 
 
-async def output(remote: Remote, *command: str, limit_s: float = 20) -> tuple[int, bytes, bytes]:
+async def output(remote, *command, limit_s=20):
     out, err = io.BytesIO(), io.BytesIO()
     process = await remote.start(command, out=out, err=err, limit_s=limit_s)
     return await process.wait(), out.getvalue(), err.getvalue()
 
 
 @pytest.fixture
-async def remote(sshd: Sshd):  # type: ignore[no-untyped-def]
+async def remote(sshd):
     remote = Remote(sshd.host(), "test")
     await remote.connect()
     yield remote
     await remote.close()
 
 
-async def test_output_and_exit_code_arrive_unchanged(remote: Remote) -> None:
+async def test_output_and_exit_code_arrive_unchanged(remote):
     script = r"printf 'a\000b\n'; printf 'err' >&2; exit 3"
     assert await output(remote, "sh", "-c", script) == (3, b"a\0b\n", b"err")
     # the same shell serves the next command
@@ -58,14 +54,14 @@ async def test_output_and_exit_code_arrive_unchanged(remote: Remote) -> None:
     assert len(remote._idle) == 1
 
 
-async def test_much_output_arrives_whole(remote: Remote) -> None:
+async def test_much_output_arrives_whole(remote):
     code, out, _ = await output(remote, "sh", "-c", "head -c 20000000 /dev/zero; printf end")
     assert (code, len(out), out[-3:]) == (0, 20_000_003, b"end")
 
 
 async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has neither."""
     server = Sshd(
         tmp_path, more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n'
@@ -114,8 +110,8 @@ HOSTILE = [
         max_size=6,
     )
 )
-def test_every_argument_is_literal(sshd: Sshd, words: list[str]) -> None:
-    async def there_and_back() -> None:
+def test_every_argument_is_literal(sshd, words):
+    async def there_and_back():
         remote = Remote(sshd.host(), "test")
         await remote.connect()
         try:
@@ -127,12 +123,12 @@ def test_every_argument_is_literal(sshd: Sshd, words: list[str]) -> None:
     asyncio.run(there_and_back())
 
 
-async def test_a_missing_program_is_told_from_one_that_fails(remote: Remote) -> None:
+async def test_a_missing_program_is_told_from_one_that_fails(remote):
     assert (await output(remote, "no-such-program", "-x"))[0] == MISSING
     assert (await output(remote, "false"))[0] == 1
 
 
-async def test_a_command_ends_when_its_time_is_over(remote: Remote) -> None:
+async def test_a_command_ends_when_its_time_is_over(remote):
     begun = time.monotonic()
     code, out, _ = await output(remote, "sh", "-c", "echo begun; sleep 987.1", limit_s=0.5)
     assert (code, out) == (124, b"begun\n")
@@ -141,7 +137,7 @@ async def test_a_command_ends_when_its_time_is_over(remote: Remote) -> None:
     assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.1"))
 
 
-async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
+async def test_one_that_ignores_being_asked_is_killed(remote):
     out = io.BytesIO()
     process = await remote.start(
         ["sh", "-c", "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"],
@@ -154,7 +150,7 @@ async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
     assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.2"))
 
 
-async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote: Remote) -> None:
+async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote):
     """The shell that waits for the word to stop may be ended while it reads it."""
     busy = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -174,7 +170,7 @@ async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote:
             one.wait()
 
 
-async def test_a_server_is_ready_when_it_listens(remote: Remote) -> None:
+async def test_a_server_is_ready_when_it_listens(remote):
     port = free_port()
     slow = (
         "import socket,time; time.sleep(.4); s=socket.socket(); "
@@ -193,7 +189,7 @@ async def test_a_server_is_ready_when_it_listens(remote: Remote) -> None:
     assert err.getvalue() == b""  # what the worker says is not the tool's
 
 
-async def test_udp_too(remote: Remote) -> None:
+async def test_udp_too(remote):
     port = free_port()
     code = f"import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0',{port})); time.sleep(60)"
     process = await remote.start(
@@ -207,7 +203,7 @@ async def test_udp_too(remote: Remote) -> None:
     await process.stop()
 
 
-async def test_a_server_that_dies_first_does_not_listen(remote: Remote) -> None:
+async def test_a_server_that_dies_first_does_not_listen(remote):
     process = await remote.start(
         ["sh", "-c", "echo why >&2; exit 7"],
         out=io.BytesIO(),
@@ -219,7 +215,7 @@ async def test_a_server_that_dies_first_does_not_listen(remote: Remote) -> None:
     assert await process.wait() == 7
 
 
-async def test_a_port_of_a_connection_that_just_ended_is_busy(remote: Remote) -> None:
+async def test_a_port_of_a_connection_that_just_ended_is_busy(remote):
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
@@ -233,7 +229,7 @@ async def test_a_port_of_a_connection_that_just_ended_is_busy(remote: Remote) ->
     assert await process.wait() == BUSY
 
 
-async def test_a_port_that_something_else_listens_on_is_busy(remote: Remote) -> None:
+async def test_a_port_that_something_else_listens_on_is_busy(remote):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -263,7 +259,7 @@ COLLECTOR = """
 """
 
 
-def _arguments(sshd: Sshd) -> str:
+def _arguments(sshd):
     host = sshd.host()
     return repr(
         {
@@ -273,7 +269,7 @@ def _arguments(sshd: Sshd) -> str:
     )
 
 
-def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
+def test_everything_dies_with_the_connection(sshd):
     killed = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(COLLECTOR), _arguments(sshd)],
         stdout=subprocess.PIPE,
@@ -288,7 +284,7 @@ def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
     assert wait_until(lambda: not alive("sleep 987.3"))
 
 
-async def test_leftovers_are_ended_and_nobody_elses_process(sshd: Sshd) -> None:
+async def test_leftovers_are_ended_and_nobody_elses_process(sshd):
     mine = f"mine-{os.getpid()}"  # the same test may run beside this one
     others = [
         subprocess.Popen(
@@ -310,7 +306,7 @@ async def test_leftovers_are_ended_and_nobody_elses_process(sshd: Sshd) -> None:
             process.wait()
 
 
-async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd: Sshd) -> None:
+async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd):
     remote = Remote(sshd.host(), "test")
     await remote.connect()
     process = await remote.start(["sleep", "987.5"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60)
@@ -327,7 +323,7 @@ async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd: Ss
     await remote.close()
 
 
-async def test_a_host_that_hangs_is_given_up(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_that_hangs_is_given_up(sshd, monkeypatch):
     monkeypatch.setattr(ssh, "ALIVE_S", 0.5)
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 2)
     remote = Remote(sshd.host(), "test")
@@ -347,7 +343,7 @@ async def test_a_host_that_hangs_is_given_up(sshd: Sshd, monkeypatch: pytest.Mon
         await remote.close()
 
 
-async def _refused(remote: Remote) -> str:
+async def _refused(remote):
     with pytest.raises(UnreachableError) as error:
         await remote.connect()
     message = str(error.value)
@@ -356,9 +352,7 @@ async def _refused(remote: Remote) -> str:
     return message
 
 
-async def test_each_refusal_has_its_remedy(
-    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_refusal_has_its_remedy(sshd, tmp_path, monkeypatch):
     stranger = str(keygen(tmp_path / "stranger"))
     assert "authorized_keys" in await _refused(Remote(sshd.host(identity=stranger), "t"))
 
@@ -384,13 +378,11 @@ async def test_each_refusal_has_its_remedy(
         )
 
 
-async def test_an_unreachable_host_is_not_tried_at_every_turn(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch):
     tried = []
     plain = ssh.asyncssh.connect
 
-    def connect(*given: object, **options: object) -> object:
+    def connect(*given, **options):
         tried.append(given)
         return plain(*given, **options)
 
@@ -410,7 +402,7 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(
     assert len(tried) > 1
 
 
-async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> None:
+async def test_the_ssh_configuration_is_honoured(sshd, tmp_path):
     config = tmp_path / "config"
     config.write_text(
         f"Host lan-*\n  Port {sshd.port}\n  User {sshd.host().user}\n  IdentityFile {sshd.identity}\n"
@@ -431,7 +423,7 @@ async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> 
         await remote.close()
 
 
-async def _reaches(host: Host) -> bool:
+async def _reaches(host):
     remote = Remote(host, "t")
     try:
         await remote.connect()
@@ -440,9 +432,7 @@ async def _reaches(host: Host) -> bool:
         await remote.close()
 
 
-async def test_keys_with_a_passphrase_come_from_the_agent(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_with_a_passphrase_come_from_the_agent(tmp_path, tmp_path_factory, monkeypatch):
     own = Sshd(tmp_path)
     place = str(tmp_path_factory.getbasetemp() / "agent")  # a socket's path may not be long
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
@@ -467,7 +457,7 @@ async def test_keys_with_a_passphrase_come_from_the_agent(
         own.stop()
 
 
-async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_path: Path) -> None:
+async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_path):
     authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "key")
     own = Sshd(tmp_path / "sshd", more=f"TrustedUserCAKeys {authority}.pub\n")
     try:
@@ -500,30 +490,30 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
         own.stop()
 
 
-async def test_a_script_that_takes_too_long_is_an_error(remote: Remote) -> None:
+async def test_a_script_that_takes_too_long_is_an_error(remote):
     with pytest.raises(SSHError, match="not done in time"):
         await remote.script("sleep 987.7", limit_s=0.3)
 
 
-async def test_one_that_ignores_its_limit_has_hung(remote: Remote) -> None:
+async def test_one_that_ignores_its_limit_has_hung(remote):
     stubborn = "trap '' TERM; while :; do sleep 0.1; done"
     code, _, _ = await output(remote, "sh", "-c", stubborn, limit_s=0.5)
     assert code == HUNG
 
 
-async def test_one_that_is_killed_in_time_has_not_hung(remote: Remote) -> None:
+async def test_one_that_is_killed_in_time_has_not_hung(remote):
     code, _, _ = await output(remote, "sh", "-c", "kill -KILL $$", limit_s=30)
     assert code == KILLED
 
 
-async def test_endless_output_is_stopped(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_output_is_stopped(remote, monkeypatch):
     monkeypatch.setattr(ssh, "MAX_OUTPUT_BYTES", 2_000_000)
     code, out, _ = await output(remote, "yes", limit_s=60)
     assert (code, len(out)) == (FLOODED, 2_000_000)
     assert await output(remote, "echo", "again") == (0, b"again\n", b"")
 
 
-async def test_odd_line_of_known_hosts_is_named(sshd: Sshd, tmp_path: Path) -> None:
+async def test_odd_line_of_known_hosts_is_named(sshd, tmp_path):
     pinned = tmp_path / "known_hosts"
     pinned.write_text(f"odd\n{sshd.known_hosts.read_text()}")
     remote = Remote(sshd.host(known_hosts=str(pinned)), "t")
@@ -532,7 +522,7 @@ async def test_odd_line_of_known_hosts_is_named(sshd: Sshd, tmp_path: Path) -> N
     assert remote.notes == [f"{pinned}, line 1 is no entry of known_hosts; it is ignored"]
 
 
-async def test_odd_line_of_known_hosts_trusts_nobody(sshd: Sshd, tmp_path: Path) -> None:
+async def test_odd_line_of_known_hosts_trusts_nobody(sshd, tmp_path):
     pinned = tmp_path / "known_hosts"
     pinned.write_text("odd\n")
     assert "host key is not known" in await _refused(
@@ -540,7 +530,7 @@ async def test_odd_line_of_known_hosts_trusts_nobody(sshd: Sshd, tmp_path: Path)
     )
 
 
-async def test_old_algorithms_are_named(tmp_path: Path) -> None:
+async def test_old_algorithms_are_named(tmp_path):
     server = Sshd(tmp_path, more="KexAlgorithms diffie-hellman-group14-sha1\n")
     config = tmp_path / "config"
     config.write_text("KexAlgorithms curve25519-sha256\n")
@@ -554,7 +544,7 @@ async def test_old_algorithms_are_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def jump(sshd: Sshd, tmp_path: Path) -> Iterator[tuple[Sshd, Path]]:
+def jump(sshd, tmp_path):
     """A server that refuses the tenth connection at once, and the way through it."""
     gate = Sshd(tmp_path / "gate", more="MaxStartups 9:100:9\n")
     config = tmp_path / "config"
@@ -568,7 +558,7 @@ def jump(sshd: Sshd, tmp_path: Path) -> Iterator[tuple[Sshd, Path]]:
     gate.stop()
 
 
-def test_hosts_behind_a_jump_host_are_all_reached(sshd: Sshd, jump: tuple[Sshd, Path]) -> None:
+def test_hosts_behind_a_jump_host_are_all_reached(sshd, jump):
     hosts = tuple(
         sshd.host(name=f"h{n}", ssh_config=str(jump[1]), known_hosts=None) for n in range(20)
     )
@@ -576,9 +566,9 @@ def test_hosts_behind_a_jump_host_are_all_reached(sshd: Sshd, jump: tuple[Sshd, 
     assert [answer for answer in found.values() if isinstance(answer, str)] == []
 
 
-async def test_jump_host_that_refuses_is_named(sshd: Sshd, jump: tuple[Sshd, Path]) -> None:
+async def test_jump_host_that_refuses_is_named(sshd, jump):
     gate, config = jump
-    sockets: list[socket.socket] = []
+    sockets = []
     try:
         greeting = b"SSH"
         while greeting.startswith(b"SSH"):  # until it refuses
