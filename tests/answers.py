@@ -3,12 +3,9 @@
 ``python -m tests.answers`` writes them to ``tests/answers``; a difference is a decision, and its commit says why.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import netperf_lib as npl
 from netperf_lib.analysis.lead import lead_paragraph
@@ -27,14 +24,14 @@ NAMES = [
 ]
 
 
-def comparison(result: Any) -> str:
+def comparison(result):
     """Return a comparison as one line."""
     figures = " ".join(f"{number:.6g}" for number in (result.ratio, result.low, result.high))
     sides = f"{result.label} below {result.threshold:.6g}" if result.threshold else result.label
     return f"{result.metric}: {sides}: {result.verdict} {figures} n={result.n}"
 
 
-def answer(name: str, folder: Path) -> dict[str, Any]:
+def answer(name, folder):
     """Return the lead paragraph and the comparisons of an experiment by its name."""
     recorded = npl.recorded().parent
     if name == "before-after":

@@ -4,8 +4,6 @@ Run with ``make fuzz`` (SECONDS=60), which installs atheris, and only it needs a
 an input that breaks a promise is left in ``.fuzz/`` and its path printed.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile
@@ -23,7 +21,7 @@ from netperf_lib.metrics import METRICS
 LOGS = Path(__file__).parent / "logs"
 
 
-def one(data: bytes) -> None:
+def one(data):
     """Read `data` and hold what comes to the promises."""
     try:
         runs = tools.parse(data)
@@ -38,7 +36,7 @@ def one(data: bytes) -> None:
         assert run.line >= 1
 
 
-def main() -> None:
+def main():
     """Fuzz for as long as libFuzzer is told to."""
     corpus = Path(tempfile.mkdtemp(prefix="fuzz-"))
     for log in LOGS.glob("*/*"):

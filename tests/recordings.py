@@ -4,28 +4,25 @@ Each has what one notebook is about: paths, pairs of zones, a day with an incide
 between them. The lab cannot measure these; nothing here says anything about a network.
 """
 
-from __future__ import annotations
-
 import shutil
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.yaml import load_experiment
 
-from .studies.published import DECLARED, START, STUDIES, Trial, Values, planted
+from .studies.published import DECLARED, START, STUDIES, planted
 
 FOLDER = Path(__file__).parents[1] / "data" / "recorded"
 NOTICE = "Synthetic data: values planted around published figures; no network was measured."
 ZONES = {"zone1-zone2": 402.0, "zone2-zone3": 386.0, "zone3-zone1": 113.0}
 
 
-def _declared(study: str, name: str, title: str, **changes: object) -> Experiment:
+def _declared(study, name, title, **changes):
     experiment = load_experiment(DECLARED / f"{study}.yaml")
     return experiment.model_copy(update={"name": name, "title": title, **changes})
 
 
-def _zones(trial: Trial) -> Values:
+def _zones(trial):
     """Each pair of zones, 2 % slower the other way round."""
     pair = f"{trial.pair.client}-{trial.pair.server}"
     back = pair not in ZONES
@@ -35,7 +32,7 @@ def _zones(trial: Trial) -> Values:
     )
 
 
-def _after(trial: Trial) -> Values:
+def _after(trial):
     """As before, but the other zone has become slower."""
     slower = 1.15 if trial.pair.placement == "cross-zone" else 1.0
     values = STUDIES["study-placement"](trial)
@@ -44,11 +41,11 @@ def _after(trial: Trial) -> Values:
     }
 
 
-def _incident(at: datetime) -> float:
+def _incident(at):
     return 1.18 if 15 <= at.hour < 19 else 1.0
 
 
-def _zones_experiment() -> Experiment:
+def _zones_experiment():
     experiment = _declared(
         "study-domains", "zones", "Every pair of zones, in both directions", rounds=12, contrasts=()
     )
@@ -64,7 +61,7 @@ def _zones_experiment() -> Experiment:
     return experiment.model_copy(update={"pairs": (*there, *back), "hosts": hosts})
 
 
-def write(root: Path = FOLDER) -> list[Path]:
+def write(root=FOLDER):
     """Write every recording below `root`; return their folders."""
     day = _declared(
         "study-minute", "day", "A day, a run every five minutes", rounds=288, pause_s=298.7
@@ -90,7 +87,7 @@ def write(root: Path = FOLDER) -> list[Path]:
     folders = []
     for name, (experiment, truth, options) in made.items():
         shutil.rmtree(root / name, ignore_errors=True)
-        folders.append(planted(experiment, truth, root, notice=NOTICE, **options))  # type: ignore[arg-type]
+        folders.append(planted(experiment, truth, root, notice=NOTICE, **options))
     return folders
 
 

@@ -13,16 +13,25 @@ from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 
-from netperf_lib.experiment.model import Host
+from netperf_lib.experiment.model import Experiment, Host
 
 
-def free_port() -> int:
+def on_hosts(hosts, **options):
+    """Return an experiment on an inventory of hosts `a` and `b`."""
+    source = {"source": "inventory", "options": {"hosts": hosts, **options}}
+    pair = {"client": "a", "server": "b", "placement": "same-zone"}
+    test = {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
+    declared = {"name": "probe", "hosts": source, "pairs": [pair], "tests": [test], "rounds": 6}
+    return Experiment.model_validate(declared)
+
+
+def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
 
 
-def keygen(place: Path) -> Path:
+def keygen(place):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place)], check=True)
     return place
 
@@ -36,7 +45,7 @@ class Sshd:
     more: str = ""
     """Further lines of its configuration."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         keygen(self.folder / "host_key")
         self.identity = keygen(self.folder / "id")
@@ -65,9 +74,9 @@ class Sshd:
         raise RuntimeError((self.folder / "log").read_text())
 
     @property
-    def sessions(self) -> list[int]:
+    def sessions(self):
         """Processes of sshd that serve a connection: since OpenSSH 9.8 a monitor, and below it what talks."""
-        parents: dict[int, int] = {}
+        parents = {}
         for place in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):
                 said = dict(
@@ -75,14 +84,14 @@ class Sshd:
                 )
                 if said["Name"].startswith("sshd"):
                     parents[int(place.parent.name)] = int(said["PPid"])
-        found: list[int] = []
+        found = []
         level = [self.process.pid]
         while level := [pid for pid, parent in parents.items() if parent in level]:
             found += level
         return found
 
-    def host(self, **changed: object) -> Host:
-        given: dict[str, object] = {
+    def host(self, **changed):
+        given = {
             "name": "local",
             "address": "127.0.0.1",
             "data_address": "127.0.0.1",
@@ -91,16 +100,16 @@ class Sshd:
             "identity": str(self.identity),
             "known_hosts": str(self.known_hosts),
         }
-        return Host(**(given | changed))  # type: ignore[arg-type]
+        return Host(**(given | changed))
 
-    def stop(self) -> None:
+    def stop(self):
         for pid in [*self.sessions, self.process.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
 
-def alive(word: str) -> list[int]:
+def alive(word):
     """Processes whose command line holds `word`."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
@@ -113,10 +122,10 @@ def alive(word: str) -> list[int]:
     return found
 
 
-def wait_until(check: object, seconds: float = 30) -> bool:
+def wait_until(check, seconds=30):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if check():  # type: ignore[operator]
+        if check():
             return True
         time.sleep(0.05)
     return False

@@ -1,9 +1,6 @@
 """The recorded experiments and the five studies answer what they answered before."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ from .answers import FOLDER, NAMES, answer
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_answers_are_as_before(name: str, tmp_path: Path) -> None:
+def test_answers_are_as_before(name, tmp_path):
     before = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     assert answer(name, tmp_path) == before
     assert all(len(sentence.split()) <= WORDS for sentence in before.get("lead", ()))

@@ -1,7 +1,5 @@
 """The layout as one table, held against the imports in the code."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re
@@ -29,19 +27,19 @@ IO_MODULES = {
 }
 
 
-def name(path: Path) -> str:
+def name(path):
     return path.relative_to(PACKAGE).with_suffix("").as_posix().removesuffix("/__init__")
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parsed(path):
     return ast.parse(path.read_text("utf-8"))
 
 
 @cache
-def imports(path: Path) -> set[str]:
+def imports(path):
     """Top-level names of foreign modules, and the project's own as ``.name`` relative to the package."""
-    found: set[str] = set()
+    found = set()
     depth = len(path.relative_to(PACKAGE).parts)
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -62,7 +60,7 @@ def imports(path: Path) -> set[str]:
 
 
 @cache
-def members(path: Path) -> set[str]:
+def members(path):
     """What is imported of the project itself, each name with its module: ``.data.layout.Store``."""
     parts = path.relative_to(PACKAGE).parent.parts
     return {
@@ -77,11 +75,11 @@ def members(path: Path) -> set[str]:
 
 
 @cache
-def calls(path: Path) -> set[str]:
+def calls(path):
     return {ast.unparse(n.func) for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)}
 
 
-def in_part(path: Path, *parts: str) -> bool:
+def in_part(path, *parts):
     return name(path).split("/")[0] in parts
 
 
@@ -103,17 +101,17 @@ LAYERS = {
 }
 
 
-def test_the_layers_have_no_cycle() -> None:
+def test_the_layers_have_no_cycle():
     order = [
         *TopologicalSorter({part: below.split() for part, below in LAYERS.items()}).static_order()
     ]
     assert (order[0], order[-1]) == ("errors", "cli")
 
 
-def test_no_module_imports_itself_through_others() -> None:
+def test_no_module_imports_itself_through_others():
     by_name = {f".{name(p).replace('/', '.')}": p for p in MODULES}
 
-    def target(imported: str) -> str:
+    def target(imported):
         return imported if imported in by_name else imported.rpartition(".")[0]
 
     graph = {
@@ -123,7 +121,7 @@ def test_no_module_imports_itself_through_others() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
-def test_a_part_imports_only_what_its_layer_may() -> None:
+def test_a_part_imports_only_what_its_layer_may():
     for path in MODULES:
         if name(path) not in ("", "__init__", "__main__"):
             part = name(path).split("/")[0]
@@ -134,7 +132,7 @@ def test_a_part_imports_only_what_its_layer_may() -> None:
             assert own <= set(LAYERS[part].split()), path
 
 
-def test_pure_parts_do_no_io() -> None:
+def test_pure_parts_do_no_io():
     for path in MODULES:
         if in_part(path, "experiment", "metrics", "errors", "tools"):
             # experiment/yaml.py reads the declaration: the one file that these parts open
@@ -143,7 +141,7 @@ def test_pure_parts_do_no_io() -> None:
             assert not calls(path) & {"open", "print", "input"}, path
 
 
-def test_only_measure_hosts_and_reporting_start_processes() -> None:
+def test_only_measure_hosts_and_reporting_start_processes():
     starts = re.compile(r"os\.(fork|exec|spawn|system|posix_spawn)|asyncio\.create_subprocess")
     for path in MODULES:
         if not in_part(path, "measure", "hosts", "reporting"):
@@ -155,12 +153,12 @@ def test_only_measure_hosts_and_reporting_start_processes() -> None:
             assert not [*filter(starts.match, calls(path))], path
 
 
-def test_only_plots_imports_matplotlib() -> None:
+def test_only_plots_imports_matplotlib():
     drawing = {name(path) for path in MODULES if imports(path) & {"matplotlib", "seaborn"}}
     assert {n for n in drawing if not n.startswith(("plots", "reporting"))} == set()
 
 
-def test_only_data_knows_the_data_folder() -> None:
+def test_only_data_knows_the_data_folder():
     folders = r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']"
     for path in MODULES:
         if not in_part(path, "data"):
@@ -169,7 +167,7 @@ def test_only_data_knows_the_data_folder() -> None:
             ), path
 
 
-def test_there_is_no_attic() -> None:
+def test_there_is_no_attic():
     assert not [p for p in MODULES if p.stem in ("utils", "util", "helpers", "common", "misc")]
 
 
@@ -190,8 +188,8 @@ DOUBLED = set(
 """Other names that still stand in two modules, with different meanings: none may be added."""
 
 
-def test_one_name_means_one_thing() -> None:
-    modules: dict[str, set[str]] = {}
+def test_one_name_means_one_thing():
+    modules = {}
     for path in MODULES:
         for node in parsed(path).body:
             targets = (
@@ -212,13 +210,13 @@ def test_one_name_means_one_thing() -> None:
     assert {defined: places for defined, places in doubled.items() if defined not in DOUBLED} == {}
 
 
-def test_no_function_is_longer_than_a_screen_or_two() -> None:
+def test_no_function_is_longer_than_a_screen_or_two():
     for path in MODULES:
         functions = (n for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef))
         assert not {f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 99}, path
 
 
-def test_tests_stand_where_their_package_stands() -> None:
+def test_tests_stand_where_their_package_stands():
     of_no_package = {"bench", "logs", "notebooks", "studies"}  # fixtures; whole experiments
     tests = PACKAGE.parent / "tests"
     folders = (
@@ -230,7 +228,7 @@ def test_tests_stand_where_their_package_stands() -> None:
     assert folders <= packages
 
 
-def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
+def test_the_page_on_the_way_of_a_datum_names_what_is_there():
     """Every file that the page names exists, and defines the names that follow it, or precede it with "of"."""
     page = (PACKAGE.parent / "docs" / "explanation" / "layout.md").read_text("utf-8")
     for file in re.findall(r"`([\w/]+/(?:\w+\.\w+)?)`", page):
@@ -247,7 +245,7 @@ def test_the_page_on_the_way_of_a_datum_names_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("module", ["netperf_lib"])
-def test_editors_see_the_names_that_load(module: str) -> None:
+def test_editors_see_the_names_that_load(module):
     """What is imported for type checkers alone is what `__getattr__` finds."""
     loaded = importlib.import_module(module)
     tree = ast.parse(Path(loaded.__file__ or "").read_text("utf-8"))

@@ -1,7 +1,5 @@
 """The command line as a user types it: real processes, exit codes, one line for an error and never a traceback."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -10,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -30,46 +27,30 @@ from netperf_lib.measure.collector import collect
 from .conftest import REPO
 
 
-def npl(
-    *words: str | Path, python: str = sys.executable, **env: str
-) -> subprocess.CompletedProcess[str]:
-    """Each verb starts once as it is, and otherwise warm."""
+def npl(*words, python=sys.executable, **env):
+    """Run the command line as it is, or warm."""
     command = [python, "-m", "netperf_lib", *map(str, words)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=360, env={**os.environ, **env}
     )
 
 
-def test_help_names_every_verb() -> None:
+def test_help_names_every_verb():
     text = npl("--help").stdout
-    verbs = (
-        "plan",
-        "up",
-        "collect",
-        "ingest",
-        "compare",
-        "report",
-        "down",
-        "run",
-        "parse",
-        "doctor",
-        "lab",
-    )
+    verbs = "plan up collect ingest compare report down run parse doctor lab".split()
     assert [v for v in verbs if f"  {v} " not in text and f"  {v}\n" not in text] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("line", "code", "said"),
     [
-        (["no-such-verb"], 2, "no-such-verb"),
-        (["plan", "no-such-file.yaml"], 2, "no-such-file.yaml"),
-        (["ingest", "no-such-folder"], 1, "no experiment here"),
-        (["compare", "no-such-folder"], 1, "no experiment here"),
-        (["report", "no-such-folder"], 1, "no experiment here"),
+        ("no-such-verb", 2, "no-such-verb"),
+        ("plan no-such-file.yaml", 2, "no-such-file.yaml"),
+        *((f"{verb} no-such-folder", 1, "no experiment") for verb in ("ingest", "report")),
     ],
 )
-def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: str) -> None:
-    done = npl(*words)
+def test_a_users_mistake_is_one_clear_line(python, line, code, said):
+    done = npl(*line.split(), python=python)
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
@@ -78,7 +59,7 @@ def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: st
 RECORDED = REPO / "data" / "recorded" / "lab-full"
 
 
-def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(python: str, tmp_path: Path) -> None:
+def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(python, tmp_path):
     plan = partial(npl, "plan", RECORDED / "experiment.yaml", python=python)
     assert "\ncost: nothing: the lab is this machine\n" in plan().stdout
     known = plan("--pilot", RECORDED).stdout
@@ -87,7 +68,7 @@ def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(python: str, tmp_path:
     assert plan("--pilot", tmp_path).returncode == 1
 
 
-def test_a_plan_says_that_an_ssh_config_can_run_programs(python: str, tmp_path: Path) -> None:
+def test_a_plan_says_that_an_ssh_config_can_run_programs(python, tmp_path):
     declared = yaml.safe_load((RECORDED / "experiment.yaml").read_text("utf-8"))
     names = {name for pair in declared["pairs"] for name in (pair["client"], pair["server"])}
     machines = {name: {"address": "192.0.2.1"} for name in names}
@@ -103,7 +84,7 @@ def test_a_plan_says_that_an_ssh_config_can_run_programs(python: str, tmp_path: 
     )
 
 
-def test_what_is_read_of_a_folder_of_logs_fits_a_terminal() -> None:
+def test_what_is_read_of_a_folder_of_logs_fits_a_terminal():
     done = CliRunner().invoke(command_line, ["parse", str(REPO / "tests" / "logs" / "iperf2")])
     assert not [line for line in done.stdout.splitlines() if len(line) > 80 and " " in line.strip()]
     assert "does not say which end printed it: leave out -y" in " ".join(done.stdout.split())
@@ -122,8 +103,8 @@ VM, DISK, ADDRESS = "Standard_D2s_v5", "disk StandardSSD_LRS", "public address"
     ],
 )
 def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
-    python: str, tmp_path: Path, prices: dict[str, float], unknown: set[str], above: bool
-) -> None:
+    python, tmp_path, prices, unknown, above
+):
     options = {
         "region": "westeurope",
         "vm_size": VM,
@@ -148,7 +129,7 @@ def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
     assert ("ABOVE the budget of 5" in cost) is above
 
 
-def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path):
     python = Path(sys.executable)
     (tmp_path / "python").symlink_to(python)
     done = npl("doctor", "--json", PATH=str(tmp_path))
@@ -164,9 +145,7 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert pip[1:5] == ["-m", "pip", "install", "azure-cli"]
 
 
-def test_doctor_finds_the_az_that_would_be_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_finds_the_az_that_would_be_run(tmp_path, monkeypatch):
     (tmp_path / "az").touch(0o755)
     monkeypatch.setattr(lab, "check", lambda: None)  # which starts this Python
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -175,16 +154,16 @@ def test_doctor_finds_the_az_that_would_be_run(
     assert (az.ok, az.found) == (True, str(tmp_path / "az"))
 
 
-def test_doctor_looks_for_every_tool_that_the_project_runs() -> None:
+def test_doctor_looks_for_every_tool_that_the_project_runs():
     looked_for = {f.what for f in doctor()}
     assert {"qperf", "iperf3", "iperf", "sockperf", "ssh", "sshd", "az"} <= looked_for
 
 
-def test_a_remedy_is_given_only_where_something_is_missing() -> None:
+def test_a_remedy_is_given_only_where_something_is_missing():
     assert all(bool(f.remedy) != f.ok for f in doctor())
 
 
-def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
+def test_a_verb_stays_a_function_whatever_was_imported_before():
     modules = "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, netperf_lib.reporting.blocks as s"
     code = f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -207,52 +186,62 @@ PLACES = {
     "text": "text",
 }
 """What may stand where a file or a folder is expected."""
-VERBS = {
-    "plan": ["plan", "{}"],
-    "pilot": ["plan", "good.yaml", "--pilot", "{}"],
-    "collect": ["collect", "{}"],
-    "collect into": ["collect", "good.yaml", "--root", "{}"],
-    "run": ["run", "{}"],
-    "up": ["up", "{}"],
-    "dry run": ["up", "{}", "--dry-run"],
-    "down": ["down", "{}"],
-    "ingest": ["ingest", "{}", "--workers", "1"],
-    "verify": ["verify", "{}", "--workers", "1"],
-    "compare": ["compare", "{}"],
-    "report": ["report", "{}"],
-    "lab status": ["lab", "status", "--folder", "{}"],
-    "lab down": ["lab", "down", "--folder", "{}"],
-    "lab shell": ["lab", "shell", "a", "true", "--folder", "{}"],
-    "lab up": ["lab", "up", "{}"],
-}
-ODD = [
-    ["plan", "good.yaml", "--seed", "-1"],
-    ["plan", "good.yaml", "--seed", str(2**70)],
-    ["plan", "good.yaml", "--rounds", "0"],
-    ["plan", "good.yaml", "--rounds", "-3"],
-    ["plan", "good.yaml", "--rounds", "+x"],
-    ["plan", "good.yaml", "--rounds", "1e9"],
-    ["plan", "good.yaml", "--duration", "nan"],
-    ["plan", "good.yaml", "--duration", "inf"],
-    ["compare", "good.yaml", "--margin", "much"],
-    ["collect", "good.yaml", "--seed", "x"],
-    ["ingest", "folder", "--workers", "0"],
-    ["report", "folder", "-p", "x"],
-    ["report", "folder", "--to", "docx"],
-    ["lab", "shell"],
-    ["lab"],
-    [""],
-    ["--nothing"],
-]
-LINES = [
-    (f"{verb}, {place}", [w.replace("{}", name) for w in words])
-    for verb, words in VERBS.items()
-    for place, name in PLACES.items()
-] + [(" ".join(words), words) for words in ODD]
+TAKING_ONE = """
+    plan {}
+    plan good.yaml --pilot {}
+    collect {}
+    collect good.yaml --root {}
+    run {}
+    up {}
+    up {} --dry-run
+    down {}
+    ingest {} --workers 1
+    verify {} --workers 1
+    compare {}
+    report {}
+    lab status --folder {}
+    lab down --folder {}
+    lab shell a true --folder {}
+    lab up {}
+"""
+ODD = f"""
+    plan good.yaml --seed -1
+    plan good.yaml --seed {2**70}
+    plan good.yaml --rounds 0
+    plan good.yaml --rounds -3
+    plan good.yaml --rounds +x
+    plan good.yaml --rounds 1e9
+    plan good.yaml --duration nan
+    plan good.yaml --duration inf
+    compare good.yaml --margin much
+    collect good.yaml --seed x
+    ingest folder --workers 0
+    report folder -p x
+    report folder --to docx
+    lab shell
+    lab
+    ''
+    --nothing
+"""
+LINES = {line.strip(): shlex.split(line) for line in ODD.strip().splitlines()}
+for _line in TAKING_ONE.strip().splitlines():
+    for _place, _name in PLACES.items():
+        LINES[f"{_line.strip()}, {_place}"] = [w.replace("{}", _name) for w in _line.split()]
+
+
+GOOD = """
+name: odd
+rounds: 1
+hosts:
+  source: inventory
+  options: {hosts: {a: {address: 127.0.0.1, port: 1}, b: {address: 127.0.0.1, port: 1}}}
+pairs: [{client: a, server: b, placement: ppg}]
+tests: [{tool: qperf, test: tcp_lat, duration_s: 1}]
+"""
 
 
 @pytest.fixture
-def odd_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def odd_places(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "folder").mkdir()
@@ -260,32 +249,19 @@ def odd_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 50)
     (tmp_path / "text").write_text("not: [an experiment")
     (tmp_path / "loop").symlink_to("loop")
-    inventory = {
-        "source": "inventory",
-        "options": {"hosts": {h: {"address": "127.0.0.1", "port": 1} for h in "ab"}},
-    }
-    declared = {
-        "name": "odd",
-        "hosts": inventory,
-        "pairs": [{"client": "a", "server": "b", "placement": "ppg"}],
-        "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
-        "rounds": 1,
-    }
-    (tmp_path / "good.yaml").write_text(yaml.safe_dump(declared))
+    (tmp_path / "good.yaml").write_text(GOOD)
 
 
 @pytest.mark.usefixtures("odd_places")
-@pytest.mark.parametrize("words", [words for _, words in LINES], ids=[name for name, _ in LINES])
-def test_an_odd_command_line_is_one_clear_error(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("words", LINES.values(), ids=LINES)
+def test_an_odd_command_line_is_one_clear_error(words, monkeypatch, capfd):
     """In this process, to be quick: what `main` lets through would be a traceback."""
     monkeypatch.setattr(sys, "argv", ["npl", *words])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setitem(
         collect.__kwdefaults__, "patience_s", 0.0
     )  # hosts that refuse are not waited for
-    code: object = 0
+    code = 0
     try:
         cli.main()
     except SystemExit as end:
@@ -296,16 +272,14 @@ def test_an_odd_command_line_is_one_clear_error(
     assert "Traceback" not in out + err
 
 
-def verbs(
-    group: click.Group, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def verbs(group, path=()):
     for name, command in group.commands.items():
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from verbs(command, (*path, name))
 
 
-def test_every_command_shows_an_example_that_it_takes() -> None:
+def test_every_command_shows_an_example_that_it_takes():
     for path, command in verbs(command_line):
         examples = (command.epilog or "").partition("Example:\n")[2].split("\n")
         assert examples[0].strip(), path
@@ -316,7 +290,7 @@ def test_every_command_shows_an_example_that_it_takes() -> None:
                 command.make_context(command.name, words[len(path) :])
 
 
-def test_the_shell_completes_files() -> None:
+def test_the_shell_completes_files():
     words = {"_NPL_COMPLETE": "bash_complete", "COMP_WORDS": "npl compare data/", "COMP_CWORD": "2"}
     command = Path(sys.executable).parent / "npl"
     done = subprocess.run(
@@ -325,8 +299,8 @@ def test_the_shell_completes_files() -> None:
     assert done.stdout.strip() == "file,data/"
 
 
-def test_show_says_what_is_in_an_experiment(python: str) -> None:
-    text = npl("show", RECORDED).stdout
+def test_show_says_what_is_in_an_experiment(python):
+    text = npl("show", RECORDED, python=python).stdout
     assert "264 of 264 planned trials are complete" in text
     assert "cross-region" in text
     assert "throughput_bps: Throughput at the receiver, 156 runs" in text
@@ -335,7 +309,7 @@ def test_show_says_what_is_in_an_experiment(python: str) -> None:
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
 
 
-def test_show_names_contrasts_without_a_question_in_words(tmp_path: Path) -> None:
+def test_show_names_contrasts_without_a_question_in_words(tmp_path):
     a, b = {"placement": "ppg", "streams": 1}, {"placement": "same-zone"}
     words = [_in_words(Contrast(metric="throughput_bps", a=a, b=b))]
     words += [_in_words(Contrast(metric="latency_oneway_us", a=b, below="1 ms"))]
@@ -345,14 +319,15 @@ def test_show_names_contrasts_without_a_question_in_words(tmp_path: Path) -> Non
     ]
 
 
-def test_formats_that_exclude_each_other_are_refused() -> None:
+def test_formats_that_exclude_each_other_are_refused():
     done = CliRunner().invoke(command_line, ["compare", str(RECORDED), "--json", "--csv"])
     assert done.exit_code == 2
     assert "choose one of --json, --csv and --markdown" in done.output
 
 
-def test_a_dry_run_ends_in_words() -> None:
-    text = npl("up", REPO / "data" / "experiments" / "study-paths.yaml", "--dry-run").stdout
+def test_a_dry_run_ends_in_words(python):
+    study = REPO / "data" / "experiments" / "study-paths.yaml"
+    text = npl("up", study, "--dry-run", python=python).stdout
     last = text.partition("# --- in words\n")[2]
     for words in (
         "far-vpn (Standard_D8s_v4, westus, zone none)",
@@ -363,29 +338,29 @@ def test_a_dry_run_ends_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "option"),
+    ("line", "option"),
     [
-        (["compare", str(RECORDED), "--where-after", "tool=qperf"], "--where-after"),
-        (["compare", str(RECORDED), "--pattern", "{placement}/a.txt"], "--pattern"),
-        (["compare", str(RECORDED), str(RECORDED), "--pattern", "{round}.txt"], "--pattern"),
-        (["import", "logs", "--dry-run", "--into", "results/mine"], "--into"),
-        (["import", "logs", "--dry-run", "--pdf", "mine.pdf"], "--pdf"),
-        (["import", "logs", "--dry-run", "--title", "Mine"], "--title"),
-        (["import", "logs", "--labels-template", "--labels", "labels.csv"], "--labels"),
-        (["import", "logs", "--labels-template", "--dry-run"], "--dry-run"),
-        (["up", "mine.yaml", "--dry-run", "--root", "elsewhere"], "--root"),
-        (["down", "mine.yaml", "--yes"], "--yes"),
-        (["down", "--all", "--root", "elsewhere"], "--root"),
+        ("compare data --where-after tool=qperf", "--where-after"),
+        ("compare data --pattern {placement}/a.txt", "--pattern"),
+        ("compare data data --pattern {round}.txt", "--pattern"),
+        ("import logs --dry-run --into results/mine", "--into"),
+        ("import logs --dry-run --pdf mine.pdf", "--pdf"),
+        ("import logs --dry-run --title Mine", "--title"),
+        ("import logs --labels-template --labels labels.csv", "--labels"),
+        ("import logs --labels-template --dry-run", "--dry-run"),
+        ("up mine.yaml --dry-run --root elsewhere", "--root"),
+        ("down mine.yaml --yes", "--yes"),
+        ("down --all --root elsewhere", "--root"),
     ],
-    ids=lambda value: " ".join(value[:1]) if isinstance(value, list) else value,
 )
-def test_an_option_that_is_not_used_is_refused(words: list[str], option: str) -> None:
+def test_an_option_that_is_not_used_is_refused(line, option):
+    words = [w if w != "data" else str(RECORDED) for w in line.split()]
     done = CliRunner().invoke(command_line, words)
     assert done.exit_code == 2
     assert f"{option} is not used with" in done.output
 
 
-def test_each_command_is_at_most_forty_lines() -> None:
+def test_each_command_is_at_most_forty_lines():
     tree = ast.parse(Path(cli.__file__).read_text("utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     lines = {}

@@ -1,7 +1,5 @@
 """What macOS and Windows lack is not needed to read, to compare and to open the notebooks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -28,7 +26,7 @@ builtins.open = io.open = without_proc(io.open)
 """
 
 
-def test_every_module_is_imported_and_data_are_compared() -> None:
+def test_every_module_is_imported_and_data_are_compared():
     code = (
         "import pkgutil, importlib, netperf_lib as npl\n"
         "for m in pkgutil.walk_packages(npl.__path__, 'netperf_lib.'):\n"

@@ -1,7 +1,5 @@
 """The main job as a user types it: hosts, real tools over real SSH, raw runs, tables, verdicts, a PDF; and kill -9."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,7 +7,6 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +18,7 @@ from netperf_lib.hosts.lab.requirements import check
 from netperf_lib.hosts.lab.topology import Options
 
 
-def _no_lab() -> str:
+def _no_lab():
     try:
         check()
     except LabError as error:
@@ -47,7 +44,7 @@ SERVERS = [
 ]
 
 
-def declare(folder: Path, rounds: int, **more: Any) -> Path:
+def declare(folder, rounds, **more):
     """An experiment on latency alone; every pair of placements is a contrast."""
     pairs = [
         {"client": "client", "server": s, "placement": p, "accelerated": a} for s, p, a in SERVERS
@@ -58,7 +55,8 @@ def declare(folder: Path, rounds: int, **more: Any) -> Path:
         "name": "small",
         "hosts": {"source": "lab", "options": LAB},
         "pairs": pairs,
-        "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
+        "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
+        "report": {"notebooks": ["summary", "07-quality"]},
         "rounds": rounds,
         "contrasts": [
             {
@@ -75,12 +73,12 @@ def declare(folder: Path, rounds: int, **more: Any) -> Path:
     return file
 
 
-def command(*words: str | Path) -> list[str]:
+def command(*words):
     return [sys.executable, "-m", "netperf_lib", *map(str, words)]
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     words = command(
         "run",
@@ -98,7 +96,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(folder / "results", "small")
 
 
-def test_every_trial_became_a_run_with_its_raw_logs(measured: Store) -> None:
+def test_every_trial_became_a_run_with_its_raw_logs(measured):
     runs = npl.load(measured.path)
     assert len(runs) >= 8 * len(SERVERS)
     good = runs[runs["status"] == "ok"]
@@ -112,13 +110,13 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured: Store) -> None:
         assert {"run.json", "client.out", "client.err", "server.out", "server.err"} <= held
 
 
-def test_the_order_of_conditions_differs_between_rounds(measured: Store) -> None:
+def test_the_order_of_conditions_differs_between_rounds(measured):
     runs = npl.load(measured.path).sort_values("order")
     orders = {tuple(group["placement"]) for _, group in runs[runs["attempt"] == 1].groupby("round")}
     assert len(orders) > 1
 
 
-def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) -> None:
+def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured):
     lab = Options.model_validate(LAB)
     truth = {placement: lab.path("client", server).delay_us for server, placement, _ in SERVERS}
     family = npl.compare(npl.read(measured.path))
@@ -134,7 +132,7 @@ def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) 
                 assert result.verdict == ("better" if a < b else "worse"), (result.reason, result)
 
 
-def test_tables_can_be_deleted_and_made_again(measured: Store) -> None:
+def test_tables_can_be_deleted_and_made_again(measured):
     import shutil
 
     before = npl.load(measured.path)
@@ -143,7 +141,7 @@ def test_tables_can_be_deleted_and_made_again(measured: Store) -> None:
     assert npl.load(measured.path).equals(before)
 
 
-def _marked(marker: str) -> set[int]:
+def _marked(marker):
     """Processes that carry `marker` in their environment."""
     found = set()
     for entry in Path("/proc").iterdir():
@@ -156,7 +154,7 @@ def _marked(marker: str) -> set[int]:
     return found
 
 
-def _in_namespaces(names: set[str]) -> set[int]:
+def _in_namespaces(names):
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -168,7 +166,7 @@ def _in_namespaces(names: set[str]) -> set[int]:
     return found
 
 
-def _within(seconds: float, condition: Any) -> bool:
+def _within(seconds, condition):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -177,7 +175,7 @@ def _within(seconds: float, condition: Any) -> bool:
     return bool(condition())
 
 
-def test_kill_9_leaves_nothing_behind_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_kill_9_leaves_nothing_behind_and_the_same_command_goes_on(tmp_path):
     file, root = declare(tmp_path, 2, contrasts=[]), tmp_path / "results"
     store, marker = Store(root, "small"), f"NETPERF_TEST_MARK={uuid.uuid4()}"
     name, _, value = marker.partition("=")

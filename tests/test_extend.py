@@ -1,13 +1,10 @@
 """What the page on extending says, applied as it stands to a copy of the package, and used."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +13,12 @@ from .conftest import REPO
 PAGE = (REPO / "docs" / "how-to" / "extend.md").read_text("utf-8")
 
 
-def blocks(language: str, section: str) -> list[str]:
+def blocks(language, section):
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```", text)
 
 
-def apply(diff: str, root: Path) -> None:
+def apply(diff, root):
     """Apply a block: the lines before and after must be in the file once."""
     name, *lines = diff.splitlines()
     file = root / name.removeprefix("--- ")
@@ -33,17 +30,15 @@ def apply(diff: str, root: Path) -> None:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    shutil.copytree(
-        REPO / "netperf_lib", tmp_path / "netperf_lib", ignore=shutil.ignore_patterns("__pycache__")
-    )
+def copy(tmp_path):
+    shutil.copytree(REPO / "netperf_lib", tmp_path / "netperf_lib")  # compiled files, too
     shutil.copytree(
         REPO / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("workshop")
     )
     return tmp_path
 
 
-def run(copy: Path, code: str, *words: str) -> str:
+def run(copy, code, *words):
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=copy, capture_output=True, text=True, check=False
     )
@@ -59,7 +54,7 @@ pairs: [{client: client, server: zone, placement: same-zone}]
 
 
 @pytest.mark.parametrize(("entries", "words"), [(1, "tos 32"), (2, "type of service 32")])
-def test_an_option_is_crossed_compared_and_passed_on(copy: Path, entries: int, words: str) -> None:
+def test_an_option_is_crossed_compared_and_passed_on(copy, entries, words):
     for diff in blocks("diff", "An option of a test")[:entries]:
         apply(diff, copy)
     [yaml] = blocks("yaml", "An option of a test")
@@ -86,7 +81,7 @@ print("words", level_words("tos", 32))
     assert lines[-2:] == ["type int64", f"words {words}"]
 
 
-def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy: Path) -> None:
+def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy):
     for diff in blocks("diff", "A metric"):
         apply(diff, copy)
     code = """
@@ -99,7 +94,7 @@ print(SCHEMAS["runs"].field("handshake_us").type, found.better, format_value(150
     assert run(copy, code) == "double lower 1.5 ms\n"
 
 
-def test_a_metric_that_follows_from_others_is_printed_stored_and_compared(copy: Path) -> None:
+def test_a_metric_that_follows_from_others_is_printed_stored_and_compared(copy):
     for diff in blocks("diff", "A metric"):
         apply(diff, copy)
     (copy / "own_reader.py").write_text(
@@ -134,7 +129,7 @@ print(npl.parse("ppg/r1.txt")[0].metrics["rtt_tail_us"], sorted(runs["rtt_tail_u
     assert run(copy, code) == "101.0 508.0 4.8\n"
 
 
-def test_a_fact_of_the_hosts_is_a_column(copy: Path) -> None:
+def test_a_fact_of_the_hosts_is_a_column(copy):
     for diff in blocks("diff", "A fact of the hosts"):
         apply(diff, copy)
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", copy / "measured")
@@ -147,7 +142,7 @@ print(*{level_words("mtu", n) for n in npl.load("measured")["mtu"]})
     assert run(copy, code) == "MTU 1500 B\n"
 
 
-def test_a_placement_has_hosts_a_proof_a_price_and_an_order(copy: Path) -> None:
+def test_a_placement_has_hosts_a_proof_a_price_and_an_order(copy):
     for diff in blocks("diff", "A placement"):
         apply(diff, copy)
     (copy / "x.yaml").write_text(
@@ -169,7 +164,7 @@ print(*sort_levels("placement", ["vpn", "peered-subnet", "standard-lb"]))
     assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet vpn\n"
 
 
-def test_a_page_comes_where_its_metadata_say(copy: Path) -> None:
+def test_a_page_comes_where_its_metadata_say(copy):
     [notebook] = blocks("json", "A page")
     assert json.loads(notebook)["metadata"]["netperf_lib"]["columns"] == ["connect_us"]
     (copy / "notebooks" / "connect.ipynb").write_text(notebook)
@@ -186,7 +181,7 @@ print(*(page.key for page in pages(runs.assign(connect_us=120.0))))
     assert page.split() == [*without.split()[:-1], "connect", "07-quality"]
 
 
-def test_a_source_of_hosts_provides_them(copy: Path) -> None:
+def test_a_source_of_hosts_provides_them(copy):
     [module] = blocks("py", "A source of hosts")
     (copy / module.splitlines()[0].removeprefix("# ")).write_text(module)
     for diff in blocks("diff", "A source of hosts"):

@@ -1,7 +1,5 @@
 """Units are converted once, and an unknown one is never a number."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +12,11 @@ from netperf_lib.metrics import METRICS, format_value, metric, to_bps, to_bytes,
     ("value", "unit", "us"),
     [(9304, "ns", 9.304), (58.2, "us", 58.2), (9.9, "ms", 9900), (2, "sec", 2e6)],
 )
-def test_times(value: float, unit: str, us: float) -> None:
+def test_times(value, unit, us):
     assert to_us(value, unit) == pytest.approx(us)
 
 
-def test_decimal_and_binary_prefixes_are_told_apart() -> None:
+def test_decimal_and_binary_prefixes_are_told_apart():
     assert to_bps(1, "G", "bit") == 1e9
     assert to_bps(1, "M", "byte") == 8e6
     assert to_bps(1, "Mi", "byte") == 8 * 2**20
@@ -27,17 +25,17 @@ def test_decimal_and_binary_prefixes_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("unit", ["", "us/s", "fortnight", "US"])
-def test_an_unknown_unit_is_an_error(unit: str) -> None:
+def test_an_unknown_unit_is_an_error(unit):
     with pytest.raises(ValueError, match="unknown time unit"):
         to_us(1, unit)
 
 
-def test_an_unknown_metric_offers_near_ones() -> None:
+def test_an_unknown_metric_offers_near_ones():
     with pytest.raises(UsageError, match="latency_oneway_us"):
         metric("latency_one_way_us")
 
 
-def test_every_metric_is_named_by_its_unit() -> None:
+def test_every_metric_is_named_by_its_unit():
     for m in METRICS.values():
         assert m.name.endswith(f"_{m.unit}"), m
 
@@ -57,9 +55,7 @@ def test_every_metric_is_named_by_its_unit() -> None:
         (float("nan"), "bps", "–"),
     ],
 )
-def test_numbers_are_written_as_network_people_say_them(
-    value: float | None, unit: str, text: str
-) -> None:
+def test_numbers_are_written_as_network_people_say_them(value, unit, text):
     assert format_value(value, unit) == text
 
 
@@ -67,7 +63,7 @@ def test_numbers_are_written_as_network_people_say_them(
     st.floats(min_value=1e-3, max_value=1e15),
     st.sampled_from(["us", "bps", "bytes", "count", "per_s"]),
 )
-def test_a_written_number_is_within_its_digits(value: float, unit: str) -> None:
+def test_a_written_number_is_within_its_digits(value, unit):
     text = format_value(value, unit)
     number, _, suffix = text.partition(" ")
     factor = {"s": 1e6, "ms": 1e3, "Tbit/s": 1e12, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3}.get(

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from jupyter_client.manager import KernelManager, start_new_kernel
 
 import netperf_lib as npl
 from netperf_lib import tools
+from netperf_lib.cli import npl as npl_command
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import CollectError, StoreError
 from netperf_lib.hosts import lab
 
 from .sshd import Sshd, alive, wait_until
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "name": "small",
     # the lab sleeps between packets that are milliseconds apart
     "hosts": {
@@ -41,18 +40,18 @@ SMALL: dict[str, Any] = {
 }
 
 
-def declare(folder: Path, **changed: Any) -> Path:
+def declare(folder, **changed):
     place = folder / "small.yaml"
     place.write_text(yaml.safe_dump(SMALL | changed))
     return place
 
 
 @pytest.fixture
-def small(lab_runs: None, tmp_path: Path) -> Path:
+def small(lab_runs, tmp_path):
     return declare(tmp_path)
 
 
-def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path: Path) -> None:
+def test_a_second_collector_touches_neither_hosts_nor_plan(small, tmp_path):
     first = Store(tmp_path, "small")
     with first.lock(), pytest.raises(StoreError, match="another collector"):
         npl.collect(small, root=tmp_path)
@@ -62,9 +61,7 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_the_lab_measured_twice_with_another_buffer_is_told_apart(
-    small: Path, tmp_path: Path
-) -> None:
+def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_path):
     hosts = [
         {"name": "a", "egress_bps": 2e8},
         {"name": "b", "region": "region-2", "egress_bps": 2e8},
@@ -82,34 +79,22 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(
         }
         folders.append(npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path).url)
 
-    def compared(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "netperf_lib",
-            "compare",
-            *words,
-            "--metric",
-            "throughput_bps",
-        ]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"}
-        )
+    def compared(*words):
+        asked = ["compare", *words, "--metric", "throughput_bps"]
+        return CliRunner().invoke(npl_command, asked, env={"COLUMNS": "200"})
 
     assert "64 KiB TCP buffer before" in compared(*folders).stdout
     # not the verdict, which rounds that resemble their neighbours do not get, as on a busy machine some do by chance;
     # and the interval of eight rounds bears one that was disturbed, that of six does not
     (comparison,) = json.loads(compared(*folders, "--json").stdout)["comparisons"]
     assert comparison["low"] > 2
-    assert compared(*folders[::-1], "--fail-on", "worse").returncode == 3, (
+    assert compared(*folders[::-1], "--fail-on", "worse").exit_code == 3, (
         "worse, or no verdict: the gate stays shut"
     )
 
 
-def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(
-    small: Path, tmp_path: Path
-) -> None:
-    said: list[str] = []
+def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small, tmp_path):
+    said = []
     store = npl.collect(small, root=tmp_path, say=said.append)
     (placed,) = store.deployments().values()
     assert "1 of 1 trials measured." in said
@@ -120,13 +105,11 @@ def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(
     assert said[-1] == "1 of 2 trials measured, 1 measured before."
 
 
-def test_trials_without_a_good_run_are_an_error_with_the_reason(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_without_a_good_run_are_an_error_with_the_reason(small, tmp_path, monkeypatch):
     plain = tools.TOOLS["qperf"].commands
     failing = [True]
 
-    def commands(*given: Any) -> tools.Commands:
+    def commands(*given):
         made = plain(*given)
         return replace(made, client=("ls", "/no-such-place")) if failing[0] else made
 
@@ -143,9 +126,7 @@ def test_trials_without_a_good_run_are_an_error_with_the_reason(
     assert len(npl.collect(file, root=tmp_path).run_ids()) == 9
 
 
-def test_a_disk_that_is_full_before_anything_is_measured_is_told(
-    small: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_is_full_before_anything_is_measured_is_told(small, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(
@@ -163,7 +144,7 @@ def test_a_disk_that_is_full_before_anything_is_measured_is_told(
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_a_plan_is_shown_without_loading_what_measures_and_reads() -> None:
+def test_a_plan_is_shown_without_loading_what_measures_and_reads():
     """These take most of the time of a start; without them a plan is shown in half a second."""
     code = (
         "import sys; from netperf_lib.pipeline import plan; print(plan(sys.argv[1]))\n"
@@ -180,16 +161,16 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads() -> None:
 class Cells:
     """A real kernel, whose event loop runs while a cell does."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.manager: KernelManager
         self.manager, self.client = start_new_kernel(
             kernel_name="python3", extra_arguments=["--quiet"]
         )
 
-    def begin(self, code: str) -> str:
+    def begin(self, code):
         return str(self.client.execute(textwrap.dedent(code)))
 
-    def end(self, asked: str, timeout: float = 120) -> dict[str, Any]:
+    def end(self, asked, timeout=120):
         until = time.monotonic() + timeout
         while time.monotonic() < until:
             reply = self.client.get_shell_msg(timeout=until - time.monotonic())
@@ -197,12 +178,12 @@ class Cells:
                 return dict(reply["content"])
         raise TimeoutError
 
-    def run(self, code: str) -> dict[str, Any]:
+    def run(self, code):
         return self.end(self.begin(code))
 
 
 @pytest.fixture
-def cells() -> Iterator[Cells]:
+def cells():
     found = Cells()
     try:
         yield found
@@ -211,7 +192,7 @@ def cells() -> Iterator[Cells]:
         found.manager.shutdown_kernel(now=True)
 
 
-def test_a_cell_measures_on_hosts_that_exist(cells: Cells, tmp_path: Path) -> None:
+def test_a_cell_measures_on_hosts_that_exist(cells, tmp_path):
     servers = {name: Sshd(tmp_path / name) for name in ("a", "b")}
     try:
         hosts = {
@@ -239,9 +220,7 @@ def test_a_cell_measures_on_hosts_that_exist(cells: Cells, tmp_path: Path) -> No
             server.stop()
 
 
-def test_interrupting_a_cell_ends_what_it_started(
-    cells: Cells, small: Path, tmp_path: Path
-) -> None:
+def test_interrupting_a_cell_ends_what_it_started(cells, small, tmp_path):
     file = declare(small.parent, tests=[SMALL["tests"][0] | {"duration_s": 311}])
     asked = cells.begin(
         f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})"

@@ -1,7 +1,5 @@
 """A quantity means the same wherever a person writes it, and what the library writes it reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from netperf_lib.experiment.factors import FACTORS
@@ -28,7 +26,7 @@ from netperf_lib.tools.options import bits_per_second
         (7, "us", 7),
     ],
 )
-def test_quantity_is_read_in_its_unit(text: str | float, unit: str, value: float) -> None:
+def test_quantity_is_read_in_its_unit(text, unit, value):
     assert read_quantity(text, unit) == value
 
 
@@ -36,7 +34,7 @@ def test_quantity_is_read_in_its_unit(text: str | float, unit: str, value: float
     ("text", "unit"),
     [("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us"), ("12,500", "bytes")],
 )
-def test_text_of_another_kind_is_refused(text: str, unit: str) -> None:
+def test_text_of_another_kind_is_refused(text, unit):
     with pytest.raises(ValueError, match="quantity"):
         read_quantity(text, unit)
 
@@ -52,7 +50,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_level_that_is_written_is_read(name: str) -> None:
+def test_level_that_is_written_is_read(name):
     factor = FACTORS[name]
     kind = factor.unit if factor.unit in LEVELS else factor.kind
     levels = ("1G", "800M", "0") if name == "bitrate" else LEVELS[kind]
@@ -63,11 +61,11 @@ def test_level_that_is_written_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["1000M", "1 Gbit/s", 1_000_000_000, "1g"])
-def test_rate_is_one_level_however_it_is_written(written: str | int) -> None:
+def test_rate_is_one_level_however_it_is_written(written):
     assert FACTORS["bitrate"].cast(written) == "1G"
 
 
-def test_sizes_and_times_of_an_experiment_may_have_units() -> None:
+def test_sizes_and_times_of_an_experiment_may_have_units():
     text = """
 name: x
 hosts: {source: lab}
@@ -82,5 +80,5 @@ tests: [{tool: iperf3, test: tcp, duration_s: 10s, tcp_buffer_bytes: [64K], bitr
     assert experiment.tests[0].duration_s == 10
 
 
-def test_rate_of_an_option_may_have_a_unit() -> None:
+def test_rate_of_an_option_may_have_a_unit():
     assert [bits_per_second(r) for r in ("2.5G", "900 Mbit/s", "10M/32")] == [2.5e9, 900e6, 10e6]

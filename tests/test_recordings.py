@@ -1,9 +1,5 @@
 """The synthetic recordings: made again to the value, small, labelled, and each answers its notebook's question."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -21,7 +17,7 @@ ANSWERS = {
 }
 
 
-def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
+def test_they_are_made_again_to_the_value(tmp_path):
     for made in write(tmp_path):
         now, before = (
             npl.load(folder).dropna(axis="columns", how="all")
@@ -31,14 +27,14 @@ def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_each_is_small_labelled_and_has_its_answer(name: str) -> None:
+def test_each_is_small_labelled_and_has_its_answer(name):
     folder = FOLDER / name
     assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 300_000
     assert npl.read(folder).notice == NOTICE
     assert ANSWERS[name] in str(opening(folder))
 
 
-def test_before_and_after_differ_in_what_was_planted() -> None:
+def test_before_and_after_differ_in_what_was_planted():
     changed = npl.compare(FOLDER / "before", FOLDER / "after")
     worse = [(c.context.partition(",")[0], c.metric) for c in changed if c.verdict == "worse"]
     assert worse == [("cross-zone", "latency_oneway_us")]

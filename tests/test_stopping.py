@@ -1,7 +1,5 @@
 """When to stop measuring: every contrast settled or futile."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -14,13 +12,13 @@ from .conftest import REPO
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory):
     place = tmp_path_factory.mktemp("root") / "lab-full"
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", place)
     return Store.at(place)
 
 
-def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(store: Store) -> None:
+def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(store):
     declared = store.declared()
     clear = tuple(
         c
@@ -34,7 +32,7 @@ def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(st
     assert "1 of 1" in why
 
 
-def test_an_open_contrast_is_measured_on(store: Store) -> None:
+def test_an_open_contrast_is_measured_on(store):
     """A margin of 0.5 % is much narrower than what twelve rounds on the lab tell, but within reach of 10,000."""
     declared = store.declared()
     near = tuple(
@@ -48,7 +46,7 @@ def test_an_open_contrast_is_measured_on(store: Store) -> None:
     )
 
 
-def test_without_contrasts_nothing_can_be_decided(store: Store) -> None:
+def test_without_contrasts_nothing_can_be_decided(store):
     declared = store.declared()
     with pytest.raises(UsageError):
         decided(store, declared.model_copy(update={"contrasts": ()}))

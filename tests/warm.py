@@ -9,8 +9,6 @@ says of its environment. What tests signals, starts or leftovers of processes st
     python warm.py LISTENER learn|keep CODE      execute what imports, and serve until standard input is closed
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib
@@ -26,7 +24,6 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 # Hundreds are started: each imports what Python has built in, and nothing else.
@@ -57,7 +54,7 @@ posix._exit(code)
 """
 
 
-def client(program: Path, address: Path, real: Path, words: tuple[str, ...] = ()) -> None:
+def client(program, address, real, words=()):
     """Write a program that asks the server at `address`, and starts the real one where there is none."""
     program.parent.mkdir(parents=True, exist_ok=True)
     text = CLIENT.format(python=sys.executable, address=str(address), real=str(real), words=words)
@@ -66,9 +63,7 @@ def client(program: Path, address: Path, real: Path, words: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
-def warm(
-    program: Path, real: Path, imports: str, words: tuple[str, ...] = (), learn: bool = False
-) -> Iterator[subprocess.Popen[bytes]]:
+def warm(program, real, imports, words=(), learn=False):
     """Make `program`, which stands in for a Python, or a program of it, at `real`, while the block runs.
 
     `words` are what it gives to Python before its own arguments, `imports` the code that the server executes first.
@@ -95,13 +90,13 @@ def warm(
 class Server:
     """Fork for every program."""
 
-    def __init__(self, listener: socket.socket, learns: bool) -> None:
+    def __init__(self, listener, learns):
         self.listener, self.learns = listener, learns
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
         self.selector.register(0, selectors.EVENT_READ, sys.exit)
 
-    def serve(self) -> None:
+    def serve(self):
         """Until standard input is closed; each child returns, as its program."""
         while True:
             for key, _ in self.selector.select():
@@ -110,7 +105,7 @@ class Server:
                 ):  # what went before may have ended it
                     return
 
-    def accept(self) -> bool:
+    def accept(self):
         """Start one program; true in the child."""
         connection, _ = self.listener.accept()
         header, files = b"", array.array("i")
@@ -148,7 +143,7 @@ class Server:
             os.close(file)
         ended = os.pidfd_open(child)
 
-        def on_message() -> None:
+        def on_message():
             try:
                 number = connection.recv(1)
             except ConnectionError:
@@ -158,7 +153,7 @@ class Server:
             if not number:
                 self.selector.unregister(connection)
 
-        def end() -> None:
+        def end():
             _, status = os.waitpid(child, 0)
             with contextlib.suppress(OSError):
                 connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
@@ -176,7 +171,7 @@ class Server:
         return False
 
 
-def learn(names: list[str]) -> None:
+def learn(names):
     """Import what a child needed."""
     for name in names:
         with contextlib.suppress(BaseException):
@@ -184,12 +179,12 @@ def learn(names: list[str]) -> None:
     gc.freeze()
 
 
-def report(known: set[str], names_out: int) -> None:
+def report(known, names_out):
     """Tell the parent what was imported."""
     os.write(names_out, " ".join(set(sys.modules) - known).encode()[:65000])
 
 
-def become(words: list[str], folder: str, environment: dict[str, str], files: list[int]) -> None:
+def become(words, folder, environment, files):
     """Take on what a program is given when it starts."""
     os.setsid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -210,7 +205,7 @@ def become(words: list[str], folder: str, environment: dict[str, str], files: li
     sys.argv = words
 
 
-def run() -> None:
+def run():
     """Do what the program does; how it ends is how this process ends."""
     option, what, *sys.argv[1:] = sys.argv
     sys.argv[0] = option
@@ -226,7 +221,7 @@ def run() -> None:
             raise
         code = end.code or 0
     # as Python does, but for the taking apart of all that the parent imported
-    threading._shutdown()  # type: ignore[attr-defined]
+    threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,5 @@
 """What the notebooks are executed on: measured data wherever those hold the factors, made-up data where they do not."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -15,12 +13,12 @@ PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory):
     """The recorded experiment, where reports may be left beside it."""
     return Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full"))
 
 
 @pytest.fixture(scope="session")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def paths(tmp_path_factory):
     """A made-up experiment with paths instead of places."""
     return made.experiment(tmp_path_factory.mktemp("paths"), rename=PATHS)

@@ -4,10 +4,7 @@
 look at what changed before it is kept.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import papermill
@@ -17,7 +14,7 @@ from netperf_lib.reporting import notebooks
 
 FOLDER = Path(__file__).parent / "reference"
 RECORDED = npl.recorded().parent
-OTHERS: dict[str, dict[str, str]] = {
+OTHERS = {
     "05-paths": {"experiment": f"{RECORDED}/paths"},
     "before-after": {"experiment": f"{RECORDED}/after", "before": f"{RECORDED}/before"},
     "pairs": {"experiment": f"{RECORDED}/zones"},
@@ -28,7 +25,7 @@ CHANGING = ("npl.explore(exp)", "@interact", "npl.summary(", "from ipywidgets")
 """Cells that show a page, a widget, a path, or what was before: nbval executes them alone."""
 
 
-def executed(name: str) -> Any:
+def executed(name):
     """Execute a notebook, and leave of it what means something the next time."""
     given = OTHERS.get(name, {"experiment": f"{RECORDED}/lab-full"})
     book = papermill.execute_notebook(

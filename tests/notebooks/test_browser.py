@@ -1,7 +1,5 @@
 """Real JupyterLab in a real browser: widgets are changed, and what is shown follows."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +29,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory):
     """What `make notebooks` needs of a checkout, and no measurement yet; the notebooks are as they are committed."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("notebooks", ".ci"):
@@ -45,7 +41,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lab(checkout: Path) -> Iterator[str]:
+def lab(checkout):
     """Address of the JupyterLab that `make notebooks` starts."""
     home = checkout / "home"
     options = "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser"
@@ -78,7 +74,7 @@ def lab(checkout: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as p:
         started = p.chromium.launch(
@@ -89,14 +85,14 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Any) -> Iterator[Any]:
+def desk(browser):
     """One user's browser: what JupyterLab is made of is loaded and compiled once."""
     context = browser.new_context(viewport={"width": 1400, "height": 1700})
     yield context
     context.close()
 
 
-def opened(desk: Any, lab: str, name: str) -> Any:
+def opened(desk, lab, name):
     page = desk.new_page()
     page.goto(f"{lab}lab/tree/{name}?token=desk&reset", timeout=360_000)
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=360_000)
@@ -113,31 +109,13 @@ def opened(desk: Any, lab: str, name: str) -> Any:
     return page
 
 
-def test_run_all_works_as_committed(desk: Any, lab: str) -> None:
-    page = opened(desk, lab, "01-placement.ipynb")
-    # where nothing was measured beside the package, the first thing to read says so; after `make report` it is that
-    if not (REPO / "results" / "lab" / "experiment.yaml").exists():
-        page.get_by_text("shows the recorded experiment").first.wait_for(timeout=540_000)
-    page.wait_for_function(
-        """() => window.jupyterapp.shell.currentWidget.content.widgets.every(
-            cell => cell.model.type !== 'code' || cell.model.executionCount)""",
-        timeout=540_000,
-    )
-    kept(page, "01-placement")
-    assert "Traceback" not in page.inner_text("body")
-    assert "Jupyter news" not in page.inner_text(
-        "body"
-    )  # a question that lies over the first screen
-    page.close()
-
-
-def kept(page: Any, name: str) -> None:
+def kept(page, name):
     if os.access(REPO, os.W_OK):
         SCREENSHOTS.mkdir(exist_ok=True)
         page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
-def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> None:
+def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
     page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
     page.wait_for_function(
         "() => document.body.innerText.includes('Not answered yet')", timeout=540_000
@@ -160,8 +138,11 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> 
     page.close()
 
 
-def test_the_cells_to_explore_follow_what_is_chosen(desk: Any, lab: str) -> None:
+def test_run_all_works_as_committed_and_follows_choices(desk, lab):
     page = opened(desk, lab, "explore.ipynb")
+    # where nothing was measured beside the package, the first thing to read says so
+    if not (REPO / "results" / "lab" / "experiment.yaml").exists():
+        page.get_by_text("shows the recorded experiment").first.wait_for(timeout=540_000)
     boxes = page.locator(".widget-dropdown select")
     boxes.nth(2).wait_for(timeout=540_000)
     picture = page.locator(".widget-output img").last
@@ -173,13 +154,20 @@ def test_the_cells_to_explore_follow_what_is_chosen(desk: Any, lab: str) -> None
         arg=before,
         timeout=180_000,
     )
-    assert "Traceback" not in page.inner_text("body")
+    page.wait_for_function(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets.every(
+            cell => cell.model.type !== 'code' || cell.model.executionCount)""",
+        timeout=540_000,
+    )
+    shown = page.inner_text("body")
+    assert "Traceback" not in shown
+    assert "Jupyter news" not in shown  # a question that lies over the first screen
     kept(page, "explore")
     page.close()
 
 
 @pytest.fixture(scope="module")
-def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def html(tmp_path_factory):
     """The first page and one other, in one file."""
     folder = Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("phone") / "lab-full"))
     (*_, place) = npl.report(folder, notebooks=["summary", "01-placement"], to="html")
@@ -187,9 +175,7 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_html_fits_a_phone_in_both_themes(
-    browser: Any, html: Path, scheme: str
-) -> None:
+def test_the_page_in_html_fits_a_phone_in_both_themes(browser, html, scheme):
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page.goto(html.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390

@@ -1,12 +1,6 @@
 """The section By hand of each notebook: its ratios are those of page one, in recorded and own logs."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import nbformat
-import pandas as pd
 import pytest
 
 import netperf_lib as npl
@@ -22,7 +16,6 @@ OWN = {"placement": 12, "paths": 12, "ladder": 14}
 """Studies that are kept as logs, and their rounds."""
 CHECKED = [
     ("01-placement", "lab-full", {"metric": "latency_oneway_us"}),
-    ("01-placement", "lab-full", {"metric": "throughput_bps", "baseline": "ppg"}),
     ("01-placement", "own placement", {}),
     ("02-accelerated", "lab-full", {}),
     ("02-accelerated", "own paths", {}),
@@ -32,7 +25,6 @@ CHECKED = [
     ("05-paths", "paths", {}),
     ("05-paths", "own paths", {}),
     ("06-tails", "lab-full", {}),
-    ("factor", "lab-full", {"factor": "streams", "metric": "throughput_bps"}),
     ("factor", "own placement", {"metric": "throughput_sent_bps"}),
     ("before-after", "after", {"before": str(RECORDED / "before")}),
     ("before-after", "own placement", {"before": "own placement"}),
@@ -40,7 +32,7 @@ CHECKED = [
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def own(tmp_path_factory):
     """Return the folders of imported logs."""
     made = {}
     for name, rounds in OWN.items():
@@ -51,15 +43,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-def names_of(name: str, experiment: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+def names_of(name, experiment, parameters):
     """Execute the cells of a notebook here, and return its names."""
     return executed(notebooks()[name], {"experiment": str(experiment), **parameters})[0]
 
 
 @pytest.mark.parametrize(("name", "data", "parameters"), CHECKED)
-def test_the_ratio_by_hand_is_that_of_page_one(
-    name: str, data: str, parameters: dict[str, Any], own: dict[str, Path]
-) -> None:
+def test_the_ratio_by_hand_is_that_of_page_one(name, data, parameters, own):
     folder = own.get(data) or RECORDED / data
     given = {key: str(own.get(value, value)) for key, value in parameters.items()}
     names = names_of(name, folder, given)
@@ -67,18 +57,18 @@ def test_the_ratio_by_hand_is_that_of_page_one(
     assert names["same"].all(), names["check"]
 
 
-def test_page_one_has_the_ratios_that_are_checked() -> None:
+def test_page_one_has_the_ratios_that_are_checked():
     names = names_of("01-placement", RECORDED / "lab-full", {"metric": "latency_oneway_us"})
     front = {c.ratio for c in npl.compare(RECORDED / "lab-full")}
     assert set(names["page_one"]["ratio"]) <= front
 
 
 @pytest.mark.parametrize("name", ["01-placement", "before-after"])
-def test_a_wrong_value_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right: Any = Observations.wide.fget  # type: ignore[attr-defined]
+def test_a_wrong_value_is_seen(name, monkeypatch):
+    right = Observations.wide.fget
 
-    def wrong(obs: Observations) -> pd.DataFrame:
-        wide: pd.DataFrame = right(obs)
+    def wrong(obs):
+        wide = right(obs)
         wide.iloc[:, 0] *= 1.001
         return wide
 
@@ -92,7 +82,7 @@ HAND = sorted({name for name, _, _ in CHECKED})
 
 
 @pytest.mark.parametrize("name", HAND)
-def test_by_hand_uses_no_name_of_the_library(name: str) -> None:
+def test_by_hand_uses_no_name_of_the_library(name):
     cells = nbformat.read(notebooks()[name], as_version=4).cells
     start = next(i for i, c in enumerate(cells) if c.source.startswith("## By hand"))
     code = [c.source for c in cells[start:] if c.cell_type == "code"]
@@ -101,6 +91,6 @@ def test_by_hand_uses_no_name_of_the_library(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HAND)
-def test_a_notebook_has_six_to_ten_cells_of_code(name: str) -> None:
+def test_a_notebook_has_six_to_ten_cells_of_code(name):
     cells = nbformat.read(notebooks()[name], as_version=4).cells
     assert 6 <= sum(c.cell_type == "code" for c in cells) <= 10

@@ -1,10 +1,6 @@
 """Every page of every experiment that can be declared: no traceback, no empty figure. Cells run in this process."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +9,6 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.lead import Lead, lead_paragraph
 from netperf_lib.analysis.runs import origin_of, table_of
 from netperf_lib.errors import NothingToReport
 from netperf_lib.experiment.origin import Measured
@@ -28,19 +23,16 @@ Runs = Any
 NOT_HERE = ("summary", "explore")
 
 
-def pages(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame
-) -> dict[str, list[Any]]:
+def pages(runs, monkeypatch, *only, **tables):
     """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
     empty = {
         n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")
-    } | tables  # type: ignore[index]
+    } | tables
     tables = {"runs": table_of(runs).copy()} | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
     read = SimpleNamespace(**tables, origin=origin_of(runs))
     monkeypatch.setattr(npl, "read", lambda place: read)
     monkeypatch.setattr(npl, "experiments", lambda place: [])
-    monkeypatch.setattr("netperf_lib.reporting.answer.lead_paragraph", once(lead_paragraph))
     found = {}
     planned = npl.analysis.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
@@ -50,20 +42,7 @@ def pages(
     return found
 
 
-def once(lead: Callable[..., Lead]) -> Callable[..., Lead]:
-    """Every page asks the first one, in a process of its own: here they share its answer on the same runs."""
-    known: dict[Any, Lead] = {}
-
-    def asked(data: Runs, **options: Any) -> Lead:
-        key = (*table_of(data)["run_id"], *table_of(data).columns, *options.items())
-        if key not in known:
-            known[key] = lead(data, **options)
-        return known[key]
-
-    return asked
-
-
-def shown(book: Path, parameters: dict[str, Any]) -> list[Any]:
+def shown(book, parameters):
     """Execute a notebook; return what it shows, whose figures are complete."""
     _, outputs = executed(book, parameters)
     for chart in outputs:
@@ -75,11 +54,11 @@ def shown(book: Path, parameters: dict[str, Any]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def lab(tmp_path_factory):
     return npl.read(made.experiment(tmp_path_factory.mktemp("lab")))
 
 
-def changed(runs: Runs, change: Callable[[Runs], Runs], **declared: Any) -> Runs:
+def changed(runs, change, **declared):
     declaration = {**runs.origin.declared, "contrasts": [], **declared}
     changed_runs = change(table_of(runs).copy())
     return Measured(changed_runs, replace(runs.origin, declared=declaration))
@@ -93,14 +72,14 @@ LATENCIES = [
 ]
 
 
-def round_trips(runs: Runs) -> Runs:
+def round_trips(runs):
     kept = runs[runs["latency_oneway_us"].notna()].copy()
     kept["rtt_us"] = 2 * kept["latency_oneway_us"]
     kept[[c for c in kept if str(c).startswith("latency_oneway")]] = np.nan
     return kept
 
 
-def imported(runs: Runs) -> Runs:
+def imported(runs):
     """Logs of somebody else's: neither clock nor facts nor zones."""
     nothing = [c for c in runs if str(c).endswith(("_zone", "_region", "_vm_size", "_physical"))]
     runs[[*nothing, "kernel", "nic_driver", "accelerated", "tool_version"]] = None
@@ -109,7 +88,7 @@ def imported(runs: Runs) -> Runs:
     return runs
 
 
-def unlabelled(runs: Runs, share: int = 1) -> Runs:
+def unlabelled(runs, share=1):
     """Logs of which nobody wrote down placement, round and hosts."""
     runs = imported(runs).drop(columns="rack")
     hit = np.arange(len(runs)) % share == 0
@@ -118,13 +97,13 @@ def unlabelled(runs: Runs, share: int = 1) -> Runs:
     return runs
 
 
-def deployments(runs: Runs) -> Runs:
+def deployments(runs):
     return pd.concat(
         [runs.assign(deployment=d, run_id=f"d{d}-" + runs["run_id"]) for d in (1, 2, 3)]
     )
 
 
-EXPERIMENTS: dict[str, Callable[[Runs], Runs]] = {
+EXPERIMENTS = {
     "only-round-trips": round_trips,
     "only-round-trips-of-one-condition": lambda r: round_trips(
         r[(r["placement"] == "ppg") & (r["tool"] == "qperf")]
@@ -145,16 +124,12 @@ EXPERIMENTS: dict[str, Callable[[Runs], Runs]] = {
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_page_of_every_experiment(
-    name: str, lab: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_page_of_every_experiment(name, lab, monkeypatch):
     found = pages(changed(lab, EXPERIMENTS[name]), monkeypatch)
     assert "07-quality" in found
 
 
-def test_declared_contrasts_are_answered_on_the_pages(
-    lab: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
     declared = lab.origin.declared["contrasts"]
     found = pages(lab, monkeypatch)
     texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
@@ -163,7 +138,7 @@ def test_declared_contrasts_are_answered_on_the_pages(
     assert "better" in texts
 
 
-def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
     runs = changed(
         lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1"))
     )
@@ -174,14 +149,12 @@ def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.M
 
 
 @pytest.fixture(scope="module")
-def zones() -> Runs:
+def zones():
     """Six pairs of three availability zones, latency and throughput."""
     return npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
 
 
-def test_pairs_of_one_placement_are_a_matrix_with_both_directions(
-    zones: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_of_one_placement_are_a_matrix_with_both_directions(zones, monkeypatch):
     answer = npl.ask(zones, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6
     assert answer.observations.asked == ("client_zone", "server_zone")
@@ -193,26 +166,26 @@ def test_pairs_of_one_placement_are_a_matrix_with_both_directions(
     assert "1 to 3 115 µs" in repr(matrix)
 
 
-def test_the_interval_of_three_runs_tells_its_confidence(zones: Runs) -> None:
+def test_the_interval_of_three_runs_tells_its_confidence(zones):
     few = zones[zones["round"] <= 3]
     table = npl.levels(few, "latency_oneway_us", by=["client", "server"])
     assert set(table["confidence"]) == {0.75}
 
 
 def test_a_long_experiment_has_a_page_over_time_with_its_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     found = pages(npl.load(npl.recorded().parent / "day"), monkeypatch, "time-rtt")["time-rtt"]
     assert sum(isinstance(o, npl.plots.Chart) for o in found) == 1
     assert "from 02 November 2026, 15:00 to 19:00 UTC" in "\n".join(map(str, found))
 
 
-def test_a_page_that_has_nothing_says_so(lab: Runs) -> None:
+def test_a_page_that_has_nothing_says_so(lab):
     with pytest.raises(NothingToReport, match="during"):
         npl.ask(lab, "during", "latency_oneway_us")
 
 
-def test_the_gallery_shows_every_plot() -> None:
+def test_the_gallery_shows_every_plot():
     text = (REPO / "docs" / "figures.md").read_text("utf-8")
     drawn = [name for name in npl.plots.__all__ if name[0].islower()]
     assert [name for name in drawn if f"npl.plots.{name}(" not in text] == []

@@ -1,7 +1,5 @@
 """What the lessons claim about the recorded experiment is computed from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import netperf_lib as npl
@@ -10,7 +8,7 @@ REPO = Path(__file__).parents[2]
 WORKSHOP = REPO / "notebooks" / "workshop"
 
 
-def test_a_single_round_ranks_equal_zones_by_chance() -> None:
+def test_a_single_round_ranks_equal_zones_by_chance():
     runs = npl.load(REPO / "data" / "recorded" / "lab-full")
     where = {"tool": "qperf", "placement": ["same-zone", "cross-zone"]}
     obs = npl.observe(runs, "latency_oneway_us", by="placement", where=where).main()

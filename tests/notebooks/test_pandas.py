@@ -1,9 +1,5 @@
 """The table of runs is one for pandas and seaborn, as they are documented."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -18,11 +14,11 @@ RECORDED = sorted(p.parent.name for p in npl.recorded().parent.glob("*/experimen
 
 
 @pytest.fixture(scope="module", params=RECORDED)
-def exp(request: pytest.FixtureRequest) -> npl.data.load.Results:
+def exp(request):
     return npl.read(npl.recorded().parent / request.param)
 
 
-def test_each_column_has_a_value_and_plain_cells(exp: npl.data.load.Results) -> None:
+def test_each_column_has_a_value_and_plain_cells(exp):
     assert exp.runs.notna().any().all()
     kinds = {type(v) for column in exp.runs for v in exp.runs[column].dropna().astype(object)}
     assert kinds <= {str, int, float, bool, pd.Timestamp}
@@ -33,9 +29,7 @@ def test_each_column_has_a_value_and_plain_cells(exp: npl.data.load.Results) -> 
     )
 
 
-def test_pandas_counts_groups_and_writes_the_runs(
-    exp: npl.data.load.Results, tmp_path: Path
-) -> None:
+def test_pandas_counts_groups_and_writes_the_runs(exp, tmp_path):
     assert exp.runs.nunique().min() >= 1
     assert len(exp.runs.drop_duplicates()) == len(exp.runs)
     assert exp.runs.groupby("tool").size().sum() == len(exp.runs)
@@ -45,20 +39,20 @@ def test_pandas_counts_groups_and_writes_the_runs(
     assert list(pd.read_excel(place)) == list(exp.runs)
 
 
-def test_seaborn_draws_the_runs(exp: npl.data.load.Results) -> None:
+def test_seaborn_draws_the_runs(exp):
     grid = sns.catplot(exp.runs, x=exp.metrics[0], y="placement", hue="tool", col="test")
     assert grid.axes.flat[0].has_data()
     plt.close("all")
 
 
-def test_a_cut_table_is_observed_as_the_whole(exp: npl.data.load.Results) -> None:
+def test_a_cut_table_is_observed_as_the_whole(exp):
     cut = exp.runs[exp.runs["status"] == "ok"]
     assert set(SCHEMAS["runs"].names) <= set(table_of(cut))
     metric = exp.metrics[0]
     assert npl.observe(cut, metric).names == npl.observe(exp, metric).names
 
 
-def test_the_experiment_says_what_makes_a_condition() -> None:
+def test_the_experiment_says_what_makes_a_condition():
     text = repr(npl.read(npl.recorded()))
     assert "conditions: placement, accelerated, tool" in text
     assert "group npl.observe(exp, metric).table" in text

@@ -12,10 +12,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -36,10 +34,10 @@ class Class:
     token: str
 
     @property
-    def lab(self) -> Path:
+    def lab(self):
         return Path(self.env["XDG_RUNTIME_DIR"], "netperf-lab")
 
-    def asked(self, path: str) -> Any:
+    def asked(self, path):
         """What JupyterLab answers."""
         request = urllib.request.Request(
             self.url + path, headers={"Authorization": f"token {self.token}"}
@@ -48,7 +46,7 @@ class Class:
             return json.load(answer)
 
 
-def _listens(port: int) -> bool:
+def _listens(port):
     """JupyterLab writes down its address before it listens there."""
     try:
         socket.create_connection(("localhost", port), timeout=5).close()
@@ -58,7 +56,7 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
+def started(recorded, tmp_path_factory):
     home = tmp_path_factory.mktemp("class")
     runtime = home / "run"
     runtime.mkdir(mode=0o700)
@@ -112,7 +110,7 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         lab.stop(runtime / "netperf-lab")
 
 
-def executed(started: Class, name: str) -> list[Any]:
+def executed(started, name):
     """Execute a lesson whole, its live cells too, as its kernel in JupyterLab would."""
     env = started.env | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -129,11 +127,11 @@ def executed(started: Class, name: str) -> list[Any]:
     ]
 
 
-def printed(cell: Any) -> str:
+def printed(cell):
     return "".join(o["text"] for o in cell.outputs if o.output_type == "stream")
 
 
-def test_jupyterlab_shows_the_lessons_and_the_lab_runs(started: Class) -> None:
+def test_jupyterlab_shows_the_lessons_and_the_lab_runs(started):
     names = {f["name"] for f in started.asked("api/contents")["content"]}
     assert {p.name for p in started.desk.glob("*.ipynb")} <= names
     assert len(names) >= 5
@@ -142,7 +140,7 @@ def test_jupyterlab_shows_the_lessons_and_the_lab_runs(started: Class) -> None:
     assert running.deployment is not None
 
 
-def test_ping_and_qperf_are_compared_in_the_first_lesson(started: Class) -> None:
+def test_ping_and_qperf_are_compared_in_the_first_lesson(started):
     (cell,) = executed(started, "1-why-not-ping.ipynb")
     said = printed(cell)
     assert re.search(r"5 packets transmitted, 5 received", said), said
@@ -155,14 +153,14 @@ def test_ping_and_qperf_are_compared_in_the_first_lesson(started: Class) -> None
     assert float(qperf[1]) > 0
 
 
-def test_a_stream_to_the_other_region_is_measured_in_the_fourth(started: Class) -> None:
+def test_a_stream_to_the_other_region_is_measured_in_the_fourth(started):
     (cell,) = executed(started, "4-window-rtt-streams.ipynb")
     said = printed(cell)
     assert re.search(r"Mbits/sec.*receiver", said), said
     assert re.search(r"^\d+\t\d+\t\d+\s*$", said, re.MULTILINE), said
 
 
-def test_both_network_cards_are_measured_in_the_seventh(started: Class) -> None:
+def test_both_network_cards_are_measured_in_the_seventh(started):
     (cell,) = executed(started, "7-accelerated-networking.ipynb")
     fast, slow = (
         float(n) * {"us": 1, "ms": 1e3}[u]
@@ -171,7 +169,7 @@ def test_both_network_cards_are_measured_in_the_seventh(started: Class) -> None:
     assert 0 < fast < slow, "the lab adds a tenth of a millisecond where a host has no acceleration"
 
 
-def test_both_are_gone_at_the_end(started: Class) -> None:
+def test_both_are_gone_at_the_end(started):
     started.process.send_signal(signal.SIGINT)
     said, _ = started.process.communicate(timeout=180)
     assert started.process.returncode == 0, said

@@ -1,12 +1,8 @@
 """The experiments of the five published studies, as if they had been measured: the published values and some noise."""
 
-from __future__ import annotations
-
 import math
 import zlib
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,7 +10,6 @@ import pyarrow.parquet as pq
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.experiment.estimate import trial_s
-from netperf_lib.experiment.model import Experiment, Trial
 from netperf_lib.experiment.schedule import schedule, trial_levels
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools.parsed import ParsedRun
@@ -27,7 +22,7 @@ START = datetime(2026, 11, 2, 6, tzinfo=UTC)
 Values = dict[str, float]
 
 
-def placement(trial: Trial) -> Values:
+def placement(trial):
     """Tomas Kubica, West Europe, Standard_D16_v3."""
     place = trial.pair.placement
     if trial.test.tool == "qperf":
@@ -47,12 +42,12 @@ def placement(trial: Trial) -> Values:
     }  # what was published is the sender's
 
 
-def minute(trial: Trial) -> Values:
+def minute(trial):
     """sockperf once a minute in a placement group: "4x-5x us"."""
     return {"rtt_us": 48.0}
 
 
-def ladder(trial: Trial) -> Values:
+def ladder(trial):
     """Streams between Windows VMs, Japan East, DS5 v2, in Gbit/s."""
     steps = {1: 0.856, 16: 7.98, 28: 8.65, 32: 11.2, 40: 10.6, 48: 9.57, 64: 9.67}
     share, cap = {
@@ -64,14 +59,14 @@ def ladder(trial: Trial) -> Values:
     return {"throughput_bps": 1e9 * min(cap, share * steps[trial.streams])}
 
 
-def domains(trial: Trial) -> Values:
+def domains(trial):
     """feifo on Qiita: Oracle Cloud, Phoenix, three availability domains."""
     if trial.test.test == "tcp_bw":
         return {"throughput_bps": 16e9}
     return {"latency_oneway_us": {"ad2": 402.0, "ad3": 386.0, "ad1": 113.0}[trial.pair.server]}
 
 
-def paths(trial: Trial) -> Values:
+def paths(trial):
     """yinghli/AzureVMNetworkPerformance: East Asia, and East Asia to West US, Standard_D8s_v3."""
     name = trial.pair.placement if trial.pair.accelerated else "plain"
     if trial.test.tool == "qperf":
@@ -96,7 +91,7 @@ def paths(trial: Trial) -> Values:
     } | rtt
 
 
-STUDIES: dict[str, Callable[[Trial], Values]] = {
+STUDIES = {
     "study-placement": placement,
     "study-minute": minute,
     "study-ladder": ladder,
@@ -105,7 +100,7 @@ STUDIES: dict[str, Callable[[Trial], Values]] = {
 }
 
 
-def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Path:
+def measured(name, root, *, noise=0.01, seed=5):
     """Write the table of runs of a study's experiment; return its folder."""
     return planted(
         load_experiment(DECLARED / f"{name}.yaml"), STUDIES[name], root, noise=noise, seed=seed
@@ -113,16 +108,16 @@ def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Pa
 
 
 def planted(
-    experiment: Experiment,
-    truth: Callable[[Trial], Values],
-    root: Path,
+    experiment,
+    truth,
+    root,
     *,
-    noise: float = 0.01,
-    seed: int = 5,
-    start: datetime = START,
-    notice: str = NOTICE,
-    change: Callable[[datetime], float] = lambda _: 1.0,
-) -> Path:
+    noise=0.01,
+    seed=5,
+    start=START,
+    notice=NOTICE,
+    change=lambda _: 1.0,
+):
     """Write the table of runs of an experiment, with noise around the truth of each trial, changed by time."""
     name = experiment.name
     store = Store(root, name)

@@ -4,8 +4,6 @@
 at 186 ms, and a sender held to a fifth of a core. They were measured as any experiment is.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -16,12 +14,12 @@ import netperf_lib as npl
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def experiment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("causes") / "studies"
     return Path(shutil.copytree(Path(__file__).parent / "causes", folder))
 
 
-def test_the_causes_of_the_studies_are_named(experiment: Path) -> None:
+def test_the_causes_of_the_studies_are_named(experiment):
     held = {one.levels["placement"]: one for one in npl.limits(experiment)}
     assert {place: one.limit.cause for place, one in held.items()} == {
         "vpn": "link",
@@ -36,7 +34,7 @@ def test_the_causes_of_the_studies_are_named(experiment: Path) -> None:
     assert "send buffer" in held["vnet-peering"].limit.causes
 
 
-def test_the_report_says_so(experiment: Path) -> None:
+def test_the_report_says_so(experiment):
     lead = npl.analysis.opening(experiment)
     assert "The link (gateway) limits throughput on vpn" in str(lead)
     (pdf,) = npl.report(experiment, notebooks=["08-limits"])

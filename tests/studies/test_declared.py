@@ -1,9 +1,5 @@
 """The experiments that come with the project, one for each published study among them: each can be planned."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from netperf_lib import hosts
@@ -17,7 +13,7 @@ ALL = sorted((REPO / "data" / "experiments").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
-def test_every_experiment_can_be_planned(path: Path) -> None:
+def test_every_experiment_can_be_planned(path):
     declared = load_experiment(path)
     hosts.options(declared)
     plan = schedule(declared, seed=1)
@@ -31,7 +27,7 @@ STUDIES = [p for p in ALL if p.stem.startswith("study-")]
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_a_study_is_short_and_asks_its_question_before_the_data(path: Path) -> None:
+def test_a_study_is_short_and_asks_its_question_before_the_data(path):
     assert len(STUDIES) == 5
     lines = [
         line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")

@@ -1,9 +1,5 @@
 """The pages of logs of ones own agree with the first page, which judges them by rule."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import netperf_lib as npl
 from netperf_lib.data.imports import import_logs
 from netperf_lib.reporting.cover import cover
@@ -11,7 +7,7 @@ from netperf_lib.reporting.cover import cover
 from .kept import kept
 
 
-def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path: Path) -> None:
+def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path):
     folder, labels = kept("study-placement", tmp_path / "logs", rounds=12)
     results = import_logs(folder, labels=labels, into=tmp_path / "study")
     page_one = {c.words: c.verdict for c in npl.summary(results).lead.family}
@@ -25,7 +21,7 @@ def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path: Pa
     assert [c.metric for c in answer.contrasts] == ["throughput_bps"] * 4
 
 
-def test_what_to_do_about_explorations_is_said_once() -> None:
+def test_what_to_do_about_explorations_is_said_once():
     answer = npl.ask(npl.recorded(), "streams", "throughput_bps", baseline=1)
     shown = answer.parts()[1]
     assert {c.verdict for c in answer.verdicts} == {"exploratory"}
@@ -34,7 +30,7 @@ def test_what_to_do_about_explorations_is_said_once() -> None:
     assert "What to do" not in shown.markdown
 
 
-def test_a_log_that_does_not_tell_its_test_has_a_page() -> None:
+def test_a_log_that_does_not_tell_its_test_has_a_page():
     runs = npl.load(npl.recorded())
     runs.loc[runs.index[runs["tool"] == "iperf3"][0], "test"] = None
     assert "measured by iperf3 and iperf3 tcp and" in str(
@@ -43,8 +39,8 @@ def test_a_log_that_does_not_tell_its_test_has_a_page() -> None:
 
 
 def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zero(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     folder, _ = kept("study-placement", tmp_path / "logs", rounds=1)
     for log in folder.glob("*-iperf*.log"):
         log.unlink()

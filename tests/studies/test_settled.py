@@ -1,26 +1,21 @@
 """The shipped studies are settled by the rounds that they declare, though three runs in a hundred are slow."""
 
-from __future__ import annotations
-
 import math
 import zlib
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.experiment.model import Trial
 from netperf_lib.experiment.yaml import load_experiment
 
-from .published import DECLARED, STUDIES, Values, planted
+from .published import DECLARED, STUDIES, planted
 
 
-def with_slow_runs(truth: Callable[[Trial], Values]) -> Callable[[Trial], Values]:
+def with_slow_runs(truth):
     """The same, with a run in 33 half as slow again."""
 
-    def values(trial: Trial) -> Values:
+    def values(trial):
         if np.random.default_rng(zlib.crc32(f"slow {trial.run_id}".encode())).random() >= 0.03:
             return truth(trial)
         return {
@@ -32,7 +27,7 @@ def with_slow_runs(truth: Callable[[Trial], Values]) -> Callable[[Trial], Values
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_what_is_plainly_so_is_settled(name: str, tmp_path: Path) -> None:
+def test_what_is_plainly_so_is_settled(name, tmp_path):
     experiment = load_experiment(DECLARED / f"{name}.yaml")
     exact = npl.compare(planted(experiment, STUDIES[name], tmp_path / "exact", noise=1e-6))
     noisy = npl.compare(
