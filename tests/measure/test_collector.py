@@ -368,7 +368,10 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment, stor
 def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
     declared = experiment(
-        pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40
+        pairs=[NEAR],
+        tests=[THROUGHPUT | {"streams": [1, 2], "options": {"bitrate": "20M"}}],
+        contrasts=[contrast],
+        rounds=40,
     )
     tally = measure(declared, deployment, store, enough=decided(store, declared))
     assert tally.stopped_after_round is not None
