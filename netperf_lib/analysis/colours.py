@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import partial
+from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
-from ..experiment.factors import dimensions, factor, level_words, plain
-from .observe import SEVERAL, Observations
+from ..experiment.placements import PLACEMENTS
 
 PLACES = (
     "#0072b2",
@@ -36,77 +30,11 @@ SHADES = (0.0, 0.4, -0.45, 0.55, -0.7, 0.2, -0.25)
 """How conditions of one placement differ: mixed with white, or, below 0, with black."""
 
 
-_DOCUMENT: ContextVar[Mapping[str, tuple[str, str]]] = ContextVar("_DOCUMENT", default={})  # noqa: B039 - never changed
-"""Styles of the conditions of what is being drawn, by their names in its figure."""
-_UNSAID = {"streams": (None, 1)}
-"""Levels that make no other colour: a transfer of one stream looks like the latency of its path."""
-_MEANS = ("tool", "test", "protocol", "direction", "client", "server")
-
-
-@contextmanager
-def document_colours(obs: Observations) -> Iterator[None]:
-    """Within the block `colours` gives a condition the style that it has in every figure of the experiment.
-
-    All combinations of levels that the experiment holds are numbered once, whatever a figure shows and calls them.
-    """
-    runs, held = obs._source.runs, obs.facts
-    split = [
-        f
-        for f in dimensions(runs.columns)
-        if f not in _MEANS and factor(f).always_splits and f in held
-    ]
-    split = [f for f in split if not held[f].map(repr).eq(repr(SEVERAL)).any()]
-    rows = runs[split].drop_duplicates().itertuples(index=False)
-    order = sorted(dict.fromkeys(tuple(map(plain, row)) for row in rows), key=partial(_key, split))
-    styles = _numbered([_identity(split, levels) for levels in order])
-    called = {str(name): _identity(split, levels) for name, *levels in held[split].itertuples()}
-    token = _DOCUMENT.set(
-        {name: styles[identity] for name, identity in called.items() if identity in styles}
-    )
-    try:
-        yield
-    finally:
-        _DOCUMENT.reset(token)
-
-
-def _key(split: Sequence[str], levels: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(factor(f).key(level) for f, level in zip(split, levels, strict=True))
-
-
-def _identity(split: Sequence[str], levels: Sequence[Any]) -> tuple[str, str]:
-    """The placement of a condition, and its other levels that are not the usual ones."""
-    level_of = {f: plain(level) for f, level in zip(split, levels, strict=True)}
-    usual = {f: _UNSAID.get(f, (None, factor(f).ordinary)) for f in level_of}
-    others = [
-        level_words(f, v) for f, v in level_of.items() if f != "placement" and v not in usual[f]
-    ]
-    return str(level_of.get("placement") or ""), ", ".join(others)
-
-
-def _numbered(identities: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Styles by identity: a placement's own colour, then shades of it in order; other names one after another."""
-    places = factor("placement").order
-    styles: dict[tuple[str, str], tuple[str, str]] = {}
-    used: Counter[str] = Counter()
-    for placement, others in dict.fromkeys(identities):
-        if placement in places:
-            used[placement] += bool(others)
-            number = (
-                used[placement] * len(SHADES) if others else 0
-            )  # another shade and another marker each time
-            styles[placement, others] = _style(PLACES, places.index(placement), number)
-        else:
-            styles[placement, others] = _style(OTHERS, used[""], used[""] // len(OTHERS))
-            used[""] += 1
-    return styles
-
-
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give each condition a colour and a marker.
 
     A placement has the same colour everywhere, and its conditions are shades of it; what is no placement has one of
-    other colours. Within `document_colours` all figures of an experiment agree; else they follow from the names alone,
-    unless two would look the same.
+    other colours. They follow from the names alone, unless two would look the same.
 
     Parameters
     ----------
@@ -123,30 +51,18 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> colours(["cross-zone", "ppg"]) == {"cross-zone": ("#56b4e9", "^"), "ppg": ("#0072b2", "o")}
     True
     """
-    places = factor("placement").order
-    document = _DOCUMENT.get()
+    places = list(PLACEMENTS)
     styles: dict[str, tuple[str, str]] = {}
     for name in names:
-        if name in document and document[name] not in styles.values():
-            styles[name] = document[name]
-            continue
         head, _, others = name.partition(", ")
-        is_placement = head in places
-        palette = PLACES if is_placement else OTHERS
-        rank = places.index(head) if is_placement else zlib.crc32(name.encode())
-        number = zlib.crc32(others.encode()) if is_placement and others else 0
-        used = (
-            {colour for colour, _ in styles.values()}
-            if not is_placement and len(styles) < MOST
-            else set()
-        )
+        used = {colour for colour, _ in styles.values()} if len(styles) < MOST else set()
         for step in count():
-            style = _style(
-                palette,
-                rank + (not is_placement) * step,
-                number + (step if is_placement else step // len(palette)),
-            )
-            if style not in styles.values() and style[0] not in used:
+            if head in places:
+                number = zlib.crc32(others.encode()) + step if others else step
+                style = _style(PLACES, places.index(head), number)
+            else:
+                style = _style(OTHERS, zlib.crc32(name.encode()) + step, step // len(OTHERS))
+            if style not in styles.values() and (head in places or style[0] not in used):
                 break
         styles[name] = style
     return styles

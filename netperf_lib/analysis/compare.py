@@ -32,7 +32,7 @@ from .runs import (
     MEASUREMENT,
     Observed,
     check_levels,
-    nearest,
+    no_factor,
     ok_runs,
     read_data,
     runs_of,
@@ -260,7 +260,7 @@ def _is_within(p: Pair, levels: Mapping[str, Sequence[Any]]) -> bool:
         return True
     check_factors(p.obs, levels)
     conditions = [c for c in (p.a, p.b) if c]
-    return all(p.obs.fact(c, f) in wish for c in conditions for f, wish in levels.items())
+    return all(p.obs.at(c, f) in wish for c in conditions for f, wish in levels.items())
 
 
 # -- the levels of a factor ----------------------------------------------------------------------
@@ -335,7 +335,8 @@ def asked_about(
 
 def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
     """Raise UsageError unless both have the same levels of what is pooled: it would be the effect."""
-    one, two = (set(map(plain, obs.column(name, [side]))) for side in (a, b))
+    runs = obs.runs
+    one, two = (set(map(plain, runs.loc[runs["condition"] == side, name])) for side in (a, b))
     if one != two:
         alone = ", ".join(level_words(name, level) for level in sort_levels(name, one ^ two))
         raise UsageError(
@@ -392,8 +393,7 @@ def between(
     both = [f for f in levels if f in one and f in two]
     differ = [f for f in both if len(set.union(*levels[f])) > 1]
     if unknown := [f for f in by if f not in both]:
-        near = nearest(unknown[0], both, differ)
-        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {near}")
+        raise no_factor(unknown[0], two[both])
     changed = [f for f in levels if not (by or f in HOSTS or set.intersection(*levels[f]))]
     asked = (MEASUREMENT, *(f for f in by if f in differ))
     every = [

@@ -204,7 +204,7 @@ class Counts:
         rows = t[(t["failed"] > 0) | (t["missing"] > 0)]
         if rows.empty:
             return Words(self.share)
-        return Table.of(rows, "Conditions that are not complete in every round.")
+        return Table.of(rows, "Conditions with observations that failed or are missing.")
 
 
 def counts(data: Data) -> Counts:

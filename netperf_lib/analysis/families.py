@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -28,20 +29,19 @@ def of_main_tool(data: Data, metric: str, contrasts: Sequence[Contrast] = ()) ->
 
     The tool is that of the declared contrasts, else the one with most conditions.
     """
-    source = Observed.of(data)
-    obs, where = _measured(observe(source, metric)), dict[str, Any]()
-    if (
-        "during" in obs.by
-        and METRICS[metric].unit == "bps"
-        and None in set(obs.conditions["during"])
-    ):
-        where["during"] = None  # under load that is the throughput of the load itself
-        obs = _measured(observe(source, metric, where=where))
-    for name in ("tool", "test"):
-        if name in obs.by:
-            sides = [side for c in contrasts if c.metric == metric for side in (c.a, c.b or {})]
-            declared = Counter(side[name] for side in sides if name in side)
-            where[name] = (declared or Counter(obs.conditions[name].dropna())).most_common(1)[0][0]
+    source, where = Observed.of(data), dict[str, Any]()
+    obs = _measured(observe(source, metric))
+    sides = [side for c in contrasts if c.metric == metric for side in (c.a, c.b or {})]
+    for name in ("during", "tool", "test"):
+        levels = obs.conditions.get(name, pd.Series(dtype=object))
+        if name == "during":
+            # under load a throughput is that of the load itself
+            chosen = [None] if METRICS[metric].unit == "bps" and None in set(levels) else []
+        else:
+            declared = [side[name] for side in sides if name in side]
+            chosen = declared if declared and len(levels) else list(levels.dropna())
+        if chosen:
+            where[name] = Counter(chosen).most_common(1)[0][0]
             obs = _measured(observe(source, metric, where=where))
     return obs
 
@@ -73,12 +73,11 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
 
 def runs_with(source: Observed, metric: str) -> Observed:
     """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
-    runs = source.runs
-    received = "throughput_bps" in runs and bool(runs["throughput_bps"].notna().any())
-    if metric != "throughput_sent_bps" or not received:
+    if metric != "throughput_sent_bps" or "throughput_bps" not in source.runs:
         return source
-    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
-    return Observed(runs[~arrived].reset_index(drop=True), source.origin)
+    runs = source.runs
+    sent = runs["throughput_bps"].isna().groupby(runs["tool"], dropna=False).transform("all")
+    return replace(source, runs=runs[sent].reset_index(drop=True))
 
 
 def judged_by_rule(
@@ -92,6 +91,11 @@ def judged_by_rule(
     decidable = [p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1]
     pairs = decidable or pairs
     return judge_pairs(pairs, alpha), pairs
+
+
+def other_factors(obs: Observations, name: str) -> list[str]:
+    """The factors that split besides this one and the ends of paths."""
+    return [f for f in obs.factors if f not in (name, PAIR)]
 
 
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
@@ -118,7 +122,7 @@ def _slices(obs: Observations, name: str) -> list[list[str]]:
         places = sort_levels("placement", obs.conditions["placement"])
         slices = [[c for c in obs.names if obs.at(c, "placement") == place] for place in places]
     for i, main in enumerate(slices):
-        for other in obs.other_factors(name):
+        for other in other_factors(obs, name):
             level = _held(obs, other)
             if (name, other) == ("gateway_sku", "streams"):
                 # a gateway limits what many streams carry
@@ -149,10 +153,10 @@ def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> l
     if name != PAIR:
         return obs.usual([name], contrasts)
     ends = [f for f in obs.by if f not in obs.factors]
-    with_ends = obs.only([c for c in obs.names if any(obs.at(c, f) is not None for f in ends)])
-    names = with_ends.usual(["placement"] if "placement" in obs.by else [], contrasts)
-    count = Counter(obs.fact(c, "placement") for c in names)
-    return [c for c in names if count[obs.fact(c, "placement")] > 1]
+    names = obs.conditions.index[obs.conditions[ends].notna().any(axis=1)]
+    names = obs.only(names).usual(["placement"] if "placement" in obs.by else [], contrasts)
+    count = Counter(obs.at(c, "placement") for c in names)
+    return [c for c in names if count[obs.at(c, "placement")] > 1]
 
 
 def _against_the_ordinary(
@@ -178,14 +182,14 @@ def _others(obs: Observations, name: str, a: str, b: str) -> bool:
     """Whether only the hosts differ, or a label goes with other machines: those of two providers are no contrast."""
     if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
         return True
-    sizes = [[obs.fact(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
+    sizes = [[obs.at(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
     return is_label(name) and sizes[0] != sizes[1] and None not in (*sizes[0], *sizes[1])
 
 
 def _is_far(obs: Observations, condition: str) -> bool:
     """Whether a path leads to another region: it is compared with the direct way there."""
-    one, two = (obs.fact(condition, f"{side}_region") for side in ("client", "server"))
-    placement = obs.fact(condition, "placement")
+    one, two = (obs.at(condition, f"{side}_region") for side in ("client", "server"))
+    placement = obs.at(condition, "placement")
     return (
         placement in GATEWAYS
         if one is None is two

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from .comparison import Family
 from .observe import SEVERAL, Data, Observations, condition_names, level_names, observe
 from .result import unit_of, value_words
-from .runs import ENDS, HOSTS, MEASUREMENT, Observed, nearest, status_counts
+from .runs import ENDS, HOSTS, MEASUREMENT, Observed, no_factor, status_counts
 from .samples import Design, Sample, judge_samples
 
 THESE = "for these VMs"
@@ -45,8 +45,15 @@ Levels = Mapping[str, Any]
 
 def lost_share(obs: Observations, conditions: Collection[str]) -> float:
     """Return the median share of datagrams that runs of these conditions lost; 0: none was counted."""
-    shares = obs.column("lost_ratio", conditions).dropna()
+    shares = _held(obs, "lost_ratio", conditions)
     return float(shares.median()) if len(shares) else 0.0
+
+
+def _held(obs: Observations, name: str, conditions: Collection[str]) -> pd.Series:
+    """Return what the complete runs of these conditions have in a column, without nulls."""
+    if name not in obs.runs:
+        return pd.Series(dtype=float)
+    return obs.runs.loc[obs.runs["condition"].isin(conditions), name].dropna()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +253,7 @@ def check_factors(obs: Observations, names: Iterable[str]) -> None:
     """Raise UsageError for a name that is no factor of these runs."""
     for name in names:
         if name not in obs.facts:
-            near = nearest(name, list(map(str, obs.facts)), _varying(obs))
-            raise UsageError(f"no factor {name!r} in these runs; {near}")
+            raise no_factor(name, obs.runs)
 
 
 def _named(obs: Observations, side: Levels) -> str:
@@ -262,33 +268,28 @@ def _named(obs: Observations, side: Levels) -> str:
     )
 
 
+@lru_cache(maxsize=64)
 def _varying(obs: Observations) -> list[str]:
     """Return the factors that differ between conditions."""
-    found: list[str] = obs.once(
-        "varying", lambda: [str(f) for f in obs.facts if len({*map(repr, obs.facts[f])}) > 1]
-    )
-    return found
+    return [str(f) for f in obs.facts if len(set(obs.facts[f])) > 1]
 
 
 # -- from two conditions to a sample -------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)  # a thousand comparisons ask for the same
 def by_round(obs: Observations) -> pd.DataFrame:
     """Return what each condition gave; a row for each unit and round.
 
     Infinity: the run failed or was repeated; NaN: it is missing. Minus infinity: it was excluded for
     a recorded cause, or its unit is without the condition.
     """
-
-    def make() -> pd.DataFrame:
-        t = obs.table
-        failed = (t["state"] == "failed") | t["repeated"].astype(bool)
-        values = t["value"].astype(float).where(t["state"] == "ok").mask(failed, math.inf)
-        keys = [t["unit"], t["round"].astype(float), t["condition"].astype(str)]
-        wide: Any = values.set_axis(pd.MultiIndex.from_arrays(keys))
-        return wide.unstack(fill_value=-math.inf)  # noqa: PD010  pivot_table drops empty rows
-
-    table: pd.DataFrame = obs.once("by round", make)
+    t = obs.table
+    failed = (t["state"] == "failed") | t["repeated"].astype(bool)
+    values = t["value"].astype(float).where(t["state"] == "ok").mask(failed, math.inf)
+    keys = [t["unit"], t["round"].astype(float), t["condition"].astype(str)]
+    wide: Any = values.set_axis(pd.MultiIndex.from_arrays(keys))
+    table: pd.DataFrame = wide.unstack(fill_value=-math.inf)  # noqa: PD010  keeps empty rows
     return table
 
 
@@ -322,9 +323,10 @@ def sample_of(p: Pair) -> Sample:
         about["medians"] = obs.value(p.a), math.nan if p.limit else obs.value(p.b)
     warnings = _lost(obs, names, both)
     if MEASUREMENT not in obs.by:
-        hosts = [{*obs.column(end, [c]).dropna()} for c in both for end in HOSTS]
+        hosts = [{*_held(obs, end, [c])} for c in both for end in HOSTS]
         warnings = _false_claims(obs, {*map(str, set().union(*hosts))}) + warnings
-        if obs.table[["deployment", "experiment", *HOSTS]].notna().any(axis=None):
+        places = [obs.table["deployment"], obs.table["experiment"], *map(obs.facts.get, HOSTS)]
+        if any(column is not None and column.notna().any() for column in places):
             about["scope"] = THESE
         if not p.limit and not empty:
             warnings += _confounded(p)
@@ -353,7 +355,7 @@ def _names(p: Pair) -> tuple[list[str], str]:
     levels = []
     for side, condition in zip(sides, (p.a, p.b), strict=False):
         # a factor that only the other side names: the runs themselves show its level here
-        shown = {f: obs.fact(condition, f) for f in (*factors, *ZONES, *HOSTS) if condition}
+        shown = {f: obs.at(condition, f) for f in (*factors, *ZONES, *HOSTS) if condition}
         levels.append({**{f: v for f, v in shown.items() if v != SEVERAL}, **side})
     differ = {f for f in factors if p.limit or levels[0].get(f) != levels[1].get(f)}
     # a path has one name: "zone 1 → 2"
@@ -369,7 +371,8 @@ def _names(p: Pair) -> tuple[list[str], str]:
     if named and {*named} <= {*HOSTS}:
         named = [*paths, named][0]
     held = {f: [side.get(f) for side in levels] for f in (*named, *ZONES, *HOSTS)}
-    return condition_names(named, held, _varying(obs)), context
+    facts = pd.DataFrame(held, dtype=object)
+    return condition_names(facts, named, _varying(obs)), context
 
 
 # -- what the reader must know -------------------------------------------------------------------
@@ -394,6 +397,12 @@ def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
     ]
 
 
+def _by_unit(obs: Observations, condition: str, name: str) -> dict[int, set[str]]:
+    """Return the levels of a factor in the complete runs of a condition, by deployment."""
+    runs = obs.runs[obs.runs["condition"] == condition]
+    return {int(unit): {*map(repr, levels)} for unit, levels in runs.groupby("unit")[name]}
+
+
 def _confounded(p: Pair) -> list[str]:
     """Warn about what the sides differ in besides what makes them two."""
     obs, differ = p.obs, p.differ()
@@ -402,13 +411,13 @@ def _confounded(p: Pair) -> list[str]:
     implied |= {*PLACES} if differ & {*PLACES} else set()
     remarks = []
     for f in _varying(obs):
-        levels = [obs.fact(c, f) for c in (p.a, p.b)]
+        levels = [obs.at(c, f) for c in (p.a, p.b)]
         if f in implied or differ & {*factor(f).follows}:
             continue
         words = " and ".join(level_words(f, level) for level in levels)
         if SEVERAL in levels and f in HARDWARE:
             words = "in some deployments"
-            one, two = (obs.levels_by_unit(c, [f]) for c in (p.a, p.b))
+            one, two = (_by_unit(obs, c, f) for c in (p.a, p.b))
             levels = [[side[unit] for unit in one.keys() & two.keys()] for side in (one, two)]
         if SEVERAL not in levels and levels[0] != levels[1]:
             label = factor(f).label or f
@@ -416,7 +425,7 @@ def _confounded(p: Pair) -> list[str]:
                 f"the sides also differ in {label} ({words}): the difference may be due to that"
             )
     # the virtual function of accelerated networking must differ with it
-    up = {obs.fact(c, "vf_up") for c in (p.a, p.b)}
+    up = {obs.at(c, "vf_up") for c in (p.a, p.b)}
     if "accelerated" in differ and len(up) == 1 and not up & {None, SEVERAL}:
         had = f"both had {'a' if True in up else 'no'} virtual function"
         remarks.append(

@@ -23,7 +23,7 @@ from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural, rounds_required
 from .compare import compare, within
 from .comparison import Comparison, Family
-from .families import judged_by_rule, of_main_tools, usual
+from .families import judged_by_rule, of_main_tools, other_factors, usual
 from .history import ask_history
 from .judging import NOTICEABLE, lost_share
 from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
@@ -154,7 +154,7 @@ class Finding:
 
     def where(self, slices: Sequence[str]) -> str:
         """The end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
-        on = self.obs.other_factors(self.name)[:1] == ["placement"]
+        on = other_factors(self.obs, self.name)[:1] == ["placement"]
         return f" {'on' if on else 'with'} {_listed(slices)}" if self.slice else ""
 
     def effect(self, *, with_figures: bool = False) -> str:
@@ -390,7 +390,7 @@ def _level_name(obs: Observations, condition: str, name: str, among: Sequence[st
     """
     if name == PAIR:
         return level_names(obs, [f for f in obs.by if f not in obs.factors])[condition]
-    labels = [f for f in obs.other_factors(name) if name == "placement" and is_label(f)]
+    labels = [f for f in other_factors(obs, name) if name == "placement" and is_label(f)]
     more = [str(obs.at(condition, f)) for f in labels if _varies(obs, among, f)]
     level = obs.at(condition, name)
     text = str(level) if is_label(name) else factor(name).level_words(level)
@@ -403,7 +403,8 @@ def _varies(obs: Observations, conditions: Iterable[str], name: str) -> bool:
 
 def _slice(obs: Observations, condition: str, name: str) -> str:
     """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
-    varying = obs.varying(name)
+    wide = [c for c in obs.names if any(c != d and obs.same(c, d, name, PAIR) for d in obs.names)]
+    varying = [f for f in other_factors(obs, name) if _varies(obs, wide, f)]
     named = [g for g in varying if obs.at(condition, g) is not None or len(varying) == 1]
     return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in named)
 
@@ -415,7 +416,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
-    held = [f for f in obs.other_factors(name) if not _varies(obs, main, f)]
+    held = [f for f in other_factors(obs, name) if not _varies(obs, main, f)]
     levels = {f: obs.at(main[0], f) for f in held if _varies(obs, obs.names, f)}
     said = {f: v for f, v in levels.items() if v not in (None, factor(f).ordinary)}
     words = [str(v) if is_label(f) else factor(f).level_words(v) for f, v in said.items()]
@@ -538,7 +539,7 @@ def _values(
 
 def _share(w: Writer, obs: Observations, condition: str) -> str:
     """The share of the advertised bandwidth: in full the first time."""
-    limit = obs.fact(condition, "advertised_bps")
+    limit = obs.at(condition, "advertised_bps")
     if obs.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
         return ""
     of = f" of the advertised {format_value(limit, 'bps')}" if w.first("limit") else ""
@@ -556,7 +557,7 @@ def _thresholds(w: Writer, rows: Iterable[tuple[Contrast, Comparison, Compared]]
             key = contrast.metric, contrast.below is None, result.threshold
             groups.setdefault(key, (contrast, obs, []))[-1].append(one)
     for (_, reach, limit), (contrast, obs, names) in groups.items():
-        values = obs.complete.set_index("condition")[obs.metric]
+        values = obs.complete.set_index("condition")["value"]
         values = values[values.index.isin(names)]
         if values.empty:
             continue
@@ -775,7 +776,7 @@ def _plain(w: Writer, obs: Observations) -> None:
     """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``, and the clearest change of its level."""
     noun = capital(_noun(obs.metric))
     for c in obs.names[:FEW]:
-        tool = " ".join(str(v) for v in obs.where.values() if v) or obs.fact(c, "tool")
+        tool = " ".join(str(v) for v in obs.where.values() if v) or obs.at(c, "tool")
         name = str(tool or c) if c == "all runs" or obs.where else c
         texts = [f"{noun} {_value(obs, [c])}{_runs(obs, c)}"]
         if len(obs.complete) >= LONG * len(obs.names) and obs.complete["started_utc"].notna().all():

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -771,13 +772,9 @@ def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, 
     return replace(family, comparisons=tuple(every))
 
 
+@lru_cache(maxsize=64)  # every comparison asks for the same
 def of_conditions(obs: Observations) -> dict[str, Held]:
     """Return what limits the conditions of `obs`, by name; empty where it is no throughput."""
-    held: dict[str, Held] = obs.once("held back", lambda: _of_conditions(obs))
-    return held
-
-
-def _of_conditions(obs: Observations) -> dict[str, Held]:
     if not obs.metric.startswith("throughput"):
         return {}
     idle = _idle_rtt(obs._source.runs)

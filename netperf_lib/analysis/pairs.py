@@ -25,16 +25,10 @@ def has_pairs(data: Data, metric: str) -> bool:
         obs = observe(data, metric)
     except NothingToReport:
         return False
-    runs = obs.runs
-    if not set(HOSTS) <= set(runs.columns):
-        return False
-    runs = runs.dropna(subset=list(HOSTS))
     others = [f for f in obs.by if not f.startswith(HOSTS)]
-    hosts = (
-        some[list(HOSTS)]
-        for _, some in (runs.groupby(others, dropna=False) if others else [("", runs)])
-    )
-    return any((pairs.nunique() > 1).all() for pairs in hosts)
+    runs = obs.runs.reindex(columns=[*others, *HOSTS]).dropna(subset=[*HOSTS]).astype(object)
+    hosts = runs.assign(every="").groupby(["every", *others], dropna=False)[[*HOSTS]]
+    return bool((hosts.nunique() > 1).all(axis=1).any())
 
 
 def ends_of(data: Data, metric: str) -> tuple[str, str]:
@@ -70,17 +64,15 @@ def pairs_words(obs: Observations) -> str:
     'Best is 3 → 1 with 114 µs, worst 2 → 1 with '
     """
     info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median"])
-    table = table.set_axis(table.index.str.removeprefix("zone "))
     medians = table["median"].sort_values(ascending=info.better != "higher")
     low, high = medians.min(), medians.max()
+    one, two = (str(medians.index[i]).removeprefix("zone ") for i in (0, -1))
     best, worst = (format_value(medians.iloc[i], info.unit) for i in (0, -1))
-    words = f"Best is {medians.index[0]} with {best}, worst {medians.index[-1]} with {worst}."
+    words = f"Best is {one} with {best}, worst {two} with {worst}."
     if high <= (1 + ALIKE) * low:
         same = best if best == worst else format_span(low, high, info.unit)
         words = f"All pairs have {same}."
-    ends = dict(
-        zip(table[list(obs.asked)].itertuples(index=False, name=None), table["median"], strict=True)
-    )
+    ends = table.set_index(list(obs.asked))["median"].to_dict()
     back = {(a, b): ends[b, a] for a, b in ends if a != b and (b, a) in ends}
     if not back:
         return f"{words} Each pair was measured in one direction."

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,19 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, plain
 from ..experiment.origin import Measured, Origin, joined
 from ..metrics import METRICS, PAGES
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 """The number of each row's level; -1 stands for null."""
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 MEASUREMENT = "measurement"
 """The factor that tells apart the experiments of a mapping, such as before and after."""
 MOST_LEVELS = 12
 """A column of the user's with more different fractions, or values of one run each, is no factor."""
-
 LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
 HOSTS = ("client", "server")
@@ -34,16 +33,15 @@ ENDS = tuple(
     for what in ("_vm_size", "_region", "_zone_physical", "_zone", "")
 )
 """Factors that describe the two ends of a pair."""
+UNIT = ("experiment", "deployment")
 
 
 def read_data(data: Any, pattern: str | None = None) -> Any:
     """Read the path of an experiment, a data root, or logs; anything else is given back."""
     if not isinstance(data, str | os.PathLike):
         return data
-    from ..data.imports import (
-        are_logs,
-        read_logs,
-    )  # the readers of tables are not needed for runs that are there
+    # the readers of tables are not needed for runs that are there
+    from ..data.imports import are_logs, read_logs
     from ..data.load import read
     from ..data.shipped import located
 
@@ -51,7 +49,7 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
 
 
 def table_of(data: Any) -> pd.DataFrame:
-    """The table of runs of an experiment or its folder, or the table that is given; UsageError for anything else."""
+    """Return the runs of an experiment, of its folder, or the table that is given."""
     data = read_data(data)
     runs = getattr(data, "runs", data)
     if not isinstance(runs, pd.DataFrame):
@@ -59,28 +57,22 @@ def table_of(data: Any) -> pd.DataFrame:
         raise UsageError(
             f"expected an experiment, its table of runs, a folder, or several of these; got {kind}"
         )
-    return _whole(runs) if "raw_path" in runs else runs
-
-
-def _whole(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs that were read with the columns without a value, which `Results.runs` leaves out."""
+    if "raw_path" not in runs:
+        return runs
+    # what was read leaves out the columns without a value
     from ..data.load import data_frame
     from ..data.tables import SCHEMAS
 
     every = data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
     # every run has a status: a table without it was cut by hand
     missing = [c for c in every if c not in runs and c != "status"]
-    if not missing:
-        return runs
-    names = [c for c in every if c in runs or c in missing]
-    names += [c for c in runs if c not in every]
-    nulls = every[missing].reindex(runs.index)
-    every = pd.concat([runs, nulls], axis="columns")[names]
-    return every.copy()  # else pandas warns that the columns lie scattered
+    every = every[missing].reindex(runs.index)
+    # copied, else pandas warns that the columns lie scattered
+    return pd.concat([runs, every], axis="columns").copy() if missing else runs
 
 
 def origin_of(data: Any) -> Origin:
-    """Where data come from; of a table that was cut or made by hand the notice of its runs alone."""
+    """Return where data come from; of a table that was made by hand the notice of its runs."""
     found = getattr(data, "origin", None)
     if isinstance(found, Origin):
         return found
@@ -88,15 +80,6 @@ def origin_of(data: Any) -> Origin:
     named = isinstance(runs, pd.DataFrame) and "notice" in runs
     notices = sorted(runs["notice"].dropna().unique()) if named else ()
     return Origin(notice=" ".join(map(str, notices)) or None)
-
-
-def is_details(data: Any) -> bool:
-    """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
-    return (
-        isinstance(data, pd.DataFrame)
-        and "status" not in data
-        and bool({"percentile", "start_s"} & set(data))
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,80 +107,72 @@ class Observed:
         if isinstance(data, Mapping) and data:
             parts = {str(name): cls.of(one) for name, one in data.items()}
             frames = [
-                one.runs.assign(**{MEASUREMENT: name, "experiment": name})
-                for name, one in parts.items()
+                one.runs.assign(measurement=name, experiment=name) for name, one in parts.items()
             ]
             origin = joined([one.origin for one in parts.values()])
             return cls(pd.concat(frames, ignore_index=True), origin)
         data = read_data(data)
         if isinstance(data, Sequence) and data:
-            return cls._of_several(list(map(cls.of, data)))
+            several = [cls.of(one) for one in data]
+            runs = pd.concat([one.runs for one in several], ignore_index=True)
+            names = ["experiment", "run_id"]
+            if set(names) <= set(runs) and runs.duplicated(names).any():
+                raise UsageError(
+                    "two of these have one name, and equal runs: name them, "
+                    "as in {'may': …, 'june': …}"
+                )
+            origin = replace(joined([one.origin for one in several]), declared={})
+            return cls.of(Measured(runs, origin))
         runs, origin = table_of(data), origin_of(data)
-        if is_details(runs) or {"n", "median"} <= set(runs):
-            what = (
-                "a table of levels" if "median" in runs else "a table of intervals or percentiles"
-            )
+        if "status" not in runs and {"percentile", "start_s", "median"} & set(runs):
             raise UsageError(
-                f"{what} does not hold runs: give the experiment, or its table of runs"
+                "a table of levels, intervals or percentiles does not hold runs: "
+                "give the experiment, or its table of runs"
             )
-        several = "experiment" in runs and len(runs["experiment"].dropna().unique()) > 1
-        if several and MEASUREMENT not in runs:
-            runs = runs.assign(**{MEASUREMENT: runs["experiment"]})
-        return cls(
-            runs.reset_index(drop=True), origin, origin.planned if rounds is None else rounds
-        )
-
-    @classmethod
-    def _of_several(cls, parts: Sequence[Observed]) -> Observed:
-        every = pd.concat([one.runs for one in parts], ignore_index=True)
-        names = ["experiment", "run_id"]
-        if set(names) <= set(every) and every.duplicated(names).any():
-            raise UsageError(
-                "two of these have one name, and equal runs: name them, as in {'may': …, 'june': …}"
-            )
-        origin = joined([one.origin for one in parts])
-        return cls.of(Measured(every, replace(origin, declared={})))
+        if MEASUREMENT not in runs and len(set(runs.get("experiment", ()))) > 1:
+            runs = runs.assign(measurement=runs["experiment"])
+        planned = origin.planned if rounds is None else rounds
+        return cls(runs.reset_index(drop=True), origin, planned)
 
     @cached_property
     def codes(self) -> dict[str, Codes]:
         """The codes of each column that may tell conditions apart."""
-        names = [
-            c
-            for c in map(str, self.runs)
-            if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")
-        ]
-        return {c: codes for c in names if (codes := _codes(self.runs[c])) is not None}
+        others = {*METRICS, *NOT_FACTORS, "design", "condition"}
+        found = {str(c): _codes(self.runs[c]) for c in self.runs if c not in others}
+        return {c: codes for c, codes in found.items() if codes is not None}
+
+    @cached_property
+    def constant(self) -> dict[str, Any]:
+        """The level of each column that does not vary."""
+        same = [c for c, codes in self.codes.items() if (codes == codes[0]).all()]
+        return {c: plain(self.runs[c].iloc[0]) for c in same}
 
     @cached_property
     def units(self) -> Codes:
         """The deployment of each run, numbered over all experiments."""
-        columns = [c for c in ("experiment", "deployment") if c in self.runs]
-        return combined(len(self.runs), *(factorized(self.runs[c]) for c in columns))
+        columns = [self.runs[c] for c in UNIT if c in self.runs]
+        return combined(len(self.runs), *map(factorized, columns))
 
-    def late(self) -> npt.NDArray[np.bool_]:
+    def joined(self, names: Iterable[str]) -> Codes:
+        """The codes of the combinations of some columns; those that there are not add none."""
+        return combined(len(self.runs), *(self.codes[c] for c in names if c in self.codes))
+
+    def late(self) -> Bools:
         """Which runs belong to rounds beyond those planned."""
         if not self.planned or "round" not in self.runs:
             return np.zeros(len(self.runs), bool)
-        unit = [self.runs[c] for c in ("experiment", "deployment") if c in self.runs]
-        number = self.runs["round"]
-        rank = (number.groupby(unit, dropna=False) if unit else number).rank(method="dense")
+        rank = self.runs["round"].groupby(self.units).rank(method="dense")
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
 
 
 def _codes(column: pd.Series) -> Codes | None:
     """Codes of a column; None where a column of the user's holds lists or measured values."""
-    if column.isna().all():
-        return np.full(len(column), -1)
     try:
         codes, levels = pd.factorize(column)
     except TypeError:
         return None
-    fractions = (
-        column.name not in FACTORS
-        and pd.api.types.is_float_dtype(column)
-        and len(levels) > MOST_LEVELS
-    )
-    return None if fractions else codes.astype(np.int64)
+    measured = column.name not in FACTORS and pd.api.types.is_float_dtype(column)
+    return None if measured and len(levels) > MOST_LEVELS else codes.astype(np.int64)
 
 
 def factorized(values: Any) -> Codes:
@@ -213,7 +188,7 @@ def combined(size: int, *codes: Codes) -> Codes:
         width = int(more.max(initial=0)) + 2
         if levels * width >= 2**62:
             total = factorized(total)
-            levels = int(total.max(initial=0)) + 1
+            levels = size
         total, levels = total * width + more + 1, levels * width
     return factorized(total)
 
@@ -228,13 +203,12 @@ def check_levels(where: Any) -> None:
 
 def status_counts(data: Any) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
-    runs = table_of(data)
-    ok, excluded = states(runs)
+    ok, excluded = states(table_of(data))
     return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
 
 
 def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
-    """Which runs are complete and count, and which are excluded for a recorded cause: neither failed nor missing."""
+    """Which runs are complete and count, and which are excluded for a recorded cause."""
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
     return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
@@ -261,50 +235,47 @@ def headline_metrics(data: Any) -> list[str]:
     """
     complete = ok_runs(data)
     names = [m for m in PAGES if m in complete and complete[m].notna().any()]
-    if "throughput_bps" in names and "throughput_sent_bps" in names:
+    both = ["throughput_bps", "throughput_sent_bps"]
+    if {*both} <= {*names}:
         # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
-        counted = complete.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
-        if not (counted["throughput_sent_bps"] & ~counted["throughput_bps"]).any():
+        received, sent = complete.groupby("tool")[both].count().to_numpy().T
+        if not ((sent > 0) & (received == 0)).any():
             names.remove("throughput_sent_bps")
     return names
 
 
-def several(wish: Any) -> list[Any]:
-    """The values of ``where`` for a factor: one, or several."""
-    return list(wish) if isinstance(wish, list | tuple | set) else [wish]
-
-
 def wished(name: str, wish: Any) -> list[Any]:
     """The levels that a value of ``where`` names: one, or several."""
-    return [factor(name).cast(w) for w in several(wish)]
+    several = wish if isinstance(wish, list | tuple | set) else [wish]
+    return [factor(name).cast(w) for w in several]
+
+
+def has_level(column: pd.Series, levels: Sequence[Any]) -> Bools:
+    """Which rows have one of these levels; None is a null."""
+    cast = factor(str(column.name)).cast
+    codes, found = pd.factorize(column, use_na_sentinel=False)
+    return np.array([cast(level) in levels for level in found], bool)[codes]
 
 
 def runs_of(
     data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None
 ) -> Observed:
-    """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
+    """Return the runs of what `compare` takes, those with the levels `where`."""
     source = Observed.of(read_data(data, pattern))
     runs = source.runs
     check_levels(where or {})
     for name, wish in (where or {}).items():
-        if name not in runs.columns:
-            factors = dimensions(runs.columns)
-            varying = [f for f in factors if len(runs[f].astype(str).unique()) > 1]
-            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, factors, varying)}")
-        wishes = {str(level).lower() for level in (*several(wish), *wished(name, wish))}
-        runs = runs[[str(plain(v)).lower() in wishes for v in runs[name]]]
+        if name not in runs:
+            raise no_factor(name, runs)
+        runs = runs[has_level(runs[name], wished(name, wish))]
     return source if not where else Observed(runs.reset_index(drop=True), source.origin)
 
 
-def nearest(name: str, names: Sequence[str], varying: Sequence[str] = ()) -> str:
-    """Say which of the known names were meant, or which there are: of many factors those that vary, `varying`."""
-    if name in NOT_FACTORS:
-        return f"it tells runs apart, and no conditions; these vary: {', '.join(varying or names)}"
-    close = [k for k in names if k.endswith(f"_{name}")] or difflib.get_close_matches(
-        name, names, n=3, cutoff=0.4
-    )
-    return (
-        f"did you mean {' or '.join(close)}?"
-        if close
-        else f"there are: {', '.join(varying or names) or 'none'}"
-    )
+def no_factor(name: str, runs: pd.DataFrame) -> UsageError:
+    """Return the error for a name that is no factor of these runs."""
+    factors = dimensions(map(str, runs), roles=("condition", "host", "observed"))
+    parts = [f for f in factors if f.endswith(f"_{name}")]
+    hint = f"did you mean {' or '.join(parts)}?" if parts else did_you_mean(name, factors)
+    varying = [f for f in factors if len({*map(plain, runs[f])}) > 1]
+    there = hint.strip() or f"there are: {', '.join(varying or factors) or 'none'}"
+    return UsageError(f"no factor {name!r} in these runs; {there}")

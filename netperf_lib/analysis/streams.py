@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import StatsError
+from ..errors import NothingToReport, StatsError
 from ..metrics import ALPHA, METRICS, format_value, in_words, plural, rounds_required
 from .intervals import Rounds
 from .median_ci import Level, level
-from .observe import Data, Observations, ladders, level_names, observe
+from .observe import Data, Observations, level_names, observe, parts
 from .result import Floats, Statement, check_share, numbers, percent, value_words
 from .runs import table_of
 from .tables import Table
@@ -195,14 +195,29 @@ def saturation(
     if not isinstance(inside, Observations):
         inside = observe(data, metric or "throughput_bps", "streams")
     fits = {}
-    for name, rows in ladders(inside, "streams").items():
+    for name, rows in _by_path(inside).items():
         wide = rows.pivot_table(
-            index=["unit", "round"], columns="streams", values=inside.metric, aggfunc="median"
+            index=["unit", "round"], columns="streams", values="value", aggfunc="median"
         )
         with suppress(StatsError):
             rates = {int(k): wide[k].to_numpy(float) for k in wide.columns}
             fits[name] = streams(rates, share=share, advertised_bps=advertised_bps)
     return fits
+
+
+def _by_path(obs: Observations) -> dict[str, pd.DataFrame]:
+    """What was observed on each path with several numbers of streams, which are a column."""
+    found = {}
+    for path, part in parts(obs, [f for f in obs.by if f != "streams"]).items():
+        rows, streams = part.complete, part.conditions.get("streams", pd.Series())
+        rows = rows.assign(streams=rows["condition"].astype(object).map(streams))
+        if rows["streams"].nunique() > 1:  # noqa: PD101
+            found[path] = rows
+    if not found:
+        raise NothingToReport(
+            f"streams does not vary in any condition with a value of {obs.metric}"
+        )
+    return found
 
 
 def filling(obs: Observations, path: str, fit: Streams) -> list[str]:
@@ -213,7 +228,7 @@ def filling(obs: Observations, path: str, fit: Streams) -> list[str]:
     first = f"{plural(enough, 'stream')} {fill} the path {share}"
     if enough == most:
         return [first, "more than were measured may carry more"]
-    rows, runs = ladders(obs, "streams")[path], obs.runs.set_index("run_id")
+    rows, runs = _by_path(obs)[path], obs.runs.set_index("run_id")
     costs = []
     for name in COSTS if len(runs) else ():
         if name not in runs:

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis.colours import colours, document_colours
-from ..analysis.observe import Observations, as_tuple, level_names, level_of, levels_by, observe
+from ..analysis.colours import colours
+from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe, parts
 from ..analysis.observe import levels as observed_levels
 from ..analysis.pairs import ends_of
 from ..analysis.words import interval_words
@@ -83,9 +83,10 @@ def rounds(
     info, complete = metric_of(obs.metric), obs.complete
     groups = complete.groupby("condition", observed=True)
     medians = {str(name): level_of(rows, obs.metric).median for name, rows in groups}
-    words = f"{info.label} by round"
+    number = "round" if obs.blocked else "run"
+    words = f"{info.label} by {number}"
     if col:
-        panels = [*levels_by(obs, col).items()]
+        panels = [*parts(obs, [col]).items()]
     elif ax is not None:
         panels = [(words, obs)]
     else:
@@ -101,14 +102,14 @@ def rounds(
     alt = f"Medians: {listed(medians, info.unit)}."
     height = 0.5 + sum(1.2 + legend_height(part.names) for _, part in panels)
     grid = {"nrows": len(panels), "sharex": True, "sharey": bool(col)}
-    with canvas(obs, height, caption, alt, ax, **grid) as charts, document_colours(obs):
+    with canvas(obs, height, caption, alt, ax, **grid) as charts:
         for chart, (named, part) in zip(charts, panels, strict=True):
             _rounds(chart, part, as_tuple(hue), named, units)
             label_axis(chart, obs if col else part, "y")
             chart.margins(y=0.15)
             room(chart)
         deployments = "" if units == 1 else f" ({units} deployments, one after another)"
-        charts[-1].set_xlabel(f"Round{deployments}")
+        charts[-1].set_xlabel(f"{number.capitalize()}{deployments}")
         charts[-1].xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     return charts[0]  # type: ignore[no-any-return]
 
@@ -137,7 +138,7 @@ def _rounds(chart: Axes, obs: Observations, hue: Sequence[str], words: str, unit
     for name, rows in runs.groupby("condition", observed=True):
         colour, marker = painted[called[str(name)]]
         level = level_of(rows, obs.metric)
-        chart.plot(rows["at"], rows[obs.metric], marker=marker, color=colour, lw=0.5, **DOT)
+        chart.plot(rows["at"], rows["value"], marker=marker, color=colour, lw=0.5, **DOT)
         chart.axhline(level.median, color=colour, lw=1)
         if level.low < level.high:
             chart.axhspan(level.low, level.high, color=colour, alpha=0.12, lw=0)

@@ -135,7 +135,8 @@ class Answer:
         if (main.origin.source or "imported") != "imported":
             sentences.append(IN_ROUNDS)
         sentences += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
-        shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
+        held = {f: set(main.conditions[f]) for f in main.by if f not in main.asked}
+        shared = [factor(f).level_words(*level) for f, level in held.items() if len(level) == 1]
         if shared and len(main.names) < len(every.names):
             sentences.append(f"Figures show {', '.join(shared)}.")
         return Words.of(*sentences)

@@ -286,10 +286,7 @@ def test_what_is_pooled_has_the_same_levels_on_both_sides(exp: npl.Results) -> N
 def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, ["compare", str(RECORDED), *arguments])
     message = str(done.exception)
-    assert (
-        "it tells runs apart, and no conditions; these vary: placement, accelerated, tool"
-        in message
-    )
+    assert "no factor 'round' in these runs; there are: placement, accelerated, tool" in message
     assert "mss" not in message
 
 

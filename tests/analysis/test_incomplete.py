@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
 from netperf_lib.analysis.details import counts, overview
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import describe, observe
+from netperf_lib.cli import npl as command
 from netperf_lib.errors import NetperfError
 from netperf_lib.reporting.blocks import verdicts
+
+from ..conftest import REPO
 
 LEVELS: dict[str, list[Any]] = {
     "placement": ["ppg", "same-zone", "cross-zone"],
@@ -96,3 +103,33 @@ def test_a_design_with_gaps_ends_in_no_error_from_inside(seed: int) -> None:
         with suppress(NetperfError):
             call()
     plt.close("all")
+
+
+def folder(seed: int, place: Path) -> Path:
+    """Return an experiment of which a random part was measured, and one host not at all."""
+    rng = np.random.default_rng(seed)
+    source = REPO / "data" / "recorded" / ("before", "paths", "zones")[seed % 3]
+    (place / "tables" / "runs").mkdir(parents=True)
+    for name in ("experiment.yaml", "plan.json"):
+        shutil.copy(source / name, place)
+    runs = pq.read_table(source / "tables" / "runs")
+    servers = runs["server"].to_numpy()
+    kept = (rng.random(len(runs)) < rng.choice([0.05, 0.3, 0.9])) & (servers != rng.choice(servers))
+    kept[rng.integers(len(runs))] = True
+    pq.write_table(runs.filter(kept), place / "tables" / "runs" / "part-0.parquet")
+    return place
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_command_on_a_part_of_an_experiment(seed: int, tmp_path: Path) -> None:
+    place = str(folder(seed, tmp_path / "part"))
+    for words in (
+        ["compare", place],
+        ["compare", place, "--by", "placement", "--metric", "latency_oneway_us"],
+        ["compare", place, "--by", "streams", "--metric", "throughput_bps", "--json"],
+        ["limits", place],
+        ["show", place],
+        ["explore", place, "--no-browser", "-o", str(tmp_path / "page.html")],
+    ):
+        done = CliRunner().invoke(command, words)
+        assert isinstance(done.exception, (NetperfError, SystemExit, type(None))), words

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 import netperf_lib as npl
-from netperf_lib.analysis.observe import SEVERAL, ladders, levels, levels_by, observe
-from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.analysis.observe import SEVERAL, levels, observe, parts
+from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import factor
 
 FACTORS: dict[str, list[Any]] = {
@@ -291,11 +291,12 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
 ) -> None:
     main = observe(recorded, "throughput_bps", by="streams").main()
     assert list(main.conditions.index) == ["1 stream", "2 streams", "4 streams", "16 streams"]
-    assert main.shared == {
-        "placement": "cross-region",
-        "accelerated": True,
-        "tcp_buffer_bytes": None,
-        "during": None,
+    shared = {f: set(main.conditions[f]) for f in main.by if f != "streams"}
+    assert shared == {
+        "placement": {"cross-region"},
+        "accelerated": {True},
+        "tcp_buffer_bytes": {None},
+        "during": {None},
     }
     runs = recorded.runs
     mine = runs[
@@ -314,18 +315,12 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
     assert set(buffers.main(declared).runs["streams"]) == {4}  # type: ignore[arg-type]
 
 
-def test_observations_along_a_factor_and_by_its_levels(recorded: Any) -> None:
-    obs = observe(recorded, "throughput_bps", by="streams")
-    (only,) = ladders(obs, "streams").values()
-    assert sorted(set(only["streams"])) == [1, 2, 4, 16]
-    with pytest.raises(NothingToReport, match="does not vary in any condition"):
-        ladders(observe(recorded, "throughput_bps", where={"streams": 1}), "streams")
-    parts = levels_by(observe(recorded, "latency_oneway_us", by="tool"), "tool")
-    assert list(parts) == ["qperf", "sockperf"]
-    assert "ppg" in parts["qperf"].conditions.index
-    assert sum(len(part.runs) for part in parts.values()) == len(
-        observe(recorded, "latency_oneway_us").runs
-    )
+def test_parts_of_observations_by_the_levels_of_a_factor(recorded: Any) -> None:
+    obs = observe(recorded, "latency_oneway_us", by="tool")
+    tools = parts(obs, ["tool"])
+    assert list(tools) == ["qperf", "sockperf"]
+    assert "ppg" in tools["qperf"].conditions.index
+    assert sum(len(part.runs) for part in tools.values()) == len(obs.runs)
 
 
 def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
@@ -334,11 +329,6 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
     obs = observe(runs, "latency_oneway_us")
     assert "kernel" not in obs.by
     assert "kernel changes between rounds of one condition" in obs.notes
-
-
-def test_plots_take_the_levels_as_they_come(recorded: Any) -> None:
-    table = levels(recorded, "latency_oneway_us", by="placement")
-    assert npl.plots.levels(table).has_data()
 
 
 def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib.analysis import lines
-from netperf_lib.analysis.colours import colours, document_colours
+from netperf_lib.analysis.colours import colours
 from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.result import difference_words, spread
 from netperf_lib.analysis.words import effect, span
@@ -150,22 +150,6 @@ def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric:
     assert len(set(looks.values())) == len(names)
     if experiment != "zones":  # the colours of names that are no placements are few
         assert {name: colours([name])[name] for name in names} == looks
-
-
-def test_a_condition_looks_the_same_whatever_it_is_called() -> None:
-    """The same transfers of one buffer, alone on their path and among all others."""
-    exp = npl.read(LAB)
-    where = {"placement": "cross-region"}
-    alone = npl.observe(exp, "throughput_bps", by="tcp_buffer_bytes", where=where).main()
-    among = npl.observe(exp, "throughput_bps")
-    with document_colours(alone):
-        small = colours(list(map(str, alone.conditions.index)))
-    with document_colours(among):
-        large = colours(list(map(str, among.conditions.index)))
-    assert len(small) > 3
-    for name in alone.conditions.index:
-        levels = {f: alone.conditions.loc[name, f] for f in alone.by}
-        assert small[str(name)] == large[among.matching(levels | where)[0]], name
 
 
 def test_levels_of_a_label_have_different_colours() -> None:
