@@ -226,7 +226,6 @@ def _examine(file: str, as_json: bool) -> None:
     metavar="DATA",
     help="A measurement that shows how much runs vary, and so how many rounds are needed.",
 )
-@click.option("--cheapest", is_flag=True, help="Name what to cut first, and what that saves.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.

@@ -33,7 +33,6 @@ def plan(
     duration_s: float | None = None,
     seed: int | None = None,
     pilot: PathLike | pd.DataFrame | None = None,
-    cheapest: bool = False,
 ) -> Preview:
     """Preview an experiment: trials, duration, traffic, cost, and the rounds that a pilot shows it needs.
 
@@ -44,8 +43,6 @@ def plan(
     pilot : path, URL or DataFrame, optional
         An earlier measurement, or the first rounds of this one. Its variation determines the rounds
         that each contrast needs.
-    cheapest : bool
-        Name what to cut first, and what that saves.
 
     Examples
     --------
@@ -63,7 +60,6 @@ def plan(
         needed = needed_by_pilot(declared, runs)
     try:
         price = hosts.cost(declared, workload=_workload(scheduled))
-        savings = tuple(_savings(declared, price)) if cheapest else ()
     except UsageError as error:
         raise (
             error if str(experiment) in str(error) else type(error)(f"{experiment}: {error}")
@@ -73,25 +69,7 @@ def plan(
         cost=price.words,
         parts=price.parts,
         rounds_needed=tuple(needed),
-        savings=savings,
     )
-
-
-def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
-    """What to cut first, with what it saves of the highest cost; the most first."""
-    if not price.highest:
-        return ["no prices are known, so no saving can be computed"] if price.currency else []
-    options = []
-    for words, changed in estimate.cheaper(declared):
-        less = hosts.cost(changed, workload=_workload(schedule(changed, seed=0))).highest
-        if less is not None and price.highest - less >= 0.01 * price.highest:
-            options.append(
-                (
-                    price.highest - less,
-                    f"{words} (saves up to {price.highest - less:.2f} {price.currency})",
-                )
-            )
-    return [words for _, words in sorted(options, reverse=True)]
 
 
 def run(

@@ -15,10 +15,14 @@ from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, trial_levels
 
 Loc: TypeAlias = tuple[str | int, ...]
-ConditionLevels: TypeAlias = Mapping[str, Level]
+Row: TypeAlias = Mapping[str, Level]
+"""The levels of a condition."""
+Rows: TypeAlias = Sequence[tuple[Trial, Row]]
 
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
+_SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(?:\s*of\s+(.+?))?\s*")
+"""A threshold in per cent, and of what."""
 _SPLIT = (
     "placement",
     "accelerated",
@@ -52,16 +56,12 @@ def gives(trial: Trial, metric: str) -> bool:
     return True
 
 
-def name(contrast: Contrast) -> str:
-    """Return the name of a contrast: its question, or its metric and sides."""
-    sides = [
-        ", ".join(factor(f).level_words(v) for f, v in side.items())
-        for side in (contrast.a, contrast.b or {})
-    ]
-    return contrast.question or f"{contrast.metric}: " + " / ".join(s for s in sides if s)
-
-
 # -- compare: a family in one line -------------------------------------------------------------------------------------
+
+
+class _Wrong(Exception):  # noqa: N818  where, and what is wrong there
+    def __init__(self, loc: Loc, message: str) -> None:
+        self.loc, self.message = loc, message
 
 
 def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
@@ -70,184 +70,130 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
     for number, compare in enumerate(experiment.compare):
-        errors: list[tuple[Loc, str]] = []
-        contrasts += [c for c in _family(compare, rows, errors) if c not in contrasts]
-        wrong += [(("compare", number, *loc), message) for loc, message in errors]
-    read = []
-    for number, contrast in enumerate(contrasts):
         try:
-            read.append(_with_bandwidth(contrast, rows))
+            contrasts += [c for c in _family(compare, rows) if c not in contrasts]
+        except _Wrong as error:
+            wrong.append((("compare", number, *error.loc), error.message))
+    for number, contrast in enumerate(contrasts):
+        key = "below" if contrast.below is not None else "at_least"
+        try:
+            contrasts[number] = _with_bandwidth(contrast, key, rows)
         except ValueError as error:
-            wrong.append(
-                (
-                    ("contrasts", number, "below" if contrast.below is not None else "at_least"),
-                    str(error),
-                )
-            )
-            read.append(contrast)
-    done = experiment.model_copy(update={"contrasts": tuple(read), "compare": ()})
+            wrong.append((("contrasts", number, key), str(error)))
+    done = experiment.model_copy(update={"contrasts": tuple(contrasts), "compare": ()})
     done.__pydantic_fields_set__.discard("compare")
     return done, wrong
 
 
-def _family(
-    compare: Compare, rows: Sequence[tuple[Trial, ConditionLevels]], errors: list[tuple[Loc, str]]
-) -> list[Contrast]:
-    """The contrasts of a family; what is wrong is added to `errors`."""
-    chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
-    errors += (
-        (("where", *loc), message) for loc, message in _side([r for _, r in rows], compare.where)
-    )
-    factors = dict.fromkeys(f for _, r in rows for f in r)
-    if compare.factor not in factors:
-        errors.append((("factor",), _unknown(compare.factor, factors)))
-    if errors:
-        return []
+def _family(compare: Compare, rows: Rows) -> list[Contrast]:
+    """Return the contrasts of a family."""
+    every = [r for _, r in rows]
+    for loc, message in _side(every, compare.where):
+        raise _Wrong(("where", *loc), message)
+    if not any(compare.factor in row for row in every):
+        raise _Wrong(("factor",), _unknown(compare.factor, every))
+    chosen = [(t, r) for t, r in rows if _matches(r, compare.where)]
+    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in chosen)]
+    levels = {m: {r.get(compare.factor) for t, r in chosen if gives(t, m)} for m in measured}
+    varying = [m for m in measured if len(levels[m]) > 1]
     contrasts: list[Contrast] = []
-    for number, metric in enumerate(compare.metrics or _varying(compare.factor, chosen)):
-        measuring = [r for t, r in chosen if gives(t, metric)]
-        levels = sort_levels(compare.factor, (r.get(compare.factor) for r in measuring))
+    for number, metric in enumerate(compare.metrics or varying or measured):
         if metric not in METRICS:
-            errors.append((("metrics", number), unknown_metric(metric)))
-        elif not measuring:
-            errors.append((("metrics", number), f"no test here measures {metric}"))
-        elif len(levels) < 2:
-            level = ", ".join(map(_as_yaml, levels))
-            errors.append(
-                (("factor",), f"{compare.factor} has one level where {metric} is measured: {level}")
-            )
-        else:
-            contrasts += _against(compare, metric, measuring, levels, errors)
+            raise _Wrong(("metrics", number), unknown_metric(metric))
+        measuring = [r for t, r in chosen if gives(t, metric)]
+        if not measuring:
+            raise _Wrong(("metrics", number), f"no test here measures {metric}")
+        contrasts += _against(compare, metric, measuring)
     return contrasts
 
 
-def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[str]:
-    """Headline metrics that are measured at several levels of a factor; all measured ones if there are none."""
-    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
-    return [
-        m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1
-    ] or measured
-
-
-def _against(
-    compare: Compare,
-    metric: str,
-    rows: Sequence[ConditionLevels],
-    levels: Sequence[Level],
-    errors: list[tuple[Loc, str]],
-) -> list[Contrast]:
-    """The contrasts of a family for one metric: every level against the baseline."""
-    compared, before = factor(compare.factor), len(errors)
-    baseline = (
-        compared.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
-    )
-    others = (
-        [compared.cast(v) for v in compare.levels]
-        if compare.levels
-        else [v for v in levels if v != baseline]
-    )
+def _against(compare: Compare, metric: str, rows: Sequence[Row]) -> list[Contrast]:
+    """Return the contrasts of a family for one metric: every level against the baseline."""
+    name, cast = compare.factor, factor(compare.factor).cast
+    levels = sort_levels(name, (r.get(name) for r in rows))
+    baseline = cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
+    others = [v for v in levels if v != baseline]
+    chosen = [cast(v) for v in compare.levels] if compare.levels else others
+    if len(levels) < 2:
+        words = f"{name} has one level where {metric} is measured: {_as_yaml(levels[0])}"
+        raise _Wrong(("factor",), words)
     if baseline not in levels:
-        errors.append((("baseline",), _not_measured(baseline, levels)))
-    elif strange := [v for v in others if v not in levels or v == baseline]:
-        errors.append(
-            (("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))
-        )
-    if errors[before:]:
-        return []
+        raise _Wrong(("baseline",), _not_measured(baseline, levels))
+    if strange := [v for v in chosen if v not in others]:
+        raise _Wrong(("levels",), _not_measured(strange[0], others))
+    # properties of the pairs vary with the placement, and hosts with everything else
+    ignored = {"placement"} if name in _HOSTS else _HOSTS
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
-    others_varying = [f for f in columns if f != compare.factor and f not in _LENGTHS]
-    if compare.factor == "placement":  # properties of the pairs vary with the placement
-        others_varying = [
-            f for f in others_varying if f in FACTORS and f not in _HOSTS | {"gateway_sku"}
-        ]
-    elif compare.factor in _HOSTS:
-        others_varying = [f for f in others_varying if f != "placement"]
-    else:
-        others_varying = [f for f in others_varying if f not in _HOSTS]
-    others_varying = [f for f in others_varying if len({r.get(f) for r in rows}) > 1]
+    if name == "placement":
+        ignored = {*_HOSTS, "gateway_sku", *(f for f in columns if f not in FACTORS)}
+    ignored = {name, *_LENGTHS, *ignored}
+    varying = [f for f in columns if f not in ignored and len({r.get(f) for r in rows}) > 1]
     strata: dict[tuple[Level, ...], set[Level]] = {}
     for row in rows:
-        strata.setdefault(tuple(row.get(f) for f in others_varying), set()).add(
-            row.get(compare.factor)
-        )
+        strata.setdefault(tuple(row.get(f) for f in varying), set()).add(row.get(name))
     contrasts: list[Contrast] = []
-    for level in others:
+    for level in chosen:
         both = [s for s, measured in strata.items() if {level, baseline} <= measured]
-        for stratum in both:
-            shared = dict(compare.where) | dict(zip(others_varying, stratum, strict=True))
-            sides = ({**shared, compare.factor: level}, {**shared, compare.factor: baseline})
-            contrasts.append(Contrast(metric=metric, a=sides[0], b=sides[1], margin=compare.margin))
         if not both and compare.levels:
-            differ = ", ".join(others_varying) or "the hosts"
-            message = (
-                f"no condition with {compare.factor} {_as_yaml(level)} differs from the baseline in that alone; "
-                f"give both the same {differ}"
-            )
-            errors.append((("levels",), message))
-    if not contrasts and not errors[before:]:
-        message = f"no two conditions differ in {compare.factor} alone ({', '.join(others_varying)} also differ)"
-        errors.append((("factor",), message))
+            words = f"no condition with {name} {_as_yaml(level)} differs from the baseline in that"
+            shared = ", ".join(varying) or "the hosts"
+            raise _Wrong(("levels",), f"{words} alone; give both the same {shared}")
+        for stratum in both:
+            held = {**compare.where, **dict(zip(varying, stratum, strict=True))}
+            a, b = {**held, name: level}, {**held, name: baseline}
+            contrasts.append(Contrast(metric=metric, a=a, b=b, margin=compare.margin))
+    if not contrasts:
+        words = f"no two conditions differ in {name} alone ({', '.join(varying)} also differ)"
+        raise _Wrong(("factor",), words)
     return contrasts
 
 
-def _limit(contrast: Contrast) -> tuple[str, str, str, str | None]:
-    """The threshold as declared, the unit of its metric; and of a share its per cent, and what it is a share of."""
-    text = str(contrast.at_least if contrast.below is None else contrast.below)
-    share = re.fullmatch(r"\s*([0-9]*\.?[0-9]+\s*%)(?:\s*of\s+(.+?))?\s*", text)
-    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
-    return text, unit, share[1] if share else "", (share and share[2]) or contrast.of
-
-
-def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLevels]]) -> Contrast:
+def _with_bandwidth(contrast: Contrast, key: str, rows: Rows) -> Contrast:
     """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
-    text, unit, share, base = _limit(contrast)
-    if contrast.b is not None or not unit:
+    if contrast.b is not None or contrast.metric not in METRICS:
         return contrast
-    if share and base is None and unit != "ratio":
-        raise ValueError(
-            f"{text!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'"
-        )
+    share = _SHARE.fullmatch(str(getattr(contrast, key)))
+    base = share and (share[2] or contrast.of)
     if base == "bandwidth":
-        speeds = {
-            t.advertised_bps
-            for t, r in rows
-            if gives(t, contrast.metric) and _matches(r, contrast.a)
-        }
+        measuring = [t for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)]
+        speeds = {t.advertised_bps for t in measuring}
         if len(speeds) != 1 or None in speeds:
-            what = "several bandwidths are" if len(speeds - {None}) > 1 else "no bandwidth_mbps is"
             raise ValueError(
-                f"{what} declared for these runs; write for example '90 % of 10 Gbit/s'"
+                "not one bandwidth_mbps is declared for these runs; write for example "
+                "'90 % of 10 Gbit/s'"
             )
-        base = format_value(next(s for s in speeds if s is not None), "bps", 6)
-    key = "below" if contrast.below is not None else "at_least"
-    done = contrast.model_copy(update={key: share, "of": base}) if base else contrast
-    if not 0 < _read(done) < math.inf:
+        base = format_value(next(filter(None, speeds)), "bps", 6)
+    if share and base:
+        contrast = contrast.model_copy(update={key: f"{share[1]} %", "of": base})
+    _threshold(contrast)
+    return contrast
+
+
+def _threshold(contrast: Contrast) -> float:
+    text = str(contrast.at_least if contrast.below is None else contrast.below)
+    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
+    share = _SHARE.fullmatch(text)
+    base = share and (share[2] or contrast.of)
+    if share is None:
+        value = read_quantity(text, unit)
+    elif base is None and unit != "ratio":
+        raise ValueError(
+            f"{text!r} does not say of what; write for example '90 % of bandwidth' or "
+            "'90 % of 10 Gbit/s'"
+        )
+    else:
+        value = float(share[1]) / 100 * (read_quantity(base, unit) if base else 1)
+    if not 0 < value < math.inf:
         raise ValueError(f"{text!r} is not a threshold above zero")
-    return done
-
-
-def _read(contrast: Contrast) -> float:
-    text, unit, share, base = _limit(contrast)
-    value = (
-        read_quantity(text, unit)
-        if not share
-        else 1.0
-        if base is None
-        else read_quantity(base, unit)
-    )
-    return value * (float(share.rstrip("% ")) / 100 if share else 1)
+    return value
 
 
 def threshold(contrast: Contrast) -> float:
     """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
     try:
-        if 0 < (value := _read(contrast)) < math.inf:
-            return value
+        return _threshold(contrast)
     except ValueError as error:
-        raise StatsError(f"not a threshold for {contrast.metric}: {error}") from None
-    raise StatsError(
-        f"a threshold must be above zero; got {_limit(contrast)[0]} for {contrast.metric}"
-    )
+        raise StatsError(f"no threshold for {contrast.metric}: {error}") from None
 
 
 # -- contrasts no run answers ------------------------------------------------------------------------------------------
@@ -257,62 +203,52 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
     """Contrasts that no run of the experiment could answer, with their location in the declaration."""
     rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     for number, contrast in enumerate(experiment.contrasts):
-        loc: Loc = ("contrasts", number)
-        if contrast.metric not in METRICS:
-            yield (*loc, "metric"), unknown_metric(contrast.metric)
-            continue
-        measuring = [r for t, r in rows if gives(t, contrast.metric)]
-        if not measuring:
-            measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
-            message = f"no test here measures {contrast.metric}; measured are {measured} and related metrics"
-            yield (*loc, "metric"), message
-            continue
-        errors, matched = [], []
-        for side, levels in (("a", contrast.a), ("b", contrast.b)):
-            if levels is not None:
-                wrong = [
-                    ((*loc, side, *inner), message)
-                    for inner, message in _side([r for _, r in rows], levels)
-                ]
-                matched.append([i for i, r in enumerate(measuring) if _matches(r, levels)])
-                if not wrong and not matched[-1]:
-                    message = (
-                        f"no run that measures {contrast.metric} has all of these levels together"
-                    )
-                    wrong = [((*loc, side), message)]
-                elif not wrong:
-                    named = [measuring[i] for i in matched[-1]]
-                    several = [f for f in _SPLIT if len({row.get(f) for row in named}) > 1]
-                    if several:
-                        message = f"names several conditions; name also {', '.join(several)}"
-                        wrong = [((*loc, side), message)]
-                errors += wrong
-        yield from errors
-        if errors or contrast.b is None:
-            continue
-        if any(
-            contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}
-        ):
-            continue  # these are known only later, and may distinguish the sides
-        if matched[0] == matched[1]:
-            yield (*loc, "b"), "is the same as a: both sides have the same runs"
+        for loc, message in _problems(contrast, rows):
+            yield ("contrasts", number, *loc), message
 
 
-def _matches(row: ConditionLevels, levels: Mapping[str, Level]) -> bool:
+def _problems(contrast: Contrast, rows: Rows) -> Iterator[tuple[Loc, str]]:
+    metric = contrast.metric
+    if metric not in METRICS:
+        yield ("metric",), unknown_metric(metric)
+        return
+    measuring = [r for t, r in rows if gives(t, metric)]
+    if not measuring:
+        measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
+        yield ("metric",), f"no test here measures {metric}; measured are {measured}"
+        return
+    sides: list[list[Row]] = []
+    for side, levels in (("a", contrast.a), ("b", contrast.b)):
+        if levels is None:
+            return
+        wrong = list(_side([r for _, r in rows], levels))
+        yield from (((side, *loc), message) for loc, message in wrong)
+        named = [r for r in measuring if _matches(r, levels)]
+        several = [f for f in _SPLIT if len({r.get(f) for r in named}) > 1]
+        if not named and not wrong:
+            yield (side,), f"no run that measures {metric} has all of these levels together"
+        elif several and not wrong:
+            yield (side,), f"names several conditions; name also {', '.join(several)}"
+        else:
+            sides.append(named)
+    # what is known only later may distinguish the sides
+    known = all(contrast.a.get(f) == (contrast.b or {}).get(f) for f in _MEASURED)
+    if known and len(sides) == 2 and sides[0] == sides[1] != []:
+        yield ("b",), "is the same as a: both sides have the same runs"
+
+
+def _matches(row: Row, levels: Row) -> bool:
     return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
 
 
-def _side(
-    rows: Sequence[ConditionLevels], levels: Mapping[str, Level]
-) -> Iterator[tuple[Loc, str]]:
-    factors = dict.fromkeys(f for r in rows for f in r)
-    for name_, level in levels.items():
-        if name_ in factors:
-            measured = sort_levels(name_, (r.get(name_) for r in rows))
+def _side(rows: Sequence[Row], levels: Row) -> Iterator[tuple[Loc, str]]:
+    for name, level in levels.items():
+        if any(name in row for row in rows):
+            measured = sort_levels(name, (r.get(name) for r in rows))
             if level not in measured:
-                yield (name_,), _not_measured(level, measured)
-        elif name_ not in _MEASURED and not re.match(r"(client|server)_.", name_):
-            yield (name_,), _unknown(name_, factors)
+                yield (name,), _not_measured(level, measured)
+        elif name not in _MEASURED and not re.match(r"(client|server)_.", name):
+            yield (name,), _unknown(name, rows)
 
 
 def _not_measured(level: Level, measured: Sequence[Level]) -> str:
@@ -326,7 +262,7 @@ def _as_yaml(level: Level) -> str:
     )
 
 
-def _unknown(name_: str, factors: Iterable[str]) -> str:
-    legal = [f for f in dimensions(factors) if f not in _LENGTHS]
-    hint = did_you_mean(name_, [*legal, *FACTORS])
+def _unknown(name: str, rows: Iterable[Row]) -> str:
+    legal = [f for f in dimensions(dict.fromkeys(f for r in rows for f in r)) if f not in _LENGTHS]
+    hint = did_you_mean(name, [*legal, *FACTORS])
     return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..metrics import format_value, plural, rounds_required
 from ..tools import tool
-from .model import Experiment, TestSpec, Trial
-from .placements import PLACEMENTS
+from .model import Experiment, Trial
 from .schedule import Plan, load_trial, notes
 
 OVERHEAD_S = 0.3
 """Time that a trial takes in addition to its test: starting the server, waiting for it, reading the counters."""
 ASSUMED_BPS = 10e9
 """Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
-SHORT_S = 2.0
-"""Duration of a test between regions that `cheaper` proposes."""
 
 
 def trial_s(trial: Trial, experiment: Experiment) -> float:
@@ -43,11 +39,6 @@ def sending_bps(trial: Trial) -> float:
     return min(rate, 2 * cap if trial.options.get("bidir") else cap)
 
 
-def is_far(placement: str) -> bool:
-    """Whether a placement leads to another region, where every GB may cost something."""
-    return placement in PLACEMENTS and bool(PLACEMENTS[placement].far)
-
-
 def traffic(plan: Plan) -> dict[tuple[str, str], float]:
     """(client, server) to the most bytes that the tests send between them."""
     total = defaultdict[tuple[str, str], float](float)
@@ -55,36 +46,6 @@ def traffic(plan: Plan) -> dict[tuple[str, str], float]:
         seconds = trial.test.duration_s + trial.test.omit_s
         total[trial.pair.client, trial.pair.server] += sending_bps(trial) * seconds / 8
     return {pair: sent for pair, sent in total.items() if sent}
-
-
-def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
-    """What could be cut, and the experiment without it: rounds beyond the needed, tests between regions."""
-    fewest = fewest_rounds(experiment)
-    if experiment.contrasts and experiment.rounds > fewest:
-        words = f"{fewest} rounds instead of {experiment.rounds}, the fewest that can decide"
-        yield words, experiment.model_copy(update={"rounds": fewest})
-    placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
-    for i, test in enumerate(experiment.tests):
-        measured = [p for p in test.placements or placements if p in placements]
-        far, near = tuple(filter(is_far, measured)), tuple(p for p in measured if not is_far(p))
-
-        def instead(
-            test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any
-        ) -> Experiment:
-            """The experiment with another test between regions."""
-            tests = [test.model_copy(update={"placements": near})] if near else []
-            tests.append(test.model_copy(update=change))
-            return experiment.model_copy(
-                update={"tests": (*experiment.tests[:i], *tests, *experiment.tests[i + 1 :])}
-            )
-
-        where = f"of {test.tool} {test.test} on {', '.join(far)}"
-        if far and test.duration_s + test.omit_s > SHORT_S:
-            words = f"{SHORT_S:g} s instead of {test.duration_s + test.omit_s:g} s {where}"
-            yield words, instead(placements=far, duration_s=SHORT_S, omit_s=0.0)
-        if far and 1 in test.streams and len(test.streams) > 1:
-            several = tuple(n for n in test.streams if n > 1)
-            yield f"no single stream {where}", instead(placements=far, streams=several)
 
 
 def fewest_rounds(experiment: Experiment) -> int:
@@ -125,8 +86,6 @@ class Preview:
     """Cost of the hosts during the measurement, in words."""
     parts: tuple[str, ...] = ()
     """What each part of the hosts and the traffic costs."""
-    savings: tuple[str, ...] = ()
-    """What to cut first, and what that saves, if requested."""
     rounds_needed: tuple[RoundsNeeded, ...] = ()
     """How many rounds each contrast needs, by a pilot."""
 
@@ -139,7 +98,6 @@ class Preview:
             "traffic_bytes": round(sum(traffic(self.plan).values())),
             "cost": self.cost,
             "cost_parts": list(self.parts),
-            "savings": list(self.savings),
             "notes": self.notes(),
         }
         return self.plan.to_dict() | {
@@ -166,27 +124,26 @@ class Preview:
         """Summarize it in a few lines."""
         plan, e = self.plan, self.plan.experiment
         leading = sum(t.leading for t in plan.trials)
+        counts = [plural(plan.conditions, "condition"), plural(e.rounds, "round")]
+        counts += [f"{e.deployments} deployments"] if e.deployments > 1 else []
         lead = f", and {leading} that {'leads' if leading == 1 else 'lead'}" if leading else ""
         lines = [
-            f"{e.name}: {e.title}" if e.title else e.name,
-            f"{plural(len(plan.trials) - leading, 'trial')} = "
-            f"{plural(plan.conditions, 'condition')} × {plural(e.rounds, 'round')}"
-            + (f" × {e.deployments} deployments" if e.deployments > 1 else "")
-            + lead,
+            f"{e.name}: {e.title}".removesuffix(": "),
+            f"{plural(len(plan.trials) - leading, 'trial')} = {' × '.join(counts)}{lead}",
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
         if total := sum(traffic(plan).values()):
-            first = [t for t in plan.trials if t.round == 1]
-            assumed = any(sending_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
-            at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
-            lines.append(
-                f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}"
+            assumed = any(
+                sending_bps(t) == ASSUMED_BPS and not t.advertised_bps for t in plan.trials
             )
+            rate = f"{format_value(ASSUMED_BPS, 'bps')} (assumed)"
+            at = f", where no rate or bandwidth is given, at {rate}" if assumed else ""
+            lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at}")
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
-        lines += [f"cut first: {saving}" for saving in self.savings]
-        lines += map(str, self.rounds_needed)
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
+        return "\n".join(
+            [*lines, *map(str, self.rounds_needed), *(f"note: {n}" for n in self.notes())]
+        )
 
     __repr__ = __str__  # what a notebook shows
 
@@ -196,19 +153,13 @@ def _ssh_configs(options: Any) -> list[str]:
     if not isinstance(options, dict):
         return []
     own = [str(options["ssh_config"])] if options.get("ssh_config") else []
-    return list(
-        dict.fromkeys([*own, *(file for part in options.values() for file in _ssh_configs(part))])
-    )
+    inside = [file for part in options.values() for file in _ssh_configs(part)]
+    return list(dict.fromkeys([*own, *inside]))
 
 
 def clock(seconds: float) -> str:
     """A duration in words: ``9 min 04 s``."""
     minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes:02d} min"
-        if hours
-        else f"{minutes} min {seconds:02d} s"
-        if minutes
-        else f"{seconds} s"
-    )
+    if minutes < 60:
+        return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

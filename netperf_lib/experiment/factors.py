@@ -442,25 +442,20 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """
     trial = dict(record["trial"])
     levels = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
+    proven = []
     for side in ("client", "server"):
         host = record.get("hosts", {}).get(side) or {}
-        levels |= {
-            f"{side}_{name}": host.get(name)
-            for name in ("vm_size", "region", "zone", "zone_physical")
-        }
-        levels |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
-        # the same VM size lands on different processors and network cards
         facts = (record.get("facts") or {}).get(side) or {}
-        seen = {f"{side}_{name}": facts.get(name) for name in ("cpu", "nic_driver")}
-        levels |= {name: level for name, level in seen.items() if name in FACTORS and level}
-    accelerated = [
-        (record.get("hosts", {}).get(side) or {}).get("accelerated")
-        for side in ("client", "server")
-    ]
-    if levels.get("accelerated") is not None and None not in accelerated:
-        levels["accelerated"] = all(
-            accelerated
-        )  # as the guests prove it, which may differ from what was declared
+        known = {name: host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+        known |= host.get("labels") or {}
+        # the same VM size lands on different processors and network cards
+        seen = [name for name in ("cpu", "nic_driver") if f"{side}_{name}" in FACTORS]
+        known |= {name: facts[name] for name in seen if facts.get(name)}
+        levels |= {f"{side}_{name}": level for name, level in known.items()}
+        proven.append(host.get("accelerated"))
+    if levels.get("accelerated") is not None and None not in proven:
+        # as the guests prove it, which may differ from what was declared
+        levels["accelerated"] = all(proven)
     return {name: plain(level) for name, level in levels.items()}
 
 

@@ -304,6 +304,10 @@ class HostsSpec(_Declared):
     """Options of that source, which it declares and checks itself."""
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 class Experiment(_Declared):
     """A declared experiment: hosts, pairs, tests, rounds, contrasts."""
 
@@ -351,28 +355,15 @@ class Experiment(_Declared):
         ``hosts.options.bandwidth_mbps``.
         """
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
-        sizes = self.hosts.options.get("bandwidth_mbps")
-        if declared is None and isinstance(sizes, Mapping):
-            speeds = [
-                n
-                for host in (pair.client, pair.server)
-                if (n := sizes.get(str(self._vm_size(host))))
-            ]
-            if len(speeds) == 2 and all(isinstance(n, int | float) and n > 0 for n in speeds):
+        options = self.hosts.options
+        if declared is None and (sizes := _mapping(options.get("bandwidth_mbps"))):
+            hosts = {**_mapping(options.get("hosts")), **_mapping(options.get("vms"))}
+            both = [_mapping(hosts.get(host)) for host in (pair.client, pair.server)]
+            names = [own.get("vm_size") or options.get("vm_size") for own in both]
+            speeds = [sizes.get(str(name)) for name in names]
+            if all(isinstance(n, int | float) and n > 0 for n in speeds):
                 declared = float(min(speeds))
         return None if declared is None else declared * 1e6
-
-    def _vm_size(self, host: str) -> Any:
-        options = self.hosts.options
-        for key in ("vms", "hosts"):
-            own = options.get(key)
-            if (
-                isinstance(own, Mapping)
-                and isinstance(own.get(host), Mapping)
-                and own[host].get("vm_size")
-            ):
-                return own[host]["vm_size"]
-        return options.get("vm_size")
 
     @field_validator("pairs", "tests")
     @classmethod  # imported runs were not scheduled here

@@ -117,11 +117,10 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
         seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed}: must be from 0 to 2**63 - 1")
-    if (
-        n := conditions_count(experiment) * experiment.rounds * experiment.deployments
-    ) > MOST_TRIALS:
+    number = conditions_count(experiment) * experiment.rounds * experiment.deployments
+    if number > MOST_TRIALS:
         raise UsageError(
-            f"{experiment.name}: {n:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
+            f"{number:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
         )
     each = list(conditions(experiment))
     trials: list[Trial] = []

@@ -10,7 +10,6 @@ import yaml
 from netperf_lib.errors import ExperimentError
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.yaml import read_experiment
-from netperf_lib.quantities import read_quantity
 
 PLACES = ("ppg", "same-zone", "cross-zone")
 
@@ -137,14 +136,3 @@ def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
         )
     ).contrasts
     assert below.below == "1 ms"
-
-
-def test_quantities_are_read_in_the_unit_of_the_metric() -> None:
-    assert read_quantity("1 ms", "us") == 1000
-    assert read_quantity("900 Mbit/s", "bps") == 900e6
-    assert read_quantity("64 MiB", "bytes") == 64 * 2**20
-    assert read_quantity("5 %", "ratio") == 0.05
-    assert read_quantity(7, "us") == 7
-    for text, unit in (("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us")):
-        with pytest.raises(ValueError, match="quantity"):
-            read_quantity(text, unit)

@@ -123,9 +123,7 @@ def test_rounds_that_cannot_decide_anything_are_named() -> None:
     assert not [n for n in Preview(plan=schedule(enough)).notes() if "at least" in n]
 
 
-def test_a_schedule_that_nobody_could_measure_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="1,000,000 trials"):
-        schedule(experiment(TCP, rounds=10_000, deployments=100))
+def test_a_seed_below_zero_is_refused() -> None:
     with pytest.raises(UsageError, match="-1"):
         schedule(experiment(TCP), seed=-1)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import netperf_lib as npl
@@ -240,26 +237,6 @@ def test_every_option_of_a_tool_is_a_factor_of_its_declared_type() -> None:
     for tool in TOOLS.values():
         for option in tool.OPTIONS:
             assert FACTORS[option.name].kind == kinds.get(option.type, "text"), option.name
-
-
-def test_factors_and_schedules_need_no_numpy() -> None:
-    code = (
-        "import sys, netperf_lib.experiment.factors, netperf_lib.experiment.model;"
-        "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "[]\n"
-    )
-
-
-def test_parts_of_the_table_with_other_labels_can_be_read_together() -> None:
-    one = runs_table([{"run_id": "a", "rack": "7"}])
-    two = runs_table([{"run_id": "b", "aisle": "3"}])
-    whole = pa.concat_tables([one, two], promote_options="default").to_pandas()
-    assert list(whole["rack"].fillna("-")) == ["7", "-"]
 
 
 CROSSED = """

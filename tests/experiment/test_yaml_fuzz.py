@@ -51,9 +51,9 @@ def refused(text: str) -> str:
     [
         (BASE + "title: " + "[" * 500 + "]" * 500, "20 deep"),
         (BASE + "title: " + "[" * 50_000 + "]" * 50_000, "20 deep"),
-        (BASE + BOMB, "values"),
-        (BASE + MERGE, "values"),
-        (BASE + "title: &a [*a]\n", "refers to itself"),
+        (BASE + BOMB, "anchor"),
+        (BASE + MERGE, "anchor"),
+        (BASE + "title: &a [*a]\n", "anchor"),
         (BASE + "".join(f"key{i}: 1\n" for i in range(100_000)), "256 KiB"),
         (BASE + "".join(f"k{i}: 1\n" for i in range(9_000)), "more errors"),
         (BASE + "rounds: " + "9" * 5000, "5,000 digits"),
@@ -68,7 +68,7 @@ def refused(text: str) -> str:
         (BASE + 'title: "\\0"\n', "characters"),
         (BASE + "? [a, b]\n: 1\n", "key"),
         (BASE + "duration: 2026-13-45\n", ""),
-        (BASE.replace("test: tcp_lat", "test: tcp_lat, streams: []"), "at least one"),
+        (BASE.replace("test: tcp_lat", "test: tcp_lat, streams: []"), "at least 1 item"),
         (BASE.replace("test: tcp_lat", "test: tcp_lat, duration_s: .nan"), "duration_s"),
         (BASE + "budget: .inf\n", "budget"),
         (

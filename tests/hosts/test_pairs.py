@@ -62,7 +62,7 @@ def test_pairs_that_fit(tmp_path, hosts, server, placement):
             LAB.replace("hosts:", "hots:"),
             "b",
             "ppg",
-            "unknown key; did you mean hosts? known here are hosts,",
+            "unknown key; did you mean hosts?",
         ),
     ],
 )
