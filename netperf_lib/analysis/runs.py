@@ -130,7 +130,7 @@ class Observed:
                 "give the experiment, or its table of runs"
             )
         if MEASUREMENT not in runs and len(set(runs.get("experiment", ()))) > 1:
-            runs = runs.assign(measurement=runs["experiment"])
+            runs = runs.copy().assign(measurement=runs["experiment"])
         planned = origin.planned if rounds is None else rounds
         return cls(runs.reset_index(drop=True), origin, planned)
 

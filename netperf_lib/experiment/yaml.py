@@ -219,7 +219,7 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         return words.rstrip("; ")
     like = [part for part in _schema(model) if part.get("pattern") == ctx.get("pattern", "")]
     words += "".join(f"; for example {one}" for part in like for one in part.get("examples", ()))
-    return words if kind == "missing" else f"{_QUOTED.repr(error['input'])}: {words}"
+    return words if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: {words}"
 
 
 @cache

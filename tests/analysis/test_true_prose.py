@@ -18,7 +18,7 @@ from netperf_lib.reporting.cover import cover
 from ..conftest import REPO
 
 
-def by_hand(**columns: list[Any]) -> pd.DataFrame:
+def by_hand(**columns: Any) -> pd.DataFrame:
     """Return six runs of two placements, of which nobody knows the rounds."""
     places = ["ppg", "same-zone"] * 3
     return pd.DataFrame({"placement": places, "rtt_us": [40.0, 60, 41, 61, 42, 62], **columns})
@@ -44,7 +44,8 @@ def test_no_order_by_chance_is_claimed_of_logs() -> None:
 
 
 def test_conditions_without_rounds_are_incomplete_in_no_round() -> None:
-    runs = by_hand(status=["ok"] * 5 + ["failed"], error=[None] * 6, run_id=[*"abcdef"])
+    runs = by_hand(status=["ok"] * 5 + ["failed"], error=None, run_id=[*"abcdef"])
+    runs = runs.assign(deployment=1, round=None, attempt=1)
     caption = str(getattr(counts(runs).incomplete, "caption", ""))
     assert "failed" in caption
     assert "round" not in caption
