@@ -15,9 +15,9 @@ from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, trial_levels
 
 Loc: TypeAlias = tuple[str | int, ...]
-Row: TypeAlias = Mapping[str, Level]
+_Row: TypeAlias = Mapping[str, Level]
 """The levels of a condition."""
-Rows: TypeAlias = Sequence[tuple[Trial, Row]]
+_Rows: TypeAlias = Sequence[tuple[Trial, _Row]]
 
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
@@ -85,7 +85,7 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
     return done, wrong
 
 
-def _family(compare: Compare, rows: Rows) -> list[Contrast]:
+def _family(compare: Compare, rows: _Rows) -> list[Contrast]:
     """Return the contrasts of a family."""
     every = [r for _, r in rows]
     for loc, message in _side(every, compare.where):
@@ -107,7 +107,7 @@ def _family(compare: Compare, rows: Rows) -> list[Contrast]:
     return contrasts
 
 
-def _against(compare: Compare, metric: str, rows: Sequence[Row]) -> list[Contrast]:
+def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contrast]:
     """Return the contrasts of a family for one metric: every level against the baseline."""
     name, cast = compare.factor, factor(compare.factor).cast
     levels = sort_levels(name, (r.get(name) for r in rows))
@@ -148,7 +148,7 @@ def _against(compare: Compare, metric: str, rows: Sequence[Row]) -> list[Contras
     return contrasts
 
 
-def _with_bandwidth(contrast: Contrast, key: str, rows: Rows) -> Contrast:
+def _with_bandwidth(contrast: Contrast, key: str, rows: _Rows) -> Contrast:
     """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
     if contrast.b is not None or contrast.metric not in METRICS:
         return contrast
@@ -207,7 +207,7 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             yield ("contrasts", number, *loc), message
 
 
-def _problems(contrast: Contrast, rows: Rows) -> Iterator[tuple[Loc, str]]:
+def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
     metric = contrast.metric
     if metric not in METRICS:
         yield ("metric",), unknown_metric(metric)
@@ -217,7 +217,7 @@ def _problems(contrast: Contrast, rows: Rows) -> Iterator[tuple[Loc, str]]:
         measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
         yield ("metric",), f"no test here measures {metric}; measured are {measured}"
         return
-    sides: list[list[Row]] = []
+    sides: list[list[_Row]] = []
     for side, levels in (("a", contrast.a), ("b", contrast.b)):
         if levels is None:
             return
@@ -237,11 +237,11 @@ def _problems(contrast: Contrast, rows: Rows) -> Iterator[tuple[Loc, str]]:
         yield ("b",), "is the same as a: both sides have the same runs"
 
 
-def _matches(row: Row, levels: Row) -> bool:
+def _matches(row: _Row, levels: _Row) -> bool:
     return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
 
 
-def _side(rows: Sequence[Row], levels: Row) -> Iterator[tuple[Loc, str]]:
+def _side(rows: Sequence[_Row], levels: _Row) -> Iterator[tuple[Loc, str]]:
     for name, level in levels.items():
         if any(name in row for row in rows):
             measured = sort_levels(name, (r.get(name) for r in rows))
@@ -262,7 +262,7 @@ def _as_yaml(level: Level) -> str:
     )
 
 
-def _unknown(name: str, rows: Iterable[Row]) -> str:
+def _unknown(name: str, rows: Iterable[_Row]) -> str:
     legal = [f for f in dimensions(dict.fromkeys(f for r in rows for f in r)) if f not in _LENGTHS]
     hint = did_you_mean(name, [*legal, *FACTORS])
     return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
