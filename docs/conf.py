@@ -35,9 +35,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "netperf_lib"
 html_static_path = ["static"]
 html_css_files = ["docs.css"]
-html_sidebars = {"index": [], "gallery/*": []}
+html_sidebars = {"index": [], "**": ["globaltoc.html"]}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "show_prev_next": False,
+    "navbar_center": [],
 }

@@ -328,7 +328,24 @@ def azure_failures() -> str:
     )
 
 
+VERBS = """# Command line
+
+To complete commands, options and files with the tab key, add this line to `~/.bashrc`. For zsh and
+fish, write `zsh_source` or `fish_source` instead:
+
+```console
+$ eval "$(_NPL_COMPLETE=bash_source npl)"
+```
+
+```{eval-rst}
+.. click:: netperf_lib.cli:npl
+   :prog: npl
+   :nested: full
+```
+"""
+
 PAGES = {
+    "verbs.md": lambda: VERBS,
     "azure-failures.md": azure_failures,
     "metrics.md": metrics,
     "experiment.md": experiment,

@@ -25,20 +25,35 @@ from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
 MARK = "# solution"
+WIDTH, HEIGHT = 1280, 720
+"""Of a slide, in pixels: on the screen it is scaled to the window, and printed as it is."""
+LINES, LINE = 13, 78
+"""Lines that fit on a slide, and characters on a line; half as many beside a figure or table."""
 SLIDES = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>{css}
-html {{ scroll-snap-type: y mandatory }} body {{ font-size: clamp(16px, 2.1vw, 30px) }}
-section {{ min-height: 100vh; scroll-snap-align: start; padding: 4vh 7vw; overflow: auto }}
-section > .title {{ margin-top: 6vh; border: 0 }} table {{ font-size: .62em }}
-img {{ max-height: 66vh; width: auto }}
-@media print {{ section {{ break-after: page; min-height: 0 }} }}
+@page {{ size: {width}px {height}px; margin: 0 }}
+html {{ scroll-snap-type: y mandatory }} body {{ font-size: 28px; line-height: 1.4; overflow-x: hidden }}
+section {{ width: {width}px; height: {height}px; padding: 28px 64px; overflow: hidden;
+  scroll-snap-align: start; display: grid; grid-template-rows: auto 1fr auto }}
+header, footer {{ color: var(--mute); font-size: 18px }} footer {{ text-align: right }}
+section > div {{ display: grid; gap: 48px; align-content: center; align-items: center }}
+section > .beside {{ grid-template-columns: 2fr 3fr }}
+section > .beside > * {{ min-width: 0 }}
+h1 {{ font-size: 44px; margin: 0 0 .4em }} h3, h4, h5 {{ font-size: 34px; margin: .5em 0 .2em; border: 0 }}
+p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 21px }}
+img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }}
+@media print {{ body {{ zoom: 1 !important }} section {{ break-after: page }} }}
 </style></head><body>
 {sections}
 <script>
-for (const one of document.querySelectorAll("section")) {{ // what is higher than the window is made smaller
-  const size = Math.max(.5, innerHeight / one.scrollHeight);
-  if (size < 1) Object.assign(one.style, {{ zoom: size, minHeight: `${{100 / size}}vh` }});
+const fit = () => document.body.style.zoom = Math.min(innerWidth / {width}, innerHeight / {height});
+addEventListener("resize", fit);
+fit();
+for (const part of document.querySelectorAll("section > div > *")) {{ // what is higher than a slide is made smaller
+  const size = 590 / part.scrollHeight;
+  if (size < 1) part.style.zoom = Math.max(.5, size);
 }}
 const keys = {{ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1}};
 addEventListener("keydown", event => {{
@@ -99,43 +114,83 @@ def shown(book: NotebookNode) -> NotebookNode:
     return book
 
 
-def _parts(cell: NotebookNode) -> list[NotebookNode]:
-    """Split a text cell at its headings."""
-    if cell.cell_type != "markdown":
-        return [copy.deepcopy(cell)]
-    return [nbformat.v4.new_markdown_cell(text) for text in re.split(r"\n\n(?=##)", cell.source)]
+def _parts(book: NotebookNode) -> list[NotebookNode]:
+    """Return what a lesson shows: its text split at headings, and no exercise to be filled in."""
+    parts = []
+    for cell in book.cells:
+        if cell.cell_type == "markdown":
+            texts = re.split(r"\n\n(?=##|```)|(?<=```)\n\n", cell.source)
+            parts += [nbformat.v4.new_markdown_cell(text) for text in texts]
+        elif "exercise" not in cell.metadata["tags"]:
+            parts.append(cell)
+    return [part for part in parts if _is_code(part) or _lines(part) or _is_figure(part)]
+
+
+def _is_code(cell: NotebookNode) -> bool:
+    if cell.cell_type == "markdown":
+        return str(cell.source).startswith("```")
+    return not {"parameters", "hide-input"} & set(cell.metadata["tags"])
+
+
+def _is_figure(cell: NotebookNode) -> bool:
+    """Whether a cell shows a picture or a table."""
+    return cell.cell_type == "code" and any("data" in output for output in cell.outputs)
+
+
+def _lines(cell: NotebookNode, line: int = LINE) -> int:
+    """Return how many lines the text of a cell takes."""
+    text = cell.source if cell.cell_type == "markdown" or _is_code(cell) else ""
+    if cell.cell_type == "code" and not _is_figure(cell):
+        text += "".join(output.get("text", "") for output in cell.outputs)
+    return sum(-(-len(part) // line) for part in text.splitlines() if part.strip())
+
+
+def _packed(parts: list[NotebookNode]) -> list[list[NotebookNode]]:
+    """Return the cells of each slide: as many as fit, one of them with code, one with a figure."""
+    slides: list[list[NotebookNode]] = [[]]
+    for part in parts:
+        now = [*slides[-1], part]
+        line = LINE * 2 // 5 if any(map(_is_figure, now)) else LINE
+        heads = sum(cell.source.startswith("#") for cell in now)
+        full = sum(_lines(cell, line) for cell in now) + heads > LINES
+        several = sum(map(_is_code, now)) > 1 or sum(map(_is_figure, now)) > 1
+        if slides[-1] and (full or several):
+            slides.append([])
+            # a heading, or the text before code, stays with what follows it
+            while len(slides[-2]) > 1 and slides[-2][-1].source.rstrip().endswith(":"):
+                slides[-1].insert(0, slides[-2].pop())
+        slides[-1].append(part)
+    return slides
 
 
 def slides(book: NotebookNode) -> str:
-    """Return a lesson as slides in one file; each heading, figure or table begins a slide."""
-    groups: list[list[NotebookNode]] = [[]]
-    room = 0
-    for cell in (part for c in book.cells for part in _parts(c)):
-        begins = False
-        if cell.cell_type == "markdown":
-            after_exercise = bool(groups[-1]) and "exercise" in groups[-1][-1].metadata.get(
-                "tags", []
-            )
-            headed = re.match(r"#+", cell.source)
-            begins = bool(headed) or after_exercise
-            room = len(cell.source) + (0 if begins else room)
-            if headed and len(headed[0]) == 1:
-                room = 1000  # the title has a slide of its own
-        elif any("data" in o for o in cell.outputs):
-            begins = room > 130
-            room = 1000  # a slide shows one figure or table
-        groups += [[]] if begins and groups[-1] else []
-        groups[-1].append(cell)
+    """Return an executed lesson as slides in one file."""
     title = book.cells[0].source.split("\n")[0].removeprefix("# ")
-    sections = [f'<section><h1 class="title">{escape(title)}</h1>{_fragment(groups[0])}</section>']
-    sections += [f"<section>{_fragment(cells)}</section>" for cells in groups[1:]]
+    packed = _packed(_parts(book))
+    sections = [
+        _slide(title, cells, f"{number} / {len(packed)}") for number, cells in enumerate(packed, 1)
+    ]
     css = (TEMPLATES / "page.css").read_text("utf-8")
-    return SLIDES.format(title=escape(title), css=css, sections="\n".join(sections))
+    return SLIDES.format(
+        title=escape(title), css=css, sections="\n".join(sections), width=WIDTH, height=HEIGHT
+    )
+
+
+def _slide(title: str, cells: list[NotebookNode], place: str) -> str:
+    """Return one slide: its text, and beside it its figure or table."""
+    figures = [cell for cell in cells if _is_figure(cell)]
+    text = [cell for cell in cells if not _is_figure(cell)]
+    kind = ' class="beside"' if figures and text else ""
+    halves = "".join(f"<article>{_fragment(half)}</article>" for half in (text, figures) if half)
+    head = f"<header>{escape(title)}</header>"
+    if cells[0].source.startswith("# "):
+        head = f"<h1>{escape(title)}</h1>"
+    return f"<section>{head}<div{kind}>{halves}</div><footer>{place}</footer></section>"
 
 
 def _fragment(cells: list[NotebookNode]) -> str:
     """HTML of some cells; ids of headings would be the same on each slide."""
-    made = document(nbformat.v4.new_notebook(cells=cells), name="", code=True)
+    made = document(nbformat.v4.new_notebook(cells=copy.deepcopy(cells)), name="", code=True)
     book = nbformat.v4.new_notebook(cells=made.cells)
     html, _ = exporter("fragment.html").from_notebook_node(book)
     return re.sub(r'<(h\d) id="[^"]*">', r"<\1>", str(html))

@@ -124,7 +124,7 @@ def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python, tmp_path):
     )  # iperf 2's client told the sender's only
 
 
-@pytest.mark.parametrize("name", ["reading-a-verdict", "azure", "first-report"])
+@pytest.mark.parametrize("name", ["azure", "first-report"])
 def test_a_tutorial_shows_what_its_commands_print(name, python):
     typed(REPO / "docs" / "tutorials" / f"{name}.md", python, REPO)
 
@@ -157,7 +157,7 @@ def test_make_targets_that_are_named_exist():
 
 
 def test_readme_is_short():
-    assert len((REPO / "README.md").read_text("utf-8").split()) <= 900
+    assert len((REPO / "README.md").read_text("utf-8").split()) <= 650
 
 
 def test_the_documentation_builds_without_a_warning(python, tmp_path):

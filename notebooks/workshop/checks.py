@@ -112,9 +112,10 @@ def _flight(runs: pd.DataFrame) -> float:
 
 
 def _cause(runs: pd.DataFrame) -> str:
-    """What limits a single stream to the other region, in one word."""
+    """What limits a single stream to the other region: in one word, or which window it is."""
     held = limits(runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
-    return next(one.limit.cause for one in held if one.levels.get("during") is None)
+    limit = next(one.limit for one in held if one.levels.get("during") is None)
+    return "|".join(map(in_plain_words, (limit.cause, limit.causes[0])))
 
 
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
@@ -213,9 +214,9 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "window.cause": Check(
-        lambda runs: in_plain_words(_cause(runs)),
-        "Compare the bytes in flight with the largest buffer, and ask what two streams would change.",
-        "two streams have two windows, and carry twice as much: neither the path nor a processor was full.",
+        _cause,
+        "Compare the bytes in flight with the largest buffer, and ask what more streams change.",
+        "many streams have many windows, and carry more: neither the path nor a processor was full.",
     ),
     "verdict.answered": Check(
         lambda runs: _answered(runs, "better", "worse", "equivalent"),

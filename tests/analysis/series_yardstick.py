@@ -20,7 +20,8 @@ import pandas as pd
 
 from netperf_lib.analysis.series import changes
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "changes.md"
+from .validate import PAGE
+
 DATA = Path(__file__).with_name("real.csv.gz")
 HOURS, SIZE = 4.0, 1.2
 Found = list[tuple[int, int, float]]
@@ -34,9 +35,9 @@ SIMULATED = [
     (144, 0.05, 0.0, 0.0), (144, 0.05, 0.5, 0.0), (144, 0.05, 0.7, 0.0), (144, 0.05, 0.0, 0.15),
     (48, 0.02, 0.0, 0.15), (48, 0.05, 0.0, 0.15),
 ]  # fmt: skip
-HEAD = """# How well changes in a series are found
+HEAD = """## Changes in a series
 
-Written by `make validate`. Of each day: the share in which a change is reported though none was
+Of each day: the share in which a change is reported though none was
 planted / in which 20 % for four hours, planted at a random hour, are found / dated within two
 periods. Real days are those of [speedtest-data](https://github.com/WizardTim/speedtest-data)
 (a measurement every 30 minutes) and of [NAB](https://github.com/numenta/NAB) (every five). What is
@@ -157,7 +158,8 @@ def main(days: int = 60) -> None:
         texts = [" / ".join(f"{share:.0f}" for share in cell) for cell in cells]
         lines.append(f"| {words} | {' | '.join(texts)} |")
         print(lines[-1], flush=True)
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n", "utf-8")
+    before, _, _ = PAGE.read_text("utf-8").partition(HEAD.splitlines()[0])
+    PAGE.write_text(before.rstrip() + "\n\n" + HEAD + "\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

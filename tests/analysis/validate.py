@@ -39,7 +39,7 @@ from .power import NOISE, TESTS, power
 ALPHA, MARGIN = 0.05, 0.10
 EDGE, UP = math.log1p(MARGIN), math.log(1.2)
 METRIC = "latency_oneway_us"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "validation.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "validation.md"
 Contrasts = list[dict[str, Any]]
 Method = Callable[..., Sequence[str]]
 Generator = np.random.Generator

@@ -341,7 +341,7 @@ def test_the_root_digest_finds_what_was_changed_everywhere(place: Path, kind: st
 
 def test_the_root_digest_is_what_sha256sum_prints(place: Path) -> None:
     root = Store.at(place).root_digest()
-    documented = (Path(npl.__file__).parents[1] / "docs/how-to/large-data.md").read_text()
+    documented = (Path(npl.__file__).parents[1] / "docs/how-to/data.md").read_text()
     script = re.search(r"```sh\n(root=.*?)```", documented, re.DOTALL)
     assert script
     command = ["bash", "-c", script[1]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "reader.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
 LOG = """PING 10.0.0.5 (10.0.0.5) 56(84) bytes of data.
 64 bytes from 10.0.0.5: icmp_seq=1 ttl=64 time=0.036 ms
 64 bytes from 10.0.0.5: icmp_seq=3 ttl=64 time=0.052 ms
@@ -23,7 +23,8 @@ rtt min/avg/max/mdev = 0.036/0.044/0.052/0.008 ms
 
 
 def block(language: str) -> str:
-    (text,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```", PAGE.read_text("utf-8"))
+    section = PAGE.read_text("utf-8").partition("\n## A reader of another tool\n")[2]
+    (text,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```", section)
     return str(text)
 
 
