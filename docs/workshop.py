@@ -121,7 +121,7 @@ def _parts(book: NotebookNode) -> list[NotebookNode]:
         if cell.cell_type == "markdown":
             texts = re.split(r"\n\n(?=##|```)|(?<=```)\n\n", cell.source)
             parts += [nbformat.v4.new_markdown_cell(text) for text in texts]
-        elif "exercise" not in cell.metadata["tags"]:
+        elif "exercise" not in cell.metadata.get("tags", []):
             parts.append(cell)
     return [part for part in parts if _is_code(part) or _lines(part) or _is_figure(part)]
 
@@ -129,7 +129,7 @@ def _parts(book: NotebookNode) -> list[NotebookNode]:
 def _is_code(cell: NotebookNode) -> bool:
     if cell.cell_type == "markdown":
         return str(cell.source).startswith("```")
-    return not {"parameters", "hide-input"} & set(cell.metadata["tags"])
+    return not {"parameters", "hide-input"} & set(cell.metadata.get("tags", []))
 
 
 def _is_figure(cell: NotebookNode) -> bool:
@@ -199,14 +199,17 @@ def _fragment(cells: list[NotebookNode]) -> str:
 def handout(books: list[NotebookNode]) -> bytes:
     """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson, with room for answers."""
     parts = {}
-    for number, book in enumerate(books):
+    for number, book in enumerate(books, 1):
         cells = copy.deepcopy(book.cells)
+        exercise = 0
         for place, cell in enumerate(cells):
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
             if "exercise" in cell.metadata.get("tags", []):
                 # nothing to run on paper, but something to write
-                cells[place] = nbformat.v4.new_markdown_cell(f"Answer {number}: {'.' * 120}")
+                exercise += 1
+                line = f"Answer {number}.{exercise}: {'.' * 120}"
+                cells[place] = nbformat.v4.new_markdown_cell(line)
         shown = nbformat.v4.new_notebook(cells=cells)
         parts[str(number)] = document(shown, name="Lesson", code=True)
     whole = combine(parts)

@@ -331,6 +331,7 @@ def test_a_dry_run_ends_in_words(python):
     last = text.partition("# --- in words\n")[2]
     for words in (
         "far-vpn (Standard_D8s_v4, westus, zone none)",
+        "Vpn gateway (VpnGw1AZ, westus)",
         "Nothing was created",
         "a schedule stops the VMs; gateways",
     ):

@@ -70,7 +70,9 @@ def load_experiment(
 
 def _text(path: Path) -> str:
     try:
-        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+        if not path.exists():
+            raise ExperimentError(f"{path}: no such file; `npl init {path}` writes one")
+        if not path.is_file():  # a pipe would keep us waiting
             raise ExperimentError(f"{path}: is no file; give the experiment's yaml file")
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1).decode("utf-8")

@@ -290,7 +290,7 @@ def _judged(
     chosen = tuple(
         c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked
     )
-    return replace(lead.family, comparisons=chosen), tuple(asked)
+    return replace(lead.family, comparisons=chosen, notice=obs.origin.notice), tuple(asked)
 
 
 def _against(

@@ -93,11 +93,12 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
     findings.allow_from = ("YOUR_ADDRESS/32",) if unknown else checks.callers(options)
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
         parameters = _Attempt(findings, store).parameters()
-    hosts = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
+    made = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
+    made += [f"{g['kind']} gateway ({g['sku']}, {g['region']})" for g in declared.gateways]
     return {
         "template.json": template.template_text(),
         "parameters.json": json.dumps(parameters, indent=2),
-        "in words": f"`npl up` would make, for each deployment: {', '.join(hosts)}.\n"
+        "in words": f"`npl up` would make, for each deployment: {', '.join(made)}.\n"
         f"{findings.expiry} until `npl down`, or `npl down --all --expired`.\n"
         "Nothing was created, and Azure was not contacted.\n",
     }
