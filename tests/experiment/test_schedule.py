@@ -284,7 +284,7 @@ def test_all_errors_are_told_at_once() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match="npl init .* writes one"):
+    with pytest.raises(ExperimentError, match=r"npl init .* writes one"):
         load_experiment(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
     with pytest.raises(ExperimentError, match="UTF-8"):
