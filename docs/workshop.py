@@ -27,8 +27,10 @@ LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
 MARK = "# solution"
 WIDTH, HEIGHT = 1280, 720
 """Of a slide, in pixels: on the screen it is scaled to the window, and printed as it is."""
-LINES, LINE = 13, 78
-"""Lines that fit on a slide, and characters on a line; half as many beside a figure or table."""
+LINES, LINE, THIN = 13, 78, 5
+"""Lines that fit on a slide, characters on a line (fewer beside a figure), and lines of a thin one."""
+FIGURES = "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 6, 2.8"
+"""Run before a lesson whose figures are to be printed: low, so that text fits beside or below."""
 SLIDES = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -40,10 +42,10 @@ section {{ width: {width}px; height: {height}px; padding: 28px 64px; overflow: h
 header, footer {{ color: var(--mute); font-size: 18px }} footer {{ text-align: right }}
 section > div {{ display: grid; gap: 48px; align-content: center; align-items: center }}
 section > .beside {{ grid-template-columns: 2fr 3fr }}
-section > .beside > * {{ min-width: 0 }}
 h1 {{ font-size: 44px; margin: 0 0 .4em }} h3, h4, h5 {{ font-size: 34px; margin: .5em 0 .2em; border: 0 }}
 p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 21px }}
 img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }}
+.scroll {{ overflow: visible }} article {{ min-width: 0 }}
 @media print {{ body {{ zoom: 1 !important }} section {{ break-after: page }} }}
 </style></head><body>
 {sections}
@@ -52,8 +54,9 @@ const fit = () => document.body.style.zoom = Math.min(innerWidth / {width}, inne
 addEventListener("resize", fit);
 fit();
 for (const part of document.querySelectorAll("section > div > *")) {{ // what is higher than a slide is made smaller
-  const size = 590 / part.scrollHeight;
-  if (size < 1) part.style.zoom = Math.max(.5, size);
+  const wide = Math.max(...[part, ...part.querySelectorAll("table")].map(one => one.scrollWidth));
+  const size = Math.min(590 / part.scrollHeight, part.clientWidth / wide);
+  if (size < 1) part.style.zoom = Math.max(.4, size);
 }}
 const keys = {{ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1}};
 addEventListener("keydown", event => {{
@@ -89,6 +92,7 @@ def lessons(names: list[str] | None = None) -> dict[str, NotebookNode]:
 def shown(book: NotebookNode) -> NotebookNode:
     """Execute a lesson on recorded data without its live cells; the code of exercises and live cells stays visible."""
     book = copy.deepcopy(book)
+    book.cells.insert(1, nbformat.v4.new_code_cell(FIGURES))
     for cell in book.cells:
         tags = cell.metadata.setdefault("tags", [])
         cell.source = cell.source.replace('"results/lab"', repr(str(recorded())))
@@ -156,17 +160,29 @@ def _packed(parts: list[NotebookNode]) -> list[list[NotebookNode]]:
         several = sum(map(_is_code, now)) > 1 or sum(map(_is_figure, now)) > 1
         if slides[-1] and (full or several):
             slides.append([])
-            # a heading, or the text before code, stays with what follows it
-            while len(slides[-2]) > 1 and slides[-2][-1].source.rstrip().endswith(":"):
-                slides[-1].insert(0, slides[-2].pop())
+            # what introduces a figure or code stays with it
+            if not _lines(part) or _is_code(part):
+                slides[-1] = _introduction(slides[-2])
         slides[-1].append(part)
+    *_, before, last = [[], *slides]
+    if sum(map(_lines, last)) < THIN and any(map(_is_figure, before)):
+        slides[-1] = _introduction(before) + last
     return slides
+
+
+def _introduction(cells: list[NotebookNode]) -> list[NotebookNode]:
+    """Take the text under the last heading from a slide, if something else remains."""
+    text = cells[-1].cell_type == "markdown" and cells[-1].source.startswith("##")
+    return [cells.pop()] if text and len(cells) > 1 else []
 
 
 def slides(book: NotebookNode) -> str:
     """Return an executed lesson as slides in one file."""
     title = book.cells[0].source.split("\n")[0].removeprefix("# ")
     packed = _packed(_parts(book))
+    if sum(map(_lines, packed[0])) < THIN:
+        heads = re.findall(r"(?m)^## (.+)", "\n".join(cell.source for cell in book.cells))
+        packed[0].append(nbformat.v4.new_markdown_cell("\n".join(f"- {head}" for head in heads)))
     sections = [
         _slide(title, cells, f"{number} / {len(packed)}") for number, cells in enumerate(packed, 1)
     ]
@@ -191,7 +207,7 @@ def _slide(title: str, cells: list[NotebookNode], place: str) -> str:
 def _fragment(cells: list[NotebookNode]) -> str:
     """HTML of some cells; ids of headings would be the same on each slide."""
     made = document(nbformat.v4.new_notebook(cells=copy.deepcopy(cells)), name="", code=True)
-    book = nbformat.v4.new_notebook(cells=made.cells)
+    book = nbformat.v4.new_notebook(cells=made.cells, nbformat_minor=4)  # without ids
     html, _ = exporter("fragment.html").from_notebook_node(book)
     return re.sub(r'<(h\d) id="[^"]*">', r"<\1>", str(html))
 
