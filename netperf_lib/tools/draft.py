@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -115,31 +114,21 @@ class Figure:
     @classmethod
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
-        mantissa, _, power = text.partition("e")
-        return cls(
-            float(text) * factor,
-            0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2])) * factor,
-        )
+        digits = len(text.partition(".")[2])
+        return cls(float(text) * factor, 0.5 * 10.0**-digits * factor)
 
-    def __mul__(self, other: Figure | float) -> Figure:
-        b = other if isinstance(other, Figure) else Figure(other)
-        return Figure(
-            self.value * b.value, self.half * abs(b.value) + b.half * (abs(self.value) + self.half)
-        )
-
-    def __truediv__(self, other: Figure | float) -> Figure:
-        b = other if isinstance(other, Figure) else Figure(other)
-        if abs(b.value) <= b.half:
-            return Figure(self.value, math.inf)
-        share = self.value / b.value
-        return Figure(share, (self.half + abs(share) * b.half) / (abs(b.value) - b.half))
-
-    def agrees(self, other: Figure, relative: float) -> bool:
+    def agrees(self, other: Figure, relative: float = 0.0) -> bool:
         """Return whether both can be the same number, within their rounding and some slack."""
-        slack = relative * max(abs(self.value), abs(other.value))
+        slack = relative * max(self.value, other.value)
         return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
 
-    @staticmethod
-    def sum(figures: Sequence[Figure]) -> Figure:
-        """Add figures."""
-        return Figure(sum(f.value for f in figures), sum(f.half for f in figures))
+
+def rate_fits(size: Figure, seconds: Figure, rate: Figure, relative: float = 1e-3) -> bool:
+    """Return whether bytes within seconds can be a printed rate in bit/s."""
+    if seconds.value <= seconds.half:
+        return True
+    moved = 8 * size.value / seconds.value
+    off = size.half / max(size.value, size.half, 1e-9) + seconds.half / (
+        seconds.value - seconds.half
+    )
+    return Figure(moved, moved * off).agrees(rate, relative)

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from ..metrics import to_bps, to_bytes
-from .draft import Contradictory, Damaged, Figure
+from .draft import Contradictory, Damaged, Draft, Figure, added, rate_fits
 from .parsed import Columns
 
-_FIGURE = r"(-?nan|-?inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
-_ROW = re.compile(  # the figures may be missing: such a row is damaged, and not some other line
-    r"\[\s*([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
-    rf"(?:{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?)(bits|Bytes)/sec(.*))?"
+_FIGURE = r"(-?nan|-?inf|\d+(?:\.\d+)?)"
+_ROW = re.compile(
+    r"\[\s*\*?([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
+    rf"{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?)(bits|Bytes)/sec(.*)"
 )
-DISORDER = re.compile(r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order")
+_BROKEN = re.compile(r"\[[^\]\[\n]{1,40}\]\s*\d+\.\d*\s*-\s*[\d.]*(?!.*(?:PDF|out-of-order))")
+"""The start of a row."""
+_DISORDER = re.compile(r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order")
 """A line of its own: the stream, and its datagrams out of order."""
-_TORN = re.compile(r"\[\s*\w+\]\s+\d[\d.]*(?:\s*-\s*[\d.]*)?\s*$")
-"""The start of a row that lost its end, before another row in the same line."""
-_PREFIXES = ("", "K", "M", "G", "T")
-BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
+BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in ("", *"KMGT")}
 """Bytes by the letter before "Bytes"."""
 LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
@@ -37,17 +37,6 @@ LOSS = (
 
 More received than sent is printed as a loss of 2^64 - n and a negative share.
 """
-_TRACES = [
-    re.compile(trace)
-    for trace in (
-        r"\d\.\d*\s*-\s*\d+\.\d",
-        r"Bytes\b",
-        r"\[\s*[^\]\[\s][^\]\[]{0,20}\]",
-        r"\bsec\b",
-        r"(?:bits|Bytes)/sec",
-    )
-]
-"""Parts of a row: an interval and an amount, which a script does not print about a run; others."""
 
 
 @dataclass(slots=True)
@@ -78,40 +67,35 @@ class Row:
     @property
     def number(self) -> int:
         """The number of the stream; -1 is the sum of all."""
-        digits = re.search(r"\d+", self.stream)
-        return -1 if self.stream.startswith("SUM") else int(digits[0]) if digits else 0
+        return -1 if self.stream.startswith("SUM") else int(re.sub(r"\D", "", self.stream) or 0)
 
 
 def read_row(line: str) -> Row | None:
     """Read a row; None if the line is none. `Damaged` if it is cut, or contradicts itself."""
-    if "sec" not in line or ("order" in line and DISORDER.search(line)):
-        return None
     m, text = _ROW.search(line), line.strip()
-    if m is None or m[5] is None:
-        # one damaged byte breaks one or two parts of a row; the others still show that it was one
-        traces = [trace.search(line) is not None for trace in _TRACES]
-        if sum(traces) >= 3 and any(traces[:2]) and "PDF" not in line:
+    if m is None:
+        if _BROKEN.search(line):
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {text!r}")
         return None
-    if _TORN.search(line[: m.start()]):
-        raise Damaged(f"a row is cut short before another one: {text!r}")
     stream, role, begin, finish, amount, prefix, speed, letter, unit, figures = m.groups()
     start, end = Figure.printed(begin), Figure.printed(finish)
     length = Figure(end.value - start.value, end.half + start.half)
-    if length.value < 0:
-        raise Damaged(f"a row ends before it starts: {text!r}")
     size = Figure.printed(amount, BYTES[prefix])
     # -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
     rate = Figure.printed(speed, to_bps(1, letter, "bit") if unit == "bits" else 8 * BYTES[letter])
     bps: float | None = rate.value
     if not math.isfinite(size.value + rate.value):
         size, bps = Figure(0.0, math.inf), None
+    elif length.value < 0 or not rate_fits(size, length, rate):
+        raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
     elif length.value:
-        moved = size * 8 / length
-        if not moved.agrees(rate, 0):
-            raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
-        bps = rate.value or moved.value  # too slow for the unit that was asked for (-f)
+        bps = rate.value or 8 * size.value / length.value  # too slow for the unit of -f
     return Row(stream, role, start.value, end.value, size, bps, figures, text)
+
+
+_COLUMNS = (
+    "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
+).split()
 
 
 def columns(rows: Sequence[Row]) -> Columns:
@@ -120,28 +104,100 @@ def columns(rows: Sequence[Row]) -> Columns:
     alone = all(number != -1 for _, number in streams)
     alone &= len(streams) == len({way for way, _ in streams})
     each = [(n, row) for row in rows for n in ((row.number, -1) if alone else (row.number,))]
-    if not each:
-        return {}
-    return {
-        "stream": [n for n, _ in each],
-        "direction": [row.direction for _, row in each],
-        "start_s": [row.start_s for _, row in each],
-        "end_s": [row.end_s for _, row in each],
-        "omitted": [row.omitted for _, row in each],
+    cells = []
+    for n, row in each:
         # a rate over no time is meaningless
-        "throughput_bps": [row.rate_bps if row.length_s else None for _, row in each],
-        "retransmits_count": [row.details.get("retransmits") for _, row in each],
-        "rtt_loaded_us": [row.details.get("rtt") if n != -1 else None for n, row in each],
-        "cwnd_bytes": [row.details.get("cwnd") if n != -1 else None for n, row in each],
-    }
-
-
-def is_share(percent: float, lost: int, total: int) -> bool:
-    """Return whether a printed loss, of two digits or to a thousandth, is that of the counts."""
-    return math.isclose(percent, 100 * lost / total, rel_tol=0.06, abs_tol=1e-3)
+        rate = row.rate_bps if row.length_s else None
+        path = [row.details.get(key) if n != -1 else None for key in ("rtt", "cwnd")]
+        cells.append(
+            (
+                *(n, row.direction, row.start_s, row.end_s, row.omitted, rate),
+                *(row.details.get("retransmits"), *path),
+            )
+        )
+    return dict(zip(_COLUMNS, map(list, zip(*cells, strict=True)), strict=bool(cells)))
 
 
 def counter(text: str) -> int | None:
     """Read a 32-bit counter; None if it wrapped around or is negative: it was never set."""
     value = int(text)
     return value if 0 <= value < 2**31 else None
+
+
+def check_sum(total: Row, streams: Iterable[Row], slack: float = 0.0) -> None:
+    """Refuse a row [SUM] that is not the sum of its streams."""
+    sizes = [row.size for row in streams]
+    both = Figure(sum(s.value for s in sizes), sum(s.half for s in sizes))
+    if sizes and not total.size.agrees(both, slack):
+        raise Contradictory(f"the row [SUM] contradicts its streams: {total.text!r}")
+
+
+def check_intervals(steps: Sequence[Row], total: Row | None, late: float, lost: int) -> None:
+    """Refuse intervals of a stream with a gap, and those that the result does not continue.
+
+    The last interval may be missing for `late` times its length, and the bytes of `lost` intervals.
+    """
+    for a, b in pairwise(steps):
+        if abs(b.start_s - a.end_s) > 0.011:
+            raise Damaged(f"an interval is missing from the log: before {b.text!r}")
+    if not steps or total is None:
+        return
+    last, sizes = steps[-1].end_s, [row.size.value for row in steps]
+    if total.end_s - last > late * max(row.length_s for row in steps):
+        raise Damaged(
+            f"intervals are missing, or the test stalled: they end at {last:g} s, "
+            f"and the test after {total.end_s:g} s"
+        )
+    apart = abs(total.size.value - sum(sizes)) - total.size.half
+    whole = steps[0].start_s == 0 and all(math.isfinite(r.size.half) for r in (*steps, total))
+    if total.end_s < last - 0.01 - 0.02 * total.end_s or (
+        whole and apart > 0.05 * total.size.value + lost * max(sizes)
+    ):
+        raise Contradictory(f"the result contradicts its intervals: {total.text!r}")
+
+
+def take_windows(run: Draft, streams: Iterable[Sequence[Row]]) -> None:
+    """Take the congestion windows of all streams from their intervals."""
+    windows = [[w for row in rows if (w := row.details.get("cwnd"))] for rows in streams]
+    if windows and all(windows):
+        run.metrics["cwnd_bytes"] = sum(w[-1] for w in windows)
+        run.metrics["cwnd_max_bytes"] = sum(map(max, windows))
+
+
+def take_loss(
+    run: Draft, text: str, streams: Sequence[Row], total: Row | None, word: str = "", sent: int = 0
+) -> None:
+    """Take loss and jitter of the receiver from the rows of its streams, or from their sum."""
+    rows = [total] if total else streams
+    if short := [row.text for row in [*rows, *streams] if "jitter" not in row.details]:
+        raise Damaged(f"a row has no loss: the log is cut short or damaged: {short[0]!r}")
+    jitters, lost, packets = (
+        [row.details[key] for row in rows] for key in ("jitter", "lost", "total")
+    )
+    gone, count = added(map(counter, lost)), added(map(counter, packets))
+    if not count:
+        return
+    if sent and count > sent:
+        raise Damaged(f"{count} datagrams received, and {sent} sent")
+    for row in [*rows, *streams]:
+        percent, of = float(row.details["percent"]), int(row.details["total"])
+        loss = 100 * int(row.details["lost"])
+        # of several streams --bidir of iperf3 prints the share of what was sent
+        shares = [loss / n for n in (of, sent if row is total else 0) if n]
+        if shares and not any(math.isclose(percent, s, rel_tol=0.06, abs_tol=1e-3) for s in shares):
+            raise Contradictory(f"the loss contradicts itself: {row.text!r}")
+    each = [added(counter(row.details[key]) for row in streams) for key in ("lost", "total")]
+    if streams and each != [gone, count]:
+        raise Contradictory("the datagrams contradict those of the streams")
+    jitter = sum(1e3 * float(text) for text in jitters) / len(jitters)
+    if (gone or 0) > count or jitter > 1e6 * rows[0].length_s:
+        raise Contradictory(f"{gone} of {count} lost, jitter of {jitter:g} us: impossible")
+    run.metrics |= {
+        f"packets{word}_count": count,
+        f"lost{word}_count": gone,
+        f"lost{word}_ratio": None if gone is None else gone / count,
+        f"jitter{word}_us": jitter,
+    }
+    disorder = {name: int(number) for name, number in _DISORDER.findall(text)}
+    if not word and disorder:
+        run.metrics["out_of_order_count"] = disorder.get("SUM", sum(disorder.values()))

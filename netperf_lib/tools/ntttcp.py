@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, line_start, or_above
+from .draft import (
+    CONTRADICTION,
+    Contradictory,
+    Damaged,
+    Draft,
+    Figure,
+    line_start,
+    or_above,
+    rate_fits,
+)
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -48,16 +57,17 @@ def read(text: str) -> list[ParsedRun]:
     return [Draft(NAME).filled(form, text)]
 
 
-def _figure(figures: dict[str, str], key: str, pattern: str = _NUMBER) -> Figure:
+def _figure(figures: dict[str, str], key: str, pattern: str = _NUMBER, factor: float = 1) -> Figure:
     """Return a figure by its name; `Damaged` if it is missing or no number."""
     found = re.fullmatch(pattern, figures.get(key, ""))
     if found is None:
         raise Damaged(f"{key!r} is {figures.get(key, 'missing')}: the log is cut or damaged")
-    return Figure.printed(found[1], to_bps(1, found[2], "bit") if found.re.groups > 1 else 1.0)
+    unit = to_bps(1, found[2], "bit") if found.re.groups > 1 else factor
+    return Figure.printed(found[1], unit)
 
 
 def _optional(figures: dict[str, str], key: str, pattern: str = _NUMBER) -> float | None:
-    unknown = figures.get(key, "") in ("", "-1", "NA")
+    unknown = figures.get(key) in ("-1", "NA")
     return None if unknown else _figure(figures, key, pattern).value
 
 
@@ -67,7 +77,7 @@ def _totals(
     """Store the totals under the names of the end that printed them; the share in percent."""
     if not size.value or not seconds.value or not rate.value:
         raise Damaged("nothing was transferred")
-    if not (size * 8 / seconds).agrees(rate, slack):
+    if not rate_fits(size, seconds, rate, slack):
         raise Contradictory(f"{CONTRADICTION}bytes in {seconds.value:g} s and {rate.value:g} bit/s")
     sends = run.test == "sender"
     run.metrics |= {
@@ -92,21 +102,20 @@ def _document(run: Draft, text: str) -> None:
             raise Contradictory(f"two different values of {key!r} in the document")
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
     run.version = root.get("version", "")
-    linux, tcp = run.version.endswith("-linux"), figures.get("udp") == "False"
-    rate = _figure(figures, "throughput mbps") * 1e6
-    for key, factor in (("throughput MB/s", _MEGABYTE[linux]), ("throughput Bps", 1)):
-        if key in figures and not (_figure(figures, key) * 8 * factor).agrees(rate, 1e-5):
-            raise Contradictory(f"{CONTRADICTION}{key} and {rate.value:g} bit/s")
+    if "udp" not in figures:
+        raise Damaged("'udp' is missing: the document is damaged")
+    linux, tcp = run.version.endswith("-linux"), figures["udp"] == "False"
+    rate = _figure(figures, "throughput mbps", factor=1e6)
+    again = _figure(figures, "throughput MB/s", factor=8.0 * _MEGABYTE[linux])
+    if not again.agrees(rate, 1e-5):
+        raise Contradictory(f"{CONTRADICTION}MB/s and {rate.value:g} bit/s")
     cpu = "cpu_busy_all %" if "cpu_busy_all %" in figures else "cpu %"
-    size = _figure(figures, "total_bytes MB") * _MEGABYTE[linux]
+    size = _figure(figures, "total_bytes MB", factor=_MEGABYTE[linux])
     _totals(run, rate, size, _figure(figures, "realtime s"), _optional(figures, cpu))
     if tcp:  # UDP never retransmits: its 0 says nothing
         run.metrics["retransmits_count"] = _optional(figures, "packets_retransmitted")
-    rtt = "tcp_average_rtt us"
-    run.metrics["rtt_loaded_us"] = _optional(figures, rtt) or None
-    needed = {"udp", "packets_retransmitted", cpu, rtt if linux and run.test == "sender" else cpu}
-    if gone := sorted(needed - figures.keys()):
-        run.warnings.append(f"the document lacks {', '.join(gone)}")
+    if linux and run.test == "sender":
+        run.metrics["rtt_loaded_us"] = _optional(figures, "tcp_average_rtt us") or None
     lasted, message = _optional(figures, "run_time"), _optional(figures, "bufferLen")
     run.parameters = {
         "protocol": {"False": "tcp", "True": "udp"}.get(figures.get("udp", "")),
@@ -137,24 +146,20 @@ def _linux(run: Draft, text: str) -> None:
         raise Contradictory("totals of several tests, or of two processes: pass one test per log")
     if not version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
-    figures: dict[str, str] = {}
-    for key, value in _KEY.findall(totals):
-        figures.setdefault(key, value)
-    cpu = _optional(figures, "cpu busy (all)", r"(\d+\.\d\d)%")
+    figures = dict(reversed(_KEY.findall(totals)))
+    cpu = _figure(figures, "cpu busy (all)", r"(\d+\.\d\d)%")
     _totals(
         run,
         _figure(figures, "throughput", r"(\d+\.\d\d)([KMGT]?)bps"),
         _figure(figures, "total bytes", r"(\d+)"),
         _figure(figures, "test duration", r"(\d+\.\d\d) seconds"),
-        cpu,
+        cpu.value,
         1e-4,
     )
-    retransmits = _optional(figures, "retrans segs", r"(\d+)")
-    run.metrics["retransmits_count"] = retransmits
-    if cpu is None:
-        run.warnings.append("the log ends early")
-    elif retransmits is None and not re.search(r"\bUDP\b", text, re.IGNORECASE):
-        run.warnings.append("without retransmits_count: its line is missing, or the test is of UDP")
+    if "retrans segs" in figures:
+        run.metrics["retransmits_count"] = _figure(figures, "retrans segs", r"(\d+)").value
+    elif not re.search(r"\bUDP\b", text, re.IGNORECASE):
+        raise Damaged("'retrans segs' is missing: the log is cut or damaged")
 
 
 _TITLES = (
@@ -170,16 +175,14 @@ def _windows(run: Draft, text: str) -> None:
     version = re.search(r"Copyright Version (\d+\.\d+)", text)
     run.version = version[1] if version else None
     figures: dict[str, str] = {}
-    rows = [
-        " ".join(row.split()) for row in text.split("\n")[:-1]
-    ]  # one without its end may be cut
+    rows = [" ".join(row.split()) for row in text.split("\n")[:-1]]  # the last may be cut
     for row, below in zip(rows, rows[2:], strict=False):
         titles, values = _TITLE.findall(row), below.split()
         if titles and " ".join(titles) == row:
             if len(values) != len(titles):
                 raise Damaged(f"not readable: {below!r}")
             figures |= zip(titles, values, strict=True)
-    if "Throughput(MB/s)" not in figures:
+    if "Avg. CPU %" not in figures:
         complaint = next((r for r in rows if re.search(r"(?i)\berror\b|failed", r)), None)
         raise Damaged(complaint or "the log ends before its totals")
     command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
@@ -187,12 +190,7 @@ def _windows(run: Draft, text: str) -> None:
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     run.test = "sender" if command[1] == "s" else "receiver"
     seconds = _figure(figures, "realtime(s)")
-    buffers = _figure(figures, "Buffers") / seconds
-    if buffers.value and not buffers.agrees(_figure(figures, "Throughput(Buffers/s)"), 1e-4):
-        raise Contradictory(f"{CONTRADICTION}buffers, time and buffers per second")
-    cpu = _optional(figures, "Avg. CPU %")
-    rate = _figure(figures, "Throughput(MB/s)") * (8 * 2**20)
-    _totals(run, rate, _figure(figures, "Bytes(MEG)") * 2**20, seconds, cpu)
+    rate = _figure(figures, "Throughput(MB/s)", factor=8 * 2**20)
+    size = _figure(figures, "Bytes(MEG)", factor=2**20)
+    _totals(run, rate, size, seconds, _optional(figures, "Avg. CPU %"))
     run.metrics["retransmits_count"] = _optional(figures, "Retransmits")
-    if cpu is None:
-        run.warnings.append("the table of packets is missing, and with it retransmits and CPU")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,7 +48,10 @@ class Option:
             pattern, legal = _FORMS[self.type]
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
             if self.type == "rate" and isinstance(value, str):
-                return None if _is_rate(value) else legal
+                with suppress(UsageError):
+                    bits_per_second(value)
+                    return None
+                return legal
             return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
             return None if isinstance(value, bool) else "true or false"
@@ -100,15 +104,13 @@ def levels(
     request: Request, *, streams: str = "", buffer: str = "", message: str = ""
 ) -> list[str]:
     """Return the tool's arguments for the levels of a request, with the given flags."""
-    several = request.streams if request.streams > 1 else None
-    flags = (
-        (streams, several),
-        (buffer, request.tcp_buffer_bytes),
-        (message, request.message_bytes),
-    )
-    return [
-        word for flag, level in flags if flag and level is not None for word in (flag, str(level))
-    ]
+    given = {
+        streams: request.streams if request.streams > 1 else None,
+        buffer: request.tcp_buffer_bytes,
+        message: request.message_bytes,
+    }
+    pairs = [(flag, str(level)) for flag, level in given.items() if flag and level is not None]
+    return [word for pair in pairs for word in pair]
 
 
 def bits_per_second(rate: str | float) -> float:
@@ -117,11 +119,3 @@ def bits_per_second(rate: str | float) -> float:
         return read_quantity(re.sub(r"/[0-9]+$", "", str(rate)), "bps")
     except ValueError:
         raise UsageError(f"{rate!r} is not {_FORMS['rate'][1]}") from None
-
-
-def _is_rate(text: str) -> bool:
-    try:
-        bits_per_second(text)
-    except UsageError:
-        return False
-    return True

@@ -39,7 +39,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     seconds = str(math.ceil(request.duration_s))  # qperf cuts fractions off
     return Commands(
         client=(
-            *("qperf", server_address, "-lp", str(port), "-ip", str(port + 1), "-t", seconds),
+            *f"qperf {server_address} -lp {port} -ip {port + 1} -t {seconds}".split(),
             *("-uu", "-vvs", "-vvt", "-vvu", *levels(request, message="-m", buffer="-sb")),
             request.test,
         ),
@@ -150,7 +150,7 @@ def _figure(kind: str, text: str) -> float:
 def _fill(run: Draft, text: str) -> None:
     """Read one block."""
     test = run.test or ""
-    figures = _lines(run, text)
+    figures = _lines(text)
     if not figures:
         complaints = [line.strip() for line in text.splitlines() if _COMPLAINT.search(line)]
         nothing = f"no result: nothing follows the name of the test, {test}"
@@ -168,11 +168,11 @@ def _fill(run: Draft, text: str) -> None:
         run.warnings.append(f"lines are missing: {gone}")
 
 
-def _lines(run: Draft, text: str) -> dict[str, float]:
+def _lines(text: str) -> dict[str, float]:
     """Return the figures of a block by their names."""
     figures: dict[str, float] = {}
     columns: set[int] = set()  # positions of the equals sign, which qperf aligns
-    width, longest, last, unread = 0, 0, 0, ""
+    last, unread, width, longest = 0, "", 0, 0
     rows = text.partition(":")[2].split("\n")[1:]
     for number, row in enumerate(rows, 1):
         m = _LINE.fullmatch(row)
@@ -180,31 +180,26 @@ def _lines(run: Draft, text: str) -> dict[str, float]:
             unread = unread or row.strip()
             continue
         key, value = m[1], m[2].rstrip()
-        longest = max(longest, len(key))
-        kind = _KINDS.get(_ENDS.sub("", key))
+        plain, longest = _ENDS.sub("", key), max(longest, len(key))
+        kind = _KINDS.get(plain)
         if kind is None:
             continue
         if figures and unread:
             raise Damaged(f"line {unread!r} is not readable")
-        if key in figures:
-            raise Contradictory(f"two lines for {key!r}: {row.strip()!r} is the second")
-        rank = _ORDER.index(
-            key if key in _ORDER else "parameter" if _ENDS.sub("", key) == key else "later"
-        )
+        rank = _ORDER.index(key if key in _ORDER else "parameter" if plain == key else "later")
         # somebody may have removed the blanks
         columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
-        if rank < last or len(columns) > 1:
+        if key in figures or rank < last or len(columns) > 1:
             raise Contradictory(f"lines are lost, or of another process: before {row.strip()!r}")
-        last, width = rank, row.index("=") - row.index(key) - 2
         if kind == "count" and number == len(rows):
-            run.warnings.append(f"the line of {key} may be cut, and is left out")
-            continue
+            raise Damaged(f"the line of {key} may be cut")
+        last, width = rank, row.index("=") - row.index(key) - 2
         try:
             figures[key] = _figure(kind, value)
         except Damaged as error:
             raise Damaged(f"{error} in {row.strip()!r}") from None
     if -1 not in columns and width > longest:
-        run.warnings.append("lines are missing: the names are aligned with a longer one")
+        raise Damaged("lines are missing: the names are aligned with a longer one")
     return figures
 
 

@@ -1,16 +1,15 @@
 """sockperf: latency of single messages, with the whole distribution (3.x).
 
 Without ``--full-rtt`` every printed latency is half a round trip. In ``throughput`` mode the server
-sends nothing back, so the bandwidth is the sender's. "MBps" are 2^20 bytes. With ``--giga-size``,
-"GBps" are 1000 of them; with ``--increase_output_precision`` of 3.7, which shows nine decimals, "GBps"
-is a wrong label for "MBps".
+sends nothing back, so the bandwidth is the sender's. "MBps" are 2^20 bytes. "GBps", which
+``--giga-size`` and ``--increase_output_precision`` print with different meanings, are not read.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
@@ -182,10 +181,10 @@ _LINE = re.compile(
         \ \d+\.\d\d\ observations
     |--->\ <?MAX>?\ observation\ =\ *(?P<maximum>\d+\.\d{3})(?!\d)
     |--->\ <?MIN>?\ observation\ =\ *(?P<minimum>\d+\.\d{3})(?!\d)
-    |--->\ percentile\ *(?P<percentile>\d+\.\d{2,3})\ =\ *(?P<latency>\d+\.\d{3})(?!\d)
+    |--->\ percentile\ *(?P<percentile>\d+\.\d{3})\ =\ *(?P<latency>\d+\.\d{3})(?!\d)
     |Total\ of\ (?P<sent>\d+)\ messages\ sent\ in\ (?P<sent_s>\d+\.\d{3})\ sec
     |Summary:\ Message\ Rate\ is\ (?P<rate>\d+)\ \[msg/sec\]
-    |Summary:\ BandWidth\ is\ (?P<bandwidth>\d+\.\d{3,9}\ [MG])Bps\ \(\d+\.\d{3,9}\ [MG]bps\)
+    |Summary:\ BandWidth\ is\ (?P<bandwidth>\d+\.\d{3})\ MBps\ \(\d+\.\d{3}\ Mbps\)
     """,
     re.VERBOSE,
 )
@@ -239,24 +238,19 @@ def _fill(run: Draft, text: str) -> None:
     run.version = version[1] if version else None
     run.parameters = _parameters(text)
     command = re.search(_COMMAND, text)
-    mode = _MODES.get(command[1], command[1]) if command else None
-    figures: dict[str, float] = {}
-    percentiles: dict[float, float] = {}
-    run.test = mode
-    cut = _lines(text, figures, percentiles)
-    latency = figures.keys() & {"mean", "observations"}
+    run.test = mode = _MODES.get(command[1], command[1]) if command else None
+    figures, percentiles = _lines(text)
+    latency = figures.keys() & {"mean", "summary", "observations"}
     throughput = figures.keys() & {"rate", "bandwidth"}
     run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
     if not latency and not throughput:
         raise Damaged(_why_nothing(text))
     if latency and throughput:
         raise Contradictory("figures of two modes in one run: a line between them is damaged")
-    needed = _throughput(run, figures) if throughput else _latencies(run, figures, percentiles)
-    gone = [metric for line, metric in needed.items() if line not in figures.keys() | percentiles]
-    if gone:
-        run.warnings.append(f"without {', '.join(gone)}: lines are missing")
-    if cut or ("bandwidth" if throughput else "minimum") not in figures:
-        run.warnings.append(f"the log ends early, after {_last(text)!r}")
+    if throughput:
+        _throughput(run, figures)
+    else:
+        _latencies(run, figures, percentiles)
     run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
 
 
@@ -264,104 +258,90 @@ def _last(text: str) -> str:
     return text.rstrip("\n").rpartition("\n")[2].strip()
 
 
-def _lines(text: str, figures: dict[str, float], percentiles: dict[float, float]) -> bool:
-    """Read the lines with figures; return whether the last one is cut."""
+def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
+    """Return the figures by their names, and the percentiles."""
+    figures: dict[str, float] = {}
+    percentiles: dict[float, float] = {}
     for row in text.splitlines(keepends=True):
         if not _ANCHOR.search(row):
             continue
         m = _LINE.search(row)
+        if m is None and not row.endswith("\n"):
+            break
         if m is None:
-            if not row.endswith("\n"):
-                return True
-            raise Damaged(f"not readable: {row.strip()!r}")
+            raise Damaged(f"not readable (leave out --giga-size): {row.strip()!r}")
         found = {name: value for name, value in m.groupdict().items() if value is not None}
         span = "valid_" if "Valid" in found.pop("span", "") else ""
         if "percentile" in found:
             at, value = float(found["percentile"]), float(found["latency"])
             if at not in _PERCENTILES or percentiles.setdefault(at, value) != value:
                 raise Contradictory(f"another percentile before: {row.strip()!r} is the second")
-            figures["decimals"] = len(found["percentile"].partition(".")[2])
             continue
         for name, text_value in found.items():
-            value = _value(name, text_value)
+            value = 1.0 if name in ("round", "trip") else float(text_value)
             if figures.setdefault(span + name, value) != value:
                 raise Contradictory(f"two different values: {row.strip()!r} is the second")
-    return False
+    return figures, percentiles
 
 
-def _value(name: str, text: str) -> float:
-    if name in ("round", "trip"):
-        return 1.0
-    number, _, prefix = text.partition(" ")
-    # nine decimals: --increase_output_precision of 3.7 says G where it means M
-    return float(number) * (1000 if prefix == "G" and len(number.partition(".")[2]) == 3 else 1)
+def _refuse_gaps(there: Iterable[str | float], needed: Iterable[str | float]) -> None:
+    known = set(there)
+    if gone := [str(line) for line in needed if line not in known]:
+        raise Damaged(f"the log is cut, or lines are missing: {', '.join(gone)}")
 
 
-def _throughput(run: Draft, figures: Mapping[str, float]) -> dict[str, str]:
-    """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
-    if figures.keys() & {"sent", "bandwidth", "rate"} == {"sent", "bandwidth"}:
-        raise Contradictory("lines are lost, or of another process: the message rate")
-    bandwidth = figures.get("bandwidth")
-    needed = {
-        "sent": "messages_count",
-        "rate": "message_rate_per_s",
-        "bandwidth": "throughput_sent_bps",
+def _throughput(run: Draft, figures: Mapping[str, float]) -> None:
+    _refuse_gaps(figures, ("rate", "bandwidth"))
+    if "sent" not in figures:
+        run.warnings.append("without messages_count: its line is missing")
+    run.metrics = {
+        "messages_count": figures.get("sent"),
+        "message_rate_per_s": figures["rate"],
+        "throughput_sent_bps": figures["bandwidth"] * 2**23 or None,
+        "duration_measured_s": figures.get("sent_s"),
     }
-    run.metrics = {metric: figures.get(line) for line, metric in needed.items()}
-    run.metrics["throughput_sent_bps"] = bandwidth * 2**23 if bandwidth else None
-    run.metrics["duration_measured_s"] = figures.get("sent_s")
-    return needed
+
+
+_NEEDED = ("mean", "dropped", "observations", "maximum", "minimum", "valid_seconds")
+"""What a latency test prints, besides percentiles."""
 
 
 def _latencies(
     run: Draft, figures: Mapping[str, float], percentiles: Mapping[float, float]
-) -> dict[str | float, str]:
-    """Take the figures of the other modes; return the lines that they print, each with its metric."""
-    new = figures.get("decimals") == 3  # since 2.8 these are printed for any number of observations
-    if lost := _lost(figures, percentiles, new=new):
-        raise Contradictory(f"lines are lost, or of another process: {lost}")
+) -> None:
+    _refuse_gaps(figures, _NEEDED)
+    n = int(figures["observations"])
+    least = 25.0 if n >= 4 else 50.0
+    _refuse_gaps(percentiles, [p for p in _PERCENTILES if p >= least and p not in (95.0, 99.5)])
     if wrong := _contradiction(figures, percentiles):
         raise Contradictory(CONTRADICTION + wrong)
     rtt = figures.keys() & {"round", "trip"} or run.parameters.get("full_rtt")
     run.basis = basis = "rtt" if rtt else "latency_oneway"
-    n = figures.get("observations")
     # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
     run.percentiles = tuple(
-        Percentile(p, value, None if n is None else int(n) - int(0.5 + round(p / 100, 7) * n))
+        Percentile(p, value, n - int(0.5 + round(p / 100, 7) * n))
         for p, value in sorted(percentiles.items())
     )
-    names = {p: f"{basis}_{name}_us" for p, name in _PERCENTILES.items() if name}
     run.metrics = {
-        f"{basis}_us": figures.get("mean", figures.get("summary")),
+        f"{basis}_us": figures["mean"],
         # 0.000 with one observation, which has no deviation
-        f"{basis}_stdev_us": figures.get("deviation") or None,
-        f"{basis}_min_us": figures.get("minimum"),
-        f"{basis}_max_us": figures.get("maximum"),
+        f"{basis}_stdev_us": figures["deviation"] or None,
+        f"{basis}_min_us": figures["minimum"],
+        f"{basis}_max_us": figures["maximum"],
         "messages_count": n,
-        "lost_count": figures.get("dropped"),
-        "duplicated_count": figures.get("duplicated"),
-        "out_of_order_count": figures.get("disorder"),
-        "duration_measured_s": figures.get("valid_seconds") or None,
-    } | {names[p]: value for p, value in percentiles.items() if p in names}
-    needed: dict[str | float, str] = {
-        "valid_seconds": "duration_measured_s",
-        "dropped": "lost_count",
+        "lost_count": figures["dropped"],
+        "duplicated_count": figures["duplicated"],
+        "out_of_order_count": figures["disorder"],
+        "duration_measured_s": figures["valid_seconds"] or None,
     }
-    if new:
-        least = 25.0 if n and n >= 4 else 50.0
-        needed |= {p: name for p, name in names.items() if p != 95.0 and p >= least}
-    if "summary" in figures or "full_rtt" in run.parameters:
-        needed["mean"] = f"{basis}_stdev_us"
-    elif "mean" not in figures:
-        raise Damaged("the log does not tell whether its latencies are round trips or halves")
-    return needed
+    for p, value in percentiles.items():
+        if name := _PERCENTILES[p]:
+            run.metrics[f"{basis}_{name}_us"] = value
 
 
 def _why_nothing(text: str) -> str:
     if complaint := _COMPLAINTS.search(text):
         return complaint[0].strip()
-    if re.search(r"^Usage: sockperf ", text, re.MULTILINE):
-        return "no run: sockperf printed how it is used, so an option was wrong"
     if "[SERVER]" in text:
         return "the log of a server, which prints no figures; pass the client's"
     return f"no statistics: the log ends after {_last(text)!r}"
@@ -404,34 +384,14 @@ def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, Any]) -
     return "ping-pong" if waiting <= parameters.get("burst", 1) else "under-load"
 
 
-def _lost(figures: Mapping[str, float], percentiles: Mapping[float, float], *, new: bool) -> str:
-    """Name the lines that are missing between others; the log may begin late or end early."""
-    printed = [p for p, name in _PERCENTILES.items() if name and p != 95.0 and (new or p < 99.999)]
-    lines: list[str | float] = ["mean", "dropped", "observations", "maximum", *printed, "minimum"]
-    there = [line in figures or line in percentiles for line in lines]
-    first, last = there.index(True), len(there) - there[::-1].index(True)
-    # with few observations not every percentile is printed
-    n, most = figures.get("observations", 100_000), max(percentiles, default=0)
-    missing = [
-        str(line)
-        for line, found in zip(lines[first:last], there[first:last], strict=True)
-        if not found
-        and (not isinstance(line, float) or (n >= 100 and (line < most or n >= 100_000)))
-    ]
-    return ", ".join(missing)
-
-
 def _contradiction(v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
     """Say which figures contradict each other; None if none do."""
-    if v.get("valid_received", n := v.get("observations")) != n and n is not None:
+    if v.get("valid_received", n := v["observations"]) != n:
         return f"{v['valid_received']:.0f} messages received, {n:.0f} observations"
-    points = [v.get("minimum"), *(at for _, at in sorted(percentiles.items())), v.get("maximum")]
-    known = [at for at in points if at is not None]
-    if known != sorted(known):
-        return f"percentiles that are not in order: {known}"
-    mean = v.get("mean", v.get("summary"))
-    if mean is not None and not v.get("minimum", 0) <= mean <= v.get("maximum", math.inf):
-        return f"the average is {mean:g}, outside of all latencies"
-    if v.get("summary", mean) != mean:
-        return f"the average is {mean:g}, the summary says {v['summary']:g}"
+    points = [v["minimum"], *(at for _, at in sorted(percentiles.items())), v["maximum"]]
+    if points != sorted(points):
+        return f"percentiles that are not in order: {points}"
+    mean = v["mean"]
+    if not v["minimum"] <= mean <= v["maximum"] or v.get("summary", mean) != mean:
+        return f"the average is {mean:g}, outside of all latencies or not that of the summary"
     return None

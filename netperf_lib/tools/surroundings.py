@@ -20,13 +20,9 @@ _TIMESTAMPS = re.compile(
 
 
 def decode(data: bytes) -> str:
-    """Decode a log file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without a byte order mark."""
+    """Decode a log file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
-    head = data[:64]
-    low, high = head[::2].count(0), head[1::2].count(0)
-    if max(low, high) > 0.37 * len(head):
-        return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
     return data.decode("utf-8", errors="replace")
 
 

@@ -164,17 +164,7 @@ def latency_tools() -> Iterator[Case]:
     sizes = ("", "-m 1", "-m 64", "-m 1000", "-m 1400", "-m 8K", "-m 32K")
     forms = (
         "",
-        "-v",
-        "-vv",
-        "-vvs -vvt -vvu -uu",
-        "-uu -un",
-        "-v -vvs",
-        "-vvs",
-        "-vvt",
-        "-vvu",
-        "-vvc",
-        "-ub",
-        "-e 6",
+        *"-v|-vv|-vvs -vvt -vvu -uu|-uu -un|-v -vvs|-vvs|-vvt|-vvu|-vvc|-ub|-e 6".split("|"),
     )
     for test, size, form, buffer in itertools.product(tests, sizes, forms, ("", "-sb 64K")):
         if test.startswith("udp") and size.endswith("K"):
@@ -354,8 +344,8 @@ def cases() -> list[Case]:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def run(*words: str) -> str:
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+def run(command: str) -> str:
+    return subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout
 
 
 class Link:
@@ -364,50 +354,37 @@ class Link:
     def __init__(self, number: int) -> None:
         self.client, self.server = f"conf{os.getpid()}c{number}", f"conf{os.getpid()}s{number}"
         for name in (self.client, self.server):
-            run("ip", "netns", "add", name)
-        run(
-            "ip",
-            "-n",
-            self.client,
-            "link",
-            "add",
-            "v0",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "v0",
-            "netns",
-            self.server,
-        )
+            run(f"ip netns add {name}")
+        run(f"ip -n {self.client} link add v0 type veth peer name v0 netns {self.server}")
         for name, address in ((self.client, "10.9.0.1"), (self.server, SERVER)):
-            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+            run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
             # little is written and not yet sent when a test ends
-            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_wmem=4096 16384 65536")
-            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "v0")
-            run("ip", "-n", name, "link", "set", "v0", "gso_max_segs", "1", "up")
-            run("ip", "-n", name, "link", "set", "lo", "up")
+            memory = ["net.ipv4.tcp_wmem=4096 16384 65536"]
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", *memory], check=True)
+            run(f"ip -n {name} addr add {address}/24 dev v0")
+            run(f"ip -n {name} link set v0 gso_max_segs 1 up")
+            run(f"ip -n {name} link set lo up")
 
     def shape(self, rate: str) -> None:
         for name in (self.client, self.server):
-            options = ("tbf", "rate", rate, "burst", "10k", "limit", QUEUE)
-            run("tc", "-n", name, "qdisc", "replace", "dev", "v0", "root", *options)
+            options = f"tbf rate {rate} burst 10k limit {QUEUE}"
+            run(f"tc -n {name} qdisc replace dev v0 root {options}")
 
     def switch(self, state: str) -> None:
-        run("ip", "-n", self.server, "link", "set", "v0", state)
+        run(f"ip -n {self.server} link set v0 {state}")
 
     def counters(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for name, way in ((self.client, "forward"), (self.server, "reverse")):
-            (link,) = json.loads(run("ip", "-j", "-s", "-n", name, "link", "show", "v0"))
-            (disc,) = json.loads(run("tc", "-j", "-s", "-n", name, "qdisc", "show", "dev", "v0"))
+            (link,) = json.loads(run(f"ip -j -s -n {name} link show v0"))
+            (disc,) = json.loads(run(f"tc -j -s -n {name} qdisc show dev v0"))
             sent = link["stats64"]["tx"]
             found |= {f"{way}_bytes": sent["bytes"], f"{way}_packets": sent["packets"]}
             found[f"{way}_dropped"] = disc["drops"]
         return found
 
     def round_trips(self) -> list[float]:
-        text = run("ip", "netns", "exec", self.client, "ss", "-tinHO", "dport", f"= :{PORT}")
+        text = run(f"ip netns exec {self.client} ss -tinHO dport = :{PORT}")
         sizes = [
             (int(b[1]), float(r[1]))
             for line in text.splitlines()
@@ -444,26 +421,14 @@ def stop(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def listening(link: Link, udp: bool, port: int) -> bool:
-    text = run(
-        "ip",
-        "netns",
-        "exec",
-        link.server,
-        "ss",
-        "-lnH",
-        "-u" if udp else "-t",
-        "sport",
-        f"= :{port}",
-    )
-    return bool(text.strip())
+    kind = "-u" if udp else "-t"
+    return bool(run(f"ip netns exec {link.server} ss -lnH {kind} sport = :{port}").strip())
 
 
 def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
     """Run a case and return a document for each end."""
     link.shape(case.rate)
-    chosen = {"qperf": ("-lp", str(PORT)), "sockperf": ("-p", str(PORT))}.get(
-        case.tool, ("-p", str(PORT))
-    )
+    chosen = ("-lp" if case.tool == "qperf" else "-p", str(PORT))
     words = tuple(w.replace("{server}", SERVER) for w in case.client)
     command = (words[0], *chosen, *words[1:]) if case.tool != "sockperf" else (*words, *chosen)
     serving = (*case.server, *chosen, *(("-i", SERVER) if case.tool == "sockperf" else ()))
@@ -542,16 +507,7 @@ def every(chosen: list[Case], tell: Callable[[int], None] = lambda _: None) -> l
         for library, step in (("ahead", "3600"), ("back", "-3600")):
             source = Path(name) / f"{library}.c"
             source.write_text(CLOCK)
-            run(
-                "cc",
-                "-shared",
-                "-fPIC",
-                f"-DSTEP={step}",
-                "-o",
-                f"{name}/{library}.so",
-                str(source),
-                "-ldl",
-            )
+            run(f"cc -shared -fPIC -DSTEP={step} -o {name}/{library}.so {source} -ldl")
 
         def work(number: int) -> None:
             folder = Path(name) / str(number)

@@ -27,13 +27,16 @@ SMALL = 10_000
 """The connections that control a test, in bytes."""
 UNSENT = 300_000
 """Bytes that wait in the sender's buffers at most when a test of TCP ends: written, and carried after it."""
-NOT_READ = re.compile(r"iperf -c .*(?: -d | -r |--full-duplex|--connect-only|-y C)")
-"""Forms of iperf 2 that are refused by name; the page on logs says so."""
+NOT_READ = re.compile(
+    r"iperf -c .*(?: -d | -r |--full-duplex|--connect-only|-y C)"
+    r"|sockperf throughput .*--(?:giga-size|increase_output_precision)"
+)
+"""Forms that are refused by name; the page on logs says so."""
 NOTHING = re.compile(
     r" failed: |Can`t (?:connect|bind)|No valid observations found|No messages were received"
 )
 """What a tool says that measured nothing."""
-UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:(?:-R )?(?:-y C )?|-u -b 15M -y C )clock")
+UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:-R )?clock")
 """One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
 
 
@@ -76,11 +79,8 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
     udp, event, qperf = document["udp"], document["event"], document["tool"] == "qperf"
     found: list[str] = []
     reverse = run.parameters.get("direction") == "reverse"
-    unmarked = "direction" not in run.parameters  # CSV of iperf 2
     for word in ("", "_reverse"):
         way = "reverse" if reverse != bool(word) else "forward"
-        if unmarked:
-            way = max(("forward", "reverse"), key=lambda w: truth[f"{w}_bytes"])
         passed = payload(document, way)
         tried = (
             passed * (1 + truth[f"{way}_dropped"] / max(truth[f"{way}_packets"], 1))
@@ -109,7 +109,7 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
                     more = float("inf")
                 if not 0.98 * size - fewer - SMALL <= count <= 1.02 * size + more + SMALL:
                     found.append(f"{end}{word}_bytes {count:.0f}, and {size:.0f} passed")
-            clock = 0.06 / length if length and "-y C" in command else 0.1 if qperf else 0.02
+            clock = 0.1 if qperf else 0.02
             clock += (
                 0.05 if udp and document["tool"] == "iperf2" else 0.0
             )  # the rate is of the other end's time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netperf_lib.tools.draft import Figure
+from netperf_lib.tools.draft import Figure, rate_fits
 
 
 @pytest.mark.parametrize(("text", "half"), [("12", 4), ("12.3", 0.4), ("12.34", 0.04)])
@@ -13,14 +13,14 @@ def test_a_printed_figure_is_right_to_half_a_unit_of_its_last_digit(text: str, h
     assert (figure.value, figure.half) == pytest.approx((8 * float(text), half))
 
 
-def test_rounding_of_products_and_shares() -> None:
-    """The error is that of the farthest figures that are printed alike."""
-    one, other = Figure.printed("10"), Figure.printed("2.0")
-    assert (one * other).half == pytest.approx(10.5 * 2.05 - 20)
-    assert (one / other).half == pytest.approx(10.5 / 1.95 - 5)
-    assert Figure.printed("10").agrees(Figure.printed("11"), 0)
-    assert not Figure.printed("10").agrees(Figure.printed("11.1"), 0)
+def test_figures_agree_within_their_rounding() -> None:
+    assert Figure.printed("10").agrees(Figure.printed("11"))
+    assert not Figure.printed("10").agrees(Figure.printed("11.1"))
     assert Figure.printed("10").agrees(Figure.printed("11.1"), 0.05)
-    assert (one / Figure.printed("0")).agrees(Figure.printed("7"), 0), (
-        "divided by what may be nothing"
-    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate", "fits"), [("2.0", "40", True), ("2.0", "45", False), ("0.00", "7", True)]
+)
+def test_rate_that_bytes_within_seconds_can_give(seconds: str, rate: str, fits: bool) -> None:
+    assert rate_fits(Figure.printed("10"), Figure.printed(seconds), Figure.printed(rate)) == fits

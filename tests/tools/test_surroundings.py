@@ -50,7 +50,7 @@ def test_log_reads_the_same_in_a_terminal(log: str, wrap: Callable[[str], str]) 
     assert [run.metrics for run in found] == [run.metrics for run in tools.parse(text_of(log))]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("log", SAMPLES)
 def test_log_reads_the_same_as_powershell_writes_it(log: str, encoding: str) -> None:
     data = text_of(log).replace("\n", "\r\n").encode(encoding)

@@ -50,17 +50,9 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         )
     if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
-    client = [
-        "iperf3",
-        "-c",
-        server_address,
-        "-p",
-        str(port),
-        "-J",
-        "-t",
-        str(int(request.duration_s)),
-    ]
-    client += ["-i", f"{float(settings.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
+    interval = f"{float(settings.get('interval_s', 1)):g}"
+    client = f"iperf3 -c {server_address} -p {port} -J -t {int(request.duration_s)}".split()
+    client += f"-i {interval} --connect-timeout 5000".split()
     if request.omit_s:
         client += ["-O", str(int(request.omit_s))]
     client += levels(request, streams="-P", buffer="-w", message="-l")
@@ -69,7 +61,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         settings.setdefault("bitrate", 0)  # without a rate iperf3 sends UDP at 1 Mbit/s
     return Commands(
         client=(*client, *arguments(OPTIONS, settings)),
-        server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
+        server=tuple(f"iperf3 -s -1 -p {port} -J".split()),
         listens=(("tcp", port),),
         timeout_s=request.duration_s + request.omit_s + 30,
         server_ends=True,
@@ -86,126 +78,66 @@ def rate_bps(request: Request) -> float:
 # --- where runs are ------------------------------------------------------------------------------
 
 MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
-_START = re.compile(  # each alternative begins with a literal character: the engine searches for these first
+_START = re.compile(
     "|".join(
-        f"{pattern}(?P<{kind}>)"
+        f"(?:{pattern})(?P<{kind}>)"
         for kind, pattern in {
-            "json": r'\{\s*"(?:start|title|intervals|end|error)"\s*:',
-            "event": r'\{\s*"event"\s*:\s*"\w+"',
-            "banner": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$",
-            "client": r"Connecting to host \S+, port \d+",
-            "server": r"Accepted connection from ",
-            "done": r"iperf Done\.",
-            "nested": r"Server output:",
-            "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
-            "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)[^\n]*",
-            "local": r"\]\s+local \S+ port \d+ connected to ",
+            "json": r'^\{\s*"(?:start|title|intervals|end|error)"\s*:',
+            "event": r'^\{\s*"event"\s*:\s*"\w+"',
+            "nested": r"^.*Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
+            "s0": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$(?=(?:\n.*){1,9}\n(?:Connecting to|Server listening))",
+            "s1": r"Connecting to host \S+, port \d+|Accepted connection from ",
+            "s2": r"\]\s+local \S+ port \d+ connected to ",
+            "s4": r"^.*- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
+            # iperf 2 has other columns
+            "s3": r"\[ ID\].*\sInterval\s+Transfer\s.*(?:Retr\b|Bitrate|[^/]Total Datagrams|\[Role\])",
             "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
-            "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+            "s5": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+            "done": r"iperf Done\.",
+            "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
         }.items()
     ),
     re.MULTILINE,
 )
-
+"""The lines of a text in printed order: a step back begins another run; and others."""
+_RESULT, _OVER = 5, 6
 _COMMAND = re.compile(".*" + COMMAND.pattern)
 _RULE = re.compile(r"[ >]*- - -")
-_CLIENT = ("client", "banner", "fragment")
-_TEXT = (*_CLIENT, "server", "nested")
-_RESULT = re.compile(
-    r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE
-)
-"""Shows that a test has a result; an error after it belongs to another run."""
-_OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
-"""Column heads that iperf 2 does not have."""
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    begun, kind = len(text), ""
+    begun, reached = len(text), _OVER
     for m in _START.finditer(text):
-        now = m.lastgroup or ""
-        if kind and now in ("row", "result"):
-            continue  # part of the current run
-        line = line_start(text, m.start())
-        step = (_in_json if now in ("json", "event") else _in_text)(text, m, line, begun, kind)
-        if step is None:
+        kind, at = str(m.lastgroup), line_start(text, m.start())
+        stage = int(kind[1]) if kind[1].isdigit() else _OVER
+        new = stage < reached if reached < _OVER else kind not in ("nested", "done")
+        if kind == "event":
+            run, what = text[begun : m.start()], m[0].rsplit('"', 2)[1]
+            over = what == "error" and re.search(r'"event"\s*:\s*"end"', run) is not None
+            new = what == "start" or not run.startswith("{") or over
+        elif kind == "json":
+            new = True
+        elif kind in ("row", "s5") and reached == _OVER:
+            # what ran iperf3 may repeat the row of the result
+            new, stage = "connected with" not in text[:at] and m[0] not in text[begun:at], 3
+        elif kind == "error":
+            new, stage = _error_is_new(text, m.end(), text[begun:at], over=reached >= _RESULT)
+        elif kind == "row":
             continue
-        start, new, now = step
         if new:
-            begun, kind = start, now
-            yield start
-        elif now in ("", "client", "nested") or kind == "listening":
-            kind = now
+            begun = at if text[at] == "{" else or_above(text, or_above(text, at, _RULE), _COMMAND)
+            yield begun
+        if new or kind != "nested":
+            reached = stage
 
 
-_Step = tuple[int, bool, str] | None
-"""Where a run may start, whether one does, and the kind of what is there; None: it says nothing."""
-
-
-def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _Step:
-    """Judge what a match in a document says; `line` is where its line starts, `begun` and `kind` are the run's."""
-    at, now = m.start(), m.lastgroup or ""
-    if now == "event":
-        what = m[0].rsplit('"', 2)[1]
-        over = what == "error" and re.search(r'"event"\s*:\s*"end"', text[begun:at]) is not None
-        return at, what == "start" or kind != "event" or over, now
-    if before := text[line:at].rstrip():
-        nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
-    else:
-        above = text[max(0, line - 200) : line].rstrip()
-        nested = at != line and kind == "json" and above.endswith(("[", ","))
-    return None if nested else (at, True, now)
-
-
-def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _Step:
-    """Judge what a match in text output says, as `_in_json`."""
-    at, now = m.start(), m.lastgroup or ""
-    if now == "banner":
-        if at - line > 40 or '"' in text[line:at]:
-            return None  # not a line of the program: a text about it, or the version in a document
-        ahead = text[line : line + 600]
-        waits = "\nServer listening" in ahead.partition("\nConnecting to")[0]
-        new = waits or "\nConnecting to" in ahead
-        return line, new, "listening" if waits else "banner" if new else kind
-    if now == "client":
-        return or_above(text, line, _COMMAND), kind != "banner", now
-    if now == "server":
-        inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
-        return line, kind not in ("nested", "listening") and not inside, kind if inside else now
-    if now == "nested":  # a new run without a client before it
-        return line, not kind, now if kind in ("", *_CLIENT) else kind
-    if now == "done":
-        return line, False, ""
-    if now == "error":
-        reported = kind in ("json", "event") and '"error"' in text[begun:at]
-        interrupted = text.startswith("interrupt", m.end())
-        own = interrupted or text.startswith(AFTER_RESULT, m.end())
-        over = not own and _RESULT.search(text, begun, at) is not None
-        if over and text.startswith("the client has terminated", m.end()):
-            return None  # a server that waits for another test
-        new = not kind or reported or over or kind == "error"
-        if new and interrupted:
-            return line, new, "banner"  # with 2>&1 it comes before the log that it ends
-        # a message on stderr ends the document that it belongs to
-        return line, new, now if new else "" if kind == "json" else kind
-    if now == "header":
-        own = _OWN_COLUMNS.search(m[0]) is not None
-        again = (
-            kind == "fragment"
-            and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
-        )
-        new = (kind not in _TEXT and own) or again
-        above = or_above(text, or_above(text, line, _RULE), _COMMAND)
-        return above, new, "fragment"
-    if now == "local":
-        new = kind not in _TEXT or (
-            kind != "nested" and _RESULT.search(text, begun, at) is not None
-        )
-        return line, new, "fragment" if new else kind
-    # what ran iperf3 may repeat the row of the result
-    if now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]:
-        return None
-    return or_above(text, line, _COMMAND), "connected with" not in text[:at], "fragment"
+def _error_is_new(text: str, end: int, run: str, *, over: bool) -> tuple[bool, int]:
+    """Return whether a message is of another run than the one before it, and what stage is reached."""
+    if text.startswith("interrupt", end):
+        return not run, 0 if not run else _OVER  # with 2>&1 it comes before the log that it ends
+    own = text.startswith(AFTER_RESULT, end) or (run.startswith("{") and '"error"' not in run)
+    return not run or (over and not own), _OVER
 
 
 def read(text: str) -> list[ParsedRun]:
