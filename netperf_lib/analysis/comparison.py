@@ -272,6 +272,7 @@ class Family(Sequence[Comparison]):
             [{name: getattr(c, name) for name in names} for c in self], columns=names
         )
         texts = {"contrast": "label", "words": "words", "verdict": "verdict"}
+        columns: dict[str, list[Any]]
         columns = {name: [str(getattr(c, of)) for c in self] for name, of in texts.items()}
         for i, side in enumerate("ab"):
             columns[side] = [c.names[i] for c in self]

@@ -177,8 +177,8 @@ class Unpaired:
     def __init__(self, x: Floats, y: Floats) -> None:
         self.sizes = x.size, y.size
         self.n = min(self.sizes)
-        self.shifts = np.sort((x[:, None] - y[None, :]).ravel())
-        self.centre = float(np.median(self.shifts)) if self.n else math.nan
+        self.d = np.sort((x[:, None] - y[None, :]).ravel())
+        self.centre = float(np.median(self.d)) if self.n else math.nan
 
     def interval(self, error: float) -> Bounds:
         """Return the interval of the shift (Hollander, Wolfe and Chicken, section 4.3)."""
@@ -193,7 +193,7 @@ class Unpaired:
             k, tail = cut(rank_sum_cdf(n, m), error / 2)
         if k < 0:
             return UNBOUNDED
-        return float(self.shifts[k]), float(self.shifts[-1 - k]), 2 * tail
+        return float(self.d[k]), float(self.d[-1 - k]), 2 * tail
 
 
 @lru_cache(maxsize=256)

@@ -369,7 +369,7 @@ def _names(p: Pair) -> tuple[list[str], str]:
         return [side[MEASUREMENT] for side in levels], context
     paths = [pair for pair in (ZONES, HOSTS) if all(side.get(f) for side in levels for f in pair)]
     if named and {*named} <= {*HOSTS}:
-        named = [*paths, named][0]
+        named = list([*paths, named][0])
     held = {f: [side.get(f) for side in levels] for f in (*named, *ZONES, *HOSTS)}
     facts = pd.DataFrame(held, dtype=object)
     return condition_names(facts, named, _varying(obs)), context

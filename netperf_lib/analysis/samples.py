@@ -222,7 +222,8 @@ def ratios(s: Sample) -> Ratios:
         if unknown:
             parts.append((np.full(excess.size, bad * WORST), excess))
             parts.append((np.full(missing.size, unknown * WORST), missing))
-        return _estimate(s, *map(np.concatenate, zip(*parts, strict=True)), units)
+        values, of = map(np.concatenate, zip(*parts, strict=True))
+        return _estimate(s, values, of, units)
 
     unsure = excess.size or missing.size
     return Ratios(
@@ -243,7 +244,8 @@ def _apart(s: Sample, sides: Sequence[Floats], unit: Replicates, refusal: str) -
     logs = [_log(v[ok]) for v, ok in zip(sides, good, strict=True)]
     names = [np.unique(unit[ok]) for ok in good]
     one, two = (name.size for name in names)
-    units, kind = 1, Unpaired
+    units = 1
+    kind: type[Units | Unpaired] = Unpaired
     if min(one, two) > 1:
         units, kind = np.union1d(*names).size, Units
         logs = [
