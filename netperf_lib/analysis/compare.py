@@ -389,6 +389,14 @@ def between(
         if side.runs.empty:
             raise UsageError(f"{name}: there are no runs to compare")
     (before, one), (after, two) = ((name, side.runs) for name, side in sides.items())
+    again = _shared(one, two)
+    same = bool(again.all()) and len(one) == len(two)
+    notes = [f"{after} against {before}: {'both sides are the same runs' if same else _TIME}"]
+    if again.any() and not same:
+        two = two[~again].reset_index(drop=True)
+        sides = {before: sides[before], after: replace(sides[after], runs=two)}
+        runs = plural(int(again.sum()), "run")
+        notes.append(f"{runs} of {after} are those of {before}, and count once")
     levels = {f: [_levels(side, f) for side in (one, two)] for f in dimensions({**one, **two})}
     both = [f for f in levels if f in one and f in two]
     differ = [f for f in both if len(set.union(*levels[f])) > 1]
@@ -405,8 +413,7 @@ def between(
     size = MARGIN if margin is None else margin
     chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
     family = with_causes(judge_pairs(chosen, alpha), (p.conditions for p in chosen))
-    when = "both sides are the same runs" if _are_same(one, two) else _TIME
-    notes = [f"{after} against {before}: {when}", _CHANGE]
+    notes += [_CHANGE]
     for f in changed:
         words = (", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f])
         notes.append("changed: {}: {} before, {} after".format(f, *words))
@@ -438,10 +445,15 @@ def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> li
     return names
 
 
-def _are_same(one: pd.DataFrame, two: pd.DataFrame) -> bool:
-    """Whether both sides hold the same runs: by what they measured, not by their names."""
-    values = [c for c in ("started_utc", *METRICS) if c in one and c in two]
-    return one[values].reset_index(drop=True).equals(two[values].reset_index(drop=True))
+def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
+    """Return which runs of the second side are among the first: by what they hold, not by name."""
+    names = [c for c in ("experiment", "run_id", "started_utc") if c in one and c in two]
+    values = [c for c in COMPARED if c in one and c in two]
+    if "run_id" not in names:
+        return pd.Series(data=False, index=two.index)
+    held = (side[names].astype(str).join(side[values].astype(float)) for side in (one, two))
+    first, second = (pd.util.hash_pandas_object(table, index=False) for table in held)
+    return second.isin(first)
 
 
 def _alone(every: Sequence[Observations], chosen: Sequence[Pair]) -> list[str]:
