@@ -320,7 +320,8 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
             stepped.append(row)
         elif not document["event"]:
             others.append(row)
-    assert len(stepped) >= 5
+    # the reader itself refuses the others: nothing passed in most of their intervals
+    assert len(stepped) >= 2
     assert {row["status"] for row in stepped} == {"partial"}
     assert all(
         "its clock was stepped" in row["error"] and "throughput_sent_bps" not in row
