@@ -463,7 +463,8 @@ def _verdicts(
 ) -> tuple[Family | Answer, Family, Sequence[str]]:
     """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
     from .analysis.compare import compare as compare_conditions
-    from .analysis.lead import conclude
+    from .analysis.lead import lead_paragraph
+    from .errors import UsageError
 
     where_after = options.pop("where_after") or None
     if after is not None:
@@ -474,8 +475,11 @@ def _verdicts(
 
         answer = ask(folder, by=by, **options)
         return answer, answer.verdicts, ()
-    family, lead = conclude(folder, **options)
-    return family, family, lead.lines
+    lead = lead_paragraph(folder, **options)
+    if not lead.family:
+        said = filter(None, [*lead.lines, lead.family.notice])
+        raise UsageError(f"there is nothing to compare by rule. {' '.join(said)}")
+    return lead.family, lead.family, lead.lines
 
 
 def _print_csv(table: pd.DataFrame) -> None:

@@ -10,11 +10,11 @@ from .claims import proofs
 from .compare import compared_table
 from .comparison import Comparison, Family, Verdict
 from .contents import pages
-from .details import counts, network_cards, overview, places, tail_metric
+from .details import counts, overview, places, tail_metric
 from .history import ask_history, measurements
 from .judging import judge
 from .lead import lead_paragraph, opening
-from .limits import limits_table, limits_words, note
+from .limits import limits_table, limits_words
 from .median_ci import level
 from .pairs import ends_of, pairs_words
 from .power import rounds_needed, until_decided
@@ -47,8 +47,6 @@ __all__ = [
     "limits_words",
     "measurements",
     "metric_label",
-    "network_cards",
-    "note",
     "opening",
     "overview",
     "pages",

@@ -14,6 +14,7 @@ from ..data.layout import experiments
 from ..errors import NothingToReport
 from ..metrics import MARGIN, format_value, plural
 from ..metrics import metric as metric_of
+from .details import levels_words
 from .observe import Data, observe
 from .result import log_size, percent, size_words
 from .runs import headline_metrics
@@ -22,10 +23,12 @@ from .words import Headline, Words, effect, span
 
 ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""
-PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
+PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0))
 """Periods of the picture and of the trend: name in pandas, words, and the least span in days."""
 FINE_DAYS = 3
 """Changes are searched in ten minutes up to this span, and in hours above it."""
+FEWEST = 10
+"""Periods that a trend needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +54,15 @@ class ChangePoint:
     def words(self, metric: str) -> str:
         """The change in a phrase: ``from 15:00 to 19:00 18 % slower than before and after``."""
         info, more = metric_of(metric), self.ratio > 1
-        how = "higher" if more else "lower"
-        if info.unit in ("us", "bps"):
-            how = "slower" if more == (info.better == "lower") else "faster"
+        how = "slower" if more == (info.better == "lower") else "faster"
         size = f"{size_words(self.ratio)} {'as high as' if self.ratio >= 3 else f'{how} than'}"
         after, before = (format_value(v, info.unit) for v in (self.after, self.before))
-        begun = f"{self.at:%d %B %Y, %H:%M}"
+        begun, than = f"{self.at:%d %B %Y, %H:%M}", f"({after} against {before})"
         if self.until is None:
-            ended = f"before, which has not ended ({after} against {before})"
-            return f"since {begun} UTC {size} {ended}"
+            return f"since {begun} UTC {size} before, which has not ended {than}"
         same_day = self.until.date() == self.at.date()
         end = f"{self.until:%H:%M}" if same_day else f"{self.until:%d %B, %H:%M}"
-        than = f"before and after ({after} against {before})"
-        return f"from {begun} to {end} UTC {size} {than}"
+        return f"from {begun} to {end} UTC {size} before and after {than}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,6 @@ class History:
         Abrupt changes of level.
     waves : dict of str to str
         Daily waves in a phrase.
-    shortest : Timedelta or None
-        How long a change must last to be found; None if none was searched for.
     """
 
     metric: str
@@ -96,13 +93,6 @@ class History:
     trends: dict[str, Trend]
     changes: dict[str, list[ChangePoint]]
     waves: dict[str, str]
-    shortest: pd.Timedelta | None
-
-    @property
-    def days(self) -> float:
-        """Days from the first run to the last."""
-        started = self.runs["started_utc"]
-        return float((started.max() - started.min()).total_seconds() / 86_400)
 
     @property
     def span(self) -> str:
@@ -113,43 +103,38 @@ class History:
     @property
     def headline(self) -> Headline:
         """The headline of a page: what changed, else the level of each condition."""
-        info = metric_of(self.metric)
         points = [(name, p) for name, some in self.changes.items() for p in some]
         if points:
             name, p = max(points, key=lambda point: log_size(point[1].ratio))
-            return Headline(f"{info.label} of {name}: {p.words(self.metric)}.")
+            return Headline(f"{metric_of(self.metric).label} of {name}: {p.words(self.metric)}.")
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
-        levels = [f"{format_value(float(v), info.unit)} ({c})" for c, v in medians.items()]
-        change = "no change of level" if self.trends else "too short for a trend"
-        return Headline(f"{info.label}: {', '.join(levels)}; {change} in {self.span}.")
+        change = "No change of level" if self.trends else "Too short for a trend,"
+        levels = levels_words(medians.to_frame("median"), self.metric)
+        return Headline(f"{levels} {change} in {self.span}.")
 
     @property
     def words(self) -> Words:
         """Trends and changes, in sentences."""
         lines = []
+        started = self.runs["started_utc"]
+        days = (started.max() - started.min()) / pd.Timedelta(days=1)
         for name, change in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
-            factor, low, high = change.over(self.days)
+            factor, low, high = change.over(days)
             sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
+            interval = f"{percent(change.confidence)} interval {span(factor, low, high)}"
+            periods = f"the median of each {self.period}, {change.periods} in all"
             lines.append(
-                f"- {name}: {sure} ({effect(factor)} over {self.span}; {percent(change.confidence)} "
-                f"interval {span(factor, low, high)}; the median of each {self.period}, "
-                f"{change.periods} in all)."
+                f"{name}: {sure} ({effect(factor)} over {self.span}; {interval}; {periods})"
             )
         for name, points in self.changes.items():
-            lines += [f"- {name}: {p.words(self.metric)}." for p in points]
-        lines += [f"- {name}: {wave}." for name, wave in self.waves.items()]
+            lines += [f"{name}: {p.words(self.metric)}" for p in points]
+        lines += [f"{name}: {wave}" for name, wave in self.waves.items()]
         if not self.trends:
-            return Words("\n".join([*lines, "- Too few periods for a trend: ten are needed."]))
-        if not any(self.changes.values()):
-            lines.append("- No abrupt change of level was found.")
-        if self.shortest is not None:
-            hours = self.shortest.total_seconds() / 3600
-            lines.append(
-                f"- A change that can be found lasts at least {hours:.3g} h, and is larger than "
-                f"{percent(MARGIN)}."
-            )
-        return Words("\n".join(lines))
+            lines.append(f"Too few periods for a trend: {FEWEST} are needed")
+        elif not any(self.changes.values()):
+            lines.append(f"No abrupt change of level by more than {percent(MARGIN)} was found")
+        return Words("\n".join(f"- {line}." for line in lines))
 
 
 def name_of(location: Location) -> str:
@@ -197,41 +182,39 @@ def ask_history(
     >>> npl.analysis.ask_history(npl.read("data/recorded/day"), "rtt_us").period
     '10 minutes'
     """
-    if metric is None and not hasattr(data, "metric"):
+    observed = hasattr(data, "metric")
+    if metric is None and not observed:
         metric = next(iter(headline_metrics(data)), "latency_oneway_us")
-    pool = () if hasattr(data, "metric") or isinstance(data, Mapping) else "measurements"
+    pool = () if observed or isinstance(data, Mapping) else "measurements"
     obs = observe(data, metric, where=where, pool=pool)
     chosen, metric = obs.runs, obs.metric
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:
         raise NothingToReport(f"no run with a value of {metric} has a start time")
     started = chosen["started_utc"]
-    days = (started.max() - started.min()).total_seconds() / 86_400
-    every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
+    days = (started.max() - started.min()) / pd.Timedelta(days=1)
+    every, period = next((e, w) for e, w, least in PERIODS if days >= least)
     search = "h" if days > FINE_DAYS else "10min"
+    found = History(metric, chosen, period, {}, {}, {}, {})
     by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
-    series, trends, points, waves = {}, {}, {}, {}
-    shortest = None
     for condition, values in by_time:
         name = str(condition)
-        medians = series[name] = values.resample(every).median().dropna()
-        if len(medians) < 10 or (medians <= 0).any():
+        medians = found.series[name] = values.resample(every).median().dropna()
+        if len(medians) < FEWEST or (medians <= 0).any():
             continue
         days_of = (medians.index - medians.index[0]) / pd.Timedelta(days=1)
-        trends[name] = trend(days_of.to_numpy(), medians.to_numpy(float))
+        found.trends[name] = trend(days_of.to_numpy(), medians.to_numpy(float))
         fine = values.resample(search).median().dropna()
         at = pd.DatetimeIndex(fine.index)
         hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()
         result = changes(fine.to_numpy(float), hours, alpha=ALPHA / by_time.ngroups)
-        shortest = result.shortest * at.to_series().diff().median()
-        points[name] = [
+        found.changes[name] = [
             ChangePoint(at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level)
             for c in result.abrupt
         ]
         if result.wave is not None:
             low, high = (f"{at[i]:%H:%M}" for i in result.wave)
-            waves[name] = (
-                f"within a day it moves by {size_words(result.wave_ratio)}, lowest around {low} "
-                f"and highest around {high} UTC"
-            )
-    return History(metric, chosen, period, series, trends, points, waves, shortest)
+            size = size_words(result.wave_ratio)
+            ends = f"lowest around {low} and highest around {high} UTC"
+            found.waves[name] = f"within a day it moves by {size}, {ends}"
+    return found

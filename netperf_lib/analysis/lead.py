@@ -10,13 +10,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
-from ..errors import NotMeasured, UsageError
+from ..errors import NotMeasured
 from ..experiment.factors import LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
@@ -26,19 +25,17 @@ from .comparison import Comparison, Family
 from .families import judged_by_rule, of_main_tools, other_factors, usual
 from .history import ask_history
 from .judging import NOTICEABLE, lost_share
-from .limits import WINDOWS, limit_sentences, of_conditions, with_causes
+from .limits import limit_sentences, of_conditions, with_causes
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
-from .runs import Observed, read_data, runs_of, states, table_of
-from .streams import filling, saturation
+from .runs import read_data, runs_of, states, table_of
+from .streams import filled
 from .words import Words, capital, contrasts, factor_of, span
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
 WORDS = 25
 """Words that a sentence has at most."""
-WIDE = 1.5
-"""A level whose interval is wider than this ratio is not one figure."""
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
@@ -66,11 +63,6 @@ DO = {
     "gateway_sku": "the gateway is the limit of this path",
 }
 """What to do where more of a factor is better."""
-RAISES = {
-    "streams": {*WINDOWS, "loss", "sender's CPU", "receiver's CPU"},
-    "tcp_buffer_bytes": {*WINDOWS},
-}
-"""What more of a factor can raise; where something else is known to limit the transfer, it is not advised."""
 ABBREVIATIONS = {
     "ppg": "proximity placement group",
     "vpn": "virtual private network",
@@ -116,31 +108,32 @@ class Lead:
     def __str__(self) -> str:
         return " ".join(self.lines)
 
-    def __repr__(self) -> str:
-        return "\n".join(self.lines)
-
     def _repr_markdown_(self) -> str:
         return Words.lead(self.lines).shown
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One comparison of two levels of a factor, all others being equal."""
+    """One comparison of two levels of a factor, all others being equal.
+
+    Attributes
+    ----------
+    name : str
+        The factor.
+    obs : Observations
+    condition, base : str
+        The two conditions.
+    result : Comparison
+    index : int
+        Number of the comparison in the family.
+    """
 
     name: str
-    """The factor."""
     obs: Observations
     condition: str
     base: str
-    ratio: float
     result: Comparison
     index: int
-    """Number of the comparison in the family."""
-    noun: str
-    level: str
-    base_level: str
-    slice: str
-    """Levels of the other factors."""
 
     @property
     def verdict(self) -> str:
@@ -150,24 +143,70 @@ class Finding:
     @property
     def size(self) -> float:
         """How large the effect is, whatever its direction."""
-        return log_size(self.ratio)
+        return log_size(self.result.ratio)
 
-    def where(self, slices: Sequence[str]) -> str:
+    @property
+    def noun(self) -> str:
+        """The metric in a sentence."""
+        return _noun(self.obs)
+
+    @property
+    def level(self) -> str:
+        """The level in a sentence."""
+        return _level_name(self.obs, self.condition, self.name, self.obs.names)
+
+    @property
+    def base_level(self) -> str:
+        """The level that it is compared with."""
+        return _level_name(self.obs, self.base, self.name, self.obs.names)
+
+    @property
+    def slice(self) -> str:
+        """Levels of the other factors, of those that vary where this one varies."""
+        obs, name = self.obs, self.name
+        wide = [
+            c for c in obs.names if any(c != d and obs.same(c, d, name, PAIR) for d in obs.names)
+        ]
+        varying = [f for f in other_factors(obs, name) if _varies(obs, wide, f)]
+        levels = {f: obs.at(self.condition, f) for f in varying}
+        named = [f for f in varying if levels[f] is not None or len(varying) == 1]
+        return ", ".join(factor(f).level_words(levels[f]) for f in named)
+
+    def where(self, findings: Sequence[Finding]) -> str:
         """The end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
         on = other_factors(self.obs, self.name)[:1] == ["placement"]
+        slices = [x.slice for x in findings]
         return f" {'on' if on else 'with'} {_listed(slices)}" if self.slice else ""
 
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
-        obs, size, more = self.obs, size_words(self.ratio), self.ratio > 1
+        unit, size, more = self.obs.unit, size_words(self.result.ratio), self.result.ratio > 1
         how = "the" if size.endswith("times") else "more" if more else "less"
-        before, after = (obs.value(c) for c in (self.base, self.condition))
+        before, after = map(self.obs.value, (self.base, self.condition))
         figures = ""
         if with_figures:
-            figures = f" ({format_span(before, after, obs.unit)})"
-        elif obs.unit == "us" and max(before, after) < SMALL_US and more:
-            figures = f" (+{format_value(after - before, obs.unit, 2)})"
+            figures = f" ({format_span(before, after, unit)})"
+        elif unit == "us" and after < SMALL_US and more:
+            figures = f" (+{format_value(after - before, unit, 2)})"
         return f"{size} {how} {self.noun}{figures}"
+
+    def elsewhere(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The same two levels in slices outside of the family."""
+        obs, name = self.obs, self.name
+        level, base = obs.at(self.condition, name), obs.at(self.base, name)
+        judged = {x.condition for x in findings if x.obs is obs}
+        ones = [c for c in obs.names if c not in judged and obs.at(c, name) == level]
+        twos = [c for c in obs.names if obs.at(c, name) == base]
+        pairs = [(a, b) for a in ones for b in twos if a != b and obs.same(a, b, name, PAIR)]
+        return [
+            replace(
+                self,
+                condition=a,
+                base=b,
+                result=replace(self.result, ratio=obs.value(a) / obs.value(b)),
+            )
+            for a, b in pairs
+        ]
 
 
 @dataclass(slots=True)
@@ -183,6 +222,11 @@ class Writer:
         new = what not in self.said
         self.said.add(what)
         return new
+
+    def advise(self, findings: Iterable[Finding], advice: str) -> None:
+        """Keep what to do about some comparisons."""
+        decided = [x.index for x in findings if x.verdict != "inconclusive"]
+        self.advice |= dict.fromkeys(decided, capital(advice))
 
     def add(self, topic: str, sentences: Sequence[str]) -> None:
         """Add a line, unless it is empty."""
@@ -210,9 +254,13 @@ class Writer:
             group.append(part)
         return [f"{capital(first + join(others))}." for first, *others in groups if others]
 
+    def each(self, texts: Iterable[str]) -> list[str]:
+        """Each text as a sentence of its own."""
+        return [s for text in texts for s in self.sentences("", [text])]
 
-def _noun(metric: str) -> str:
-    return NOUNS.get(metric, metric)
+
+def _noun(obs: Observations) -> str:
+    return NOUNS.get(obs.metric, obs.metric)
 
 
 def _is_decided(family: Iterable[Comparison]) -> bool:
@@ -223,11 +271,11 @@ def lead_paragraph(
     data: Data,
     *,
     metric: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    pattern: str | None = None,
     margin: float | None = None,
-    family: Sequence[Contrast] | None = None,
-    judged: Sequence[Comparison] | None = None,
 ) -> Lead:
-    """Return the lead paragraph of an experiment.
+    """Return the lead paragraph of an experiment, and the comparisons behind it: declared, else by rule.
 
     Parameters
     ----------
@@ -235,12 +283,10 @@ def lead_paragraph(
         An experiment, its runs or its folder.
     metric : str, optional
         Only this metric.
-    family : sequence of Contrast, optional
-        The contrasts to judge; default: those declared, else a family by rule (see `netperf_lib.analysis.families`).
+    where, pattern : optional
+        Only runs with these levels; and the pattern of the paths of raw logs. See `netperf_lib.compare`.
     margin : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
-    judged : sequence of Comparison, optional
-        The comparisons of `family`, if they are known.
 
     Returns
     -------
@@ -251,23 +297,23 @@ def lead_paragraph(
     >>> npl.analysis.lead_paragraph(exp).lines[-1][:57]
     'Limits: The link limits throughput on 4 of 13 conditions.'
     """
-    source = Observed.of(data)
-    used = [
-        c for c in (contrasts(source) if family is None else family) if metric in (None, c.metric)
-    ]
+    results = read_data(data, pattern)
+    source = runs_of(results, where)
+    added = results.added if isinstance(results, Results) else ()
+    used = [c for c in (*contrasts(source), *added) if metric in (None, c.metric)]
     observed = of_main_tools(source, metric, used)
     declared = bool(used)
-    if not declared:
-        comparisons, pairs = judged_by_rule(observed, margin)
-        used, sides = [p.as_contrast() for p in pairs], [p.conditions for p in pairs]
-    else:
-        known = None if judged is None else Family(tuple(judged))
-        comparisons = known or compare(source, contrasts=used, margin=margin)
+    if declared:
+        family = compare(results, metric=metric, where=where, margin=margin)
+        used = within(results, used, where or {})
         sides = [_conditions(observed, c) for c in used]
-    about = list(zip(comparisons, sides, strict=True))
+    else:
+        family, pairs = judged_by_rule(observed, margin)
+        family = replace(family, notice=source.origin.notice)
+        used, sides = [p.as_contrast() for p in pairs], [p.conditions for p in pairs]
     w = Writer()
-    _thresholds(w, [(c, *both) for c, both in zip(used, about, strict=True)])
-    findings = _findings(about)
+    _thresholds(w, used, family, sides)
+    findings = _findings(family, sides)
     names = dict.fromkeys(f for obs in observed for f in obs.factors)
     for name in sorted(names, key=lambda f: ORDER.index(f) if f in ORDER else 2.5):
         asked = [c for c in used if declared and factor_of(c) == name]
@@ -278,39 +324,12 @@ def lead_paragraph(
             _plain(w, obs)
     for obs in observed:
         if obs.unit == "bps":
-            _limits(w, obs, observe(source, obs.metric) if obs.where else obs)
-    w.add("", _about_the_family(observed, comparisons, declared))
+            every = observe(source, obs.metric) if obs.where else obs
+            w.add("Limits", w.each(limit_sentences([*of_conditions(every).values()])))
+    w.add("", _about_the_family(observed, family, declared))
     w.add("", [] if any(states(source.runs)[0]) else ["No run is complete."])
     advice = tuple(w.advice.get(i, "") for i in range(len(used)))
-    return Lead(tuple(w.lines), with_causes(comparisons, sides), tuple(used), declared, advice)
-
-
-def conclude(
-    data: Data,
-    *,
-    metric: str | None = None,
-    where: Mapping[str, Any] | None = None,
-    pattern: str | None = None,
-    margin: float | None = None,
-) -> tuple[Family, Lead]:
-    """The comparisons of one experiment, declared or by rule, and its lead paragraph; see `compare`.
-
-    Raises UsageError if there is nothing to compare.
-    """
-    results = read_data(data, pattern)
-    runs = runs_of(results, where)
-    declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
-    if declared:
-        family = compare(results, metric=metric, where=where, margin=margin)
-        answered = within(results, declared, where or {})
-        lead = lead_paragraph(runs, family=answered, judged=family[: len(answered)])
-        return replace(family, comparisons=(*lead.family, *family[len(answered) :])), lead
-    lead = lead_paragraph(runs, metric=metric, margin=margin)
-    notice = runs.origin.notice
-    if not lead.family:
-        said = [*lead.lines, notice if LOG_NAME in runs.runs else None]
-        raise UsageError(f"there is nothing to compare by rule. {' '.join(filter(None, said))}")
-    return replace(lead.family, notice=notice), lead
+    return Lead(tuple(w.lines), with_causes(family, sides), tuple(used), declared, advice)
 
 
 def opening(location: Location) -> Lead:
@@ -336,13 +355,11 @@ def _opening(one: Results) -> tuple[float, int, Words]:
     except NotMeasured:
         return 0.0, 0, Words.line(one.name, "Nothing was measured yet.")
     good = runs["status"] == "ok"
-    if not good.any():
-        return 0.0, 0, Words.line(one.name, "No run is complete.")
     lead = lead_paragraph(one)
     missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
     started = runs["started_utc"].dropna()
     when = f" ({started.min():%-d %B %Y})" if len(started) else ""
-    failed = [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."] if not good.all() else []
+    failed = [] if good.all() else [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."]
     line = Words.line(one.name + when, " ".join([*failed, *lead.lines[:2]]))
     return float(good.mean()), -missed, line
 
@@ -354,33 +371,18 @@ def _conditions(observed: Sequence[Observations], contrast: Contrast) -> Compare
     return (obs, one, two) if one and (two or contrast.b is None) else (None, "", "")
 
 
-def _findings(about: Iterable[tuple[Comparison, Compared]]) -> list[Finding]:
+def _findings(family: Iterable[Comparison], sides: Iterable[Compared]) -> list[Finding]:
     """The comparisons of two levels of one factor."""
     rows = []
-    for index, (result, (obs, one, two)) in enumerate(about):
+    for index, (result, (obs, one, two)) in enumerate(zip(family, sides, strict=True)):
         for name in obs.factors if obs and two else ():
             if obs and obs.at(one, name) != obs.at(two, name) and obs.same(one, two, name, PAIR):
-                rows.append(_finding(name, obs, one, two, result.ratio, result, index))
+                rows.append(Finding(name, obs, one, two, result, index))
                 break
     return rows
 
 
-def _finding(
-    name: str,
-    obs: Observations,
-    one: str,
-    two: str,
-    ratio: float,
-    result: Comparison,
-    index: int = -1,
-) -> Finding:
-    """The row of two conditions."""
-    level, base = (_level_name(obs, c, name, obs.names) for c in (one, two))
-    noun, where = _noun(obs.metric), _slice(obs, one, name)
-    return Finding(name, obs, one, two, ratio, result, index, noun, level, base, where)
-
-
-# -- names and figures ---------------------------------------------------------------------------------------------
+# -- names and figures ---------------------------------------------------------------------------
 
 
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
@@ -391,22 +393,17 @@ def _level_name(obs: Observations, condition: str, name: str, among: Sequence[st
     if name == PAIR:
         return level_names(obs, [f for f in obs.by if f not in obs.factors])[condition]
     labels = [f for f in other_factors(obs, name) if name == "placement" and is_label(f)]
-    more = [str(obs.at(condition, f)) for f in labels if _varies(obs, among, f)]
-    level = obs.at(condition, name)
-    text = str(level) if is_label(name) else factor(name).level_words(level)
-    return " ".join([text, *(label for label in more if label != "None")])
+    more = [obs.at(condition, f) for f in labels if _varies(obs, among, f)]
+    text = _words(name, obs.at(condition, name))
+    return " ".join([text, *(str(label) for label in more if label is not None)])
+
+
+def _words(name: str, level: Any) -> str:
+    return str(level) if is_label(name) else factor(name).level_words(level)
 
 
 def _varies(obs: Observations, conditions: Iterable[str], name: str) -> bool:
     return len({obs.at(c, name) for c in conditions}) > 1
-
-
-def _slice(obs: Observations, condition: str, name: str) -> str:
-    """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
-    wide = [c for c in obs.names if any(c != d and obs.same(c, d, name, PAIR) for d in obs.names)]
-    varying = [f for f in other_factors(obs, name) if _varies(obs, wide, f)]
-    named = [g for g in varying if obs.at(condition, g) is not None or len(varying) == 1]
-    return ", ".join(factor(g).level_words(obs.at(condition, g)) for g in named)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -419,19 +416,18 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     held = [f for f in other_factors(obs, name) if not _varies(obs, main, f)]
     levels = {f: obs.at(main[0], f) for f in held if _varies(obs, obs.names, f)}
     said = {f: v for f, v in levels.items() if v not in (None, factor(f).ordinary)}
-    words = [str(v) if is_label(f) else factor(f).level_words(v) for f, v in said.items()]
+    words = [_words(f, v) for f, v in said.items()]
     if "placement" not in obs.factors and PAIR in obs.factors and name != PAIR:
         words[:0] = {_level_name(obs, c, PAIR, main) for c in main}
     words += [str(obs.where["test"])] if "test" in obs.where else []
-    return _noun(obs.metric) + (f" ({', '.join(words)})" if words else "")
+    return _noun(obs) + (f" ({', '.join(words)})" if words else "")
 
 
 def _value(obs: Observations, conditions: Sequence[str]) -> str:
-    """Write like medians as a span, or as one figure where they are written alike; a single run has two digits."""
-    digits = 2 if obs.value(conditions[0], "n") == 1 else 3
-    values = [obs.value(c) for c in conditions]
-    low, high = (format_value(end(values), obs.unit, digits) for end in (min, max))
-    return low if low == high else format_span(min(values), max(values), obs.unit, digits)
+    """Write like medians as a span, or as one figure where they are written alike."""
+    ends = [end(map(obs.value, conditions)) for end in (min, max)]
+    low, high = (format_value(value, obs.unit) for value in ends)
+    return low if low == high else format_span(*ends, obs.unit)
 
 
 def _runs(obs: Observations, condition: str) -> str:
@@ -440,48 +436,18 @@ def _runs(obs: Observations, condition: str) -> str:
     return f" ({format_span(low, high, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
 
 
-def _is_wide(obs: Observations, condition: str) -> bool:
-    """Whether the median stands for runs that differ widely."""
-    return obs.value(condition, "high") > WIDE * obs.value(condition, "low")
-
-
 def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
-    """The conditions in groups of like medians; one whose runs differ widely is by itself."""
+    """The conditions in groups of like medians."""
     groups: list[list[str]] = []
     for one in conditions:
         for group in groups:
             values = [obs.value(c) for c in (*group, one)]
-            wide = _is_wide(obs, one) or _is_wide(obs, group[0])
-            if max(values) <= ALIKE * min(values) and not wide:
+            if max(values) <= ALIKE * min(values):
                 group.append(one)
                 break
         else:
             groups.append([one])
     return groups
-
-
-def _steps(obs: Observations, conditions: Sequence[str]) -> list[str]:
-    """Of a ladder the first step, the first that gives as much as the best, and the last if it gives less.
-
-    If all give the same: the first and the last.
-    """
-    first, last = conditions[0], conditions[-1]
-    top = max(map(obs.value, conditions))
-    best = next(c for c in conditions if obs.value(c) >= top / ALIKE)
-    less = obs.value(last) < 0.99 * top or best == first
-    return list(dict.fromkeys([first, best, last] if less else [first, best]))
-
-
-def _at_its_best(obs: Observations, main: Sequence[str]) -> list[str]:
-    """The number of streams that carries most over all placements of `main`, if it carries twice as much as theirs."""
-    slices: dict[Any, list[str]] = {}
-    for c in obs.names if "streams" in obs.factors and obs.unit == "bps" else ():
-        if any(obs.same(c, d, "streams", PAIR) for d in main):
-            slices.setdefault(obs.at(c, "streams"), []).append(c)
-    complete = [s for s in slices.values() if len(s) == len(main)]
-    best = max(complete, key=lambda s: sum(map(obs.value, s)), default=[])
-    gains = [obs.value(b) / obs.value(c) for b, c in zip(best, main, strict=False)]
-    return best if gains and median(gains) > 2 else []
 
 
 def _shown(
@@ -495,20 +461,21 @@ def _shown(
         varied = [c for c in chosen if any(c != d and obs.same(c, d, name) for d in chosen)]
         return chosen if name == PAIR else varied or chosen
     decided = [x for x in some if x.verdict != "equivalent" and not is_label(name)]
-    largest = max((x.size for x in decided), default=0.0) - math.log(ALIKE)
-    large = [x for x in decided if x.size > largest]
-    base = max(large, key=lambda x: obs.value(x.condition)).base if large else ""
-    return [c for c in obs.names if base and (c == base or obs.same(c, base, name, PAIR))]
+    if not decided:
+        return []
+    base = max(decided, key=lambda x: (round(x.size, 1), obs.value(x.condition))).base
+    return [c for c in obs.names if c == base or obs.same(c, base, name, PAIR)]
 
 
-def _figures(
-    w: Writer, obs: Observations, name: str, main: Sequence[str], *, ladder: bool = False
-) -> list[str]:
-    """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone, 9.85 ms on cross-region.``"""
+def _figures(w: Writer, obs: Observations, name: str, main: Sequence[str]) -> list[str]:
+    """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone``; of a ladder each with its share."""
+    word = PREPOSITIONS.get(name, "")
+    numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
+    ladder = numbers and not word and len(main) > 3
+    heading = _heading(obs, name, main) + (" is " if word else ": ")
     names = [_level_name(obs, c, name, main) for c in main]
     called = {c: n if names.count(n) == 1 else c for n, c in zip(names, main, strict=True)}
-    head = _heading(obs, name, main) + (" is " if name in PREPOSITIONS else ": ")
-    return w.sentences(head, _values(w, obs, called, PREPOSITIONS.get(name, ""), ladder=ladder))
+    return w.sentences(heading, _values(w, obs, called, word, ladder=ladder))
 
 
 def _values(
@@ -526,13 +493,12 @@ def _values(
         text, names = _value(obs, group), [called[c] for c in group]
         full = max(map(obs.value, group)) == top and "limit" not in w.said
         notes = _share(w, obs, group[0]) if ladder or full else ""
-        notes += _runs(obs, group[0]) if _is_wide(obs, group[0]) else ""
+        colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{notes}")
         elif word:
             parts.append(f"{text} {word} {_listed(names)}{notes}")
         else:
-            colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
             parts.append(f"{_listed(names)}{colon} {text}{notes}")
     return parts
 
@@ -546,29 +512,31 @@ def _share(w: Writer, obs: Observations, condition: str) -> str:
     return f" ({100 * obs.value(condition) / limit:.0f} %{of})"
 
 
-# -- lines ---------------------------------------------------------------------------------------------------------
+# -- lines ---------------------------------------------------------------------------------------
 
 
-def _thresholds(w: Writer, rows: Iterable[tuple[Contrast, Comparison, Compared]]) -> None:
+def _thresholds(
+    w: Writer,
+    used: Iterable[Contrast],
+    family: Iterable[Comparison],
+    sides: Iterable[Compared],
+) -> None:
     """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
     groups: dict[Any, tuple[Contrast, Observations, list[str]]] = {}
-    for contrast, result, (obs, one, two) in rows:
+    for contrast, result, (obs, one, two) in zip(used, family, sides, strict=True):
         if obs and not two:
             key = contrast.metric, contrast.below is None, result.threshold
             groups.setdefault(key, (contrast, obs, []))[-1].append(one)
     for (_, reach, limit), (contrast, obs, names) in groups.items():
-        values = obs.complete.set_index("condition")["value"]
-        values = values[values.index.isin(names)]
-        if values.empty:
-            continue
+        rows = obs.complete
+        values = rows.loc[rows["condition"].isin(names), "value"]
         met = values >= limit if reach else values < limit
         extreme = format_value(values.min() if reach else values.max(), obs.unit)
         words = value_words(limit, obs.unit)
         words = f"{contrast.at_least} of {contrast.of}" if contrast.of else words
         ends = f"reach {words} (smallest" if reach else f"are below {words} (largest"
         where = "" if len(obs.names) == len(names) else f" on {_listed(names)}"
-        text = f"{met.sum():,} of {values.size:,} runs{where} {ends} {extreme})"
-        w.add("", w.sentences("", [text]))
+        w.add("", w.each([f"{met.sum():,} of {values.size:,} runs{where} {ends} {extreme})"]))
 
 
 def _factor(
@@ -580,42 +548,24 @@ def _factor(
 ) -> None:
     """The line of a factor: its figures, and what they show."""
     sentences: list[str] = []
-    pairs: list[tuple[Observations, Finding]] = []
+    pairs: list[Finding] = []
     for obs in (obs for obs in observed if name in obs.factors):
         main = _shown(obs, name, findings, asked)
         if not main or (name != "placement" and not _varies(obs, main, name)):
             continue
         decided = [x for x in findings if x.obs is obs and x.verdict in DECIDED]
         if len(main) == 2 and name not in PREPOSITIONS and decided:
-            pairs.append((obs, decided[0]))  # the figures of two levels stand in the conclusion
+            pairs.append(decided[0])  # the figures of two levels stand in the conclusion
             continue
-        numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
-        ladder = len(main) > 3 and name not in PREPOSITIONS and numbers
-        sentences += _figures(w, obs, name, _steps(obs, main) if ladder else main, ladder=ladder)
-        if name == "placement" and (best := _at_its_best(obs, main)):
-            sentences += _figures(w, obs, name, best)
+        sentences += _figures(w, obs, name, main)
     conclusions = _conclusions(w, name, findings, with_figures=bool(pairs))
-    for obs, x in pairs[-1:] if conclusions else ():
-        conclusions += _other_slices(w, obs, x, findings)
+    for x in pairs[-1:]:
+        called = {y.condition: y.slice for y in x.elsewhere(findings) if y.slice}
+        parts = _values(w, x.obs, called, "on") if called else []
+        conclusions += w.sentences(f"{x.level}: ", parts)
     zones = any("client_zone" in obs.by for obs in observed)
     title = ("zones" if zones else "pairs") if name == PAIR else factor(name).label
     w.add(capital(title or name.replace("_", " ")), sentences + conclusions)
-
-
-def _other_slices(
-    w: Writer, obs: Observations, x: Finding, findings: Sequence[Finding]
-) -> list[str]:
-    """Figures of a level in slices outside of the family: ``125 MiB TCP buffer: 1.92 Gbit/s on cross-region``."""
-    judged = {y.condition for y in findings}
-    level = obs.at(x.condition, x.name)
-    others = [c for c in obs.names if obs.at(c, x.name) == level and c not in judged]
-    called = {
-        c: words
-        for c in others
-        if (words := _slice(obs, c, x.name))
-        and any(c != d and obs.same(c, d, x.name, PAIR) for d in obs.names)
-    }
-    return w.sentences(f"{x.level}: ", _values(w, obs, called, "on")) if called else []
 
 
 def _conclusions(
@@ -623,41 +573,33 @@ def _conclusions(
 ) -> list[str]:
     """What all metrics show of each level, and one recommendation; then what is not decided."""
     sentences: list[str] = []
-    less: list[Finding] = []
     base = ""
     by_level: dict[str, list[Finding]] = {}
-    for x in _best_step(name, every):
+    for x in every:
         by_level.setdefault(x.level, []).append(x)
-    for some in by_level.values() if name != PAIR or len(by_level) < 2 else ():
+    if name == PAIR and len(by_level) > 1:
+        by_level = {}
+    if name == "streams" and (sentences := _filled(w, every)):
+        by_level = {}
+    for some in by_level.values():
         verdicts = {x.verdict for x in some}
-        worse = [x.ratio for x in some if x.verdict == "worse"]
-        if "better" not in verdicts and any(not 1 / OBVIOUS < r < OBVIOUS for r in worse):
+        worse = max((x.size for x in some if x.verdict == "worse"), default=0.0)
+        effects = _effects(w, some, with_figures=with_figures)
+        plain = name != "placement" and verdicts <= {"equivalent", "inconclusive"}
+        obvious = "better" not in verdicts and worse >= math.log(OBVIOUS)
+        if plain or obvious or not effects:
             continue
-        if name == "streams" and verdicts == {"worse"}:
-            less += some
-            continue
-        if name == "streams" and (filled := _filled(some)):
-            *texts, advice = filled
-        else:
-            effects = _effects(w, some, with_figures=with_figures)
-            against = "" if some[0].base_level == base else f" against {some[0].base_level}"
-            if not effects or (name != "placement" and verdicts <= {"equivalent", "inconclusive"}):
-                continue
-            subject = "" if name == "accelerated" else f"{some[0].level}{against}: "
-            sentences += w.sentences(subject, effects, in_words)
-            base = some[0].base_level
-            advice = _recommendation(name, some, every)
-            texts = [advice] if advice else []
-        sentences += [s for text in texts for s in w.sentences("", [text])]
-        w.advice |= {x.index: capital(advice) for x in some if x.verdict != "inconclusive"}
-    if less:
-        counts = in_words(str(x.obs.at(x.condition, name)) for x in less)
-        sizes = in_words(f"{100 * (1 - x.ratio):.0f} %" for x in less)
-        most = less[0].obs.at(less[0].base, name)
-        sentences += w.sentences("", [f"{counts} streams carry {sizes} less than {most}"])
+        against = "" if some[0].base_level == base else f" against {some[0].base_level}"
+        base = some[0].base_level
+        subject = "" if name == "accelerated" else f"{some[0].level}{against}: "
+        sentences += w.sentences(subject, effects, in_words)
+        advice = _recommendation(name, some, every)
+        if advice and (name not in DO or w.first(advice)):
+            sentences += w.each([advice])
+        w.advise(some, advice)
     undecided = [
         f"{x.noun} of {', '.join(filter(None, [x.level, x.slice]))} "
-        f"({span(x.ratio, x.result.low, x.result.high, short=True)})"
+        f"({span(x.result.ratio, x.result.low, x.result.high, short=True)})"
         for x in every
         if x.verdict == "inconclusive"
     ]
@@ -671,9 +613,9 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
         for noun in dict.fromkeys(x.noun for x in findings if x.verdict == verdict):
             every = [x for x in findings if x.noun == noun]
             some = sorted((x for x in every if x.verdict == verdict), key=lambda x: x.size)
-            x, same = some[-1], verdict == "equivalent"
-            where = x.where([y.slice for y in some]) if len(some) < len(every) else ""
-            if same:
+            x = some[-1]
+            where = x.where(some) if len(some) < len(every) else ""
+            if verdict == "equivalent":
                 margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
                 words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
                 continue
@@ -687,37 +629,23 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
     return words
 
 
-def _best_step(name: str, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
-    reach: dict[str, float] = {}
-    for x in findings:
-        if x.verdict == "better" and isinstance(x.obs.at(x.condition, name), int):
-            reach[x.level] = max(x.size, reach.get(x.level, 0.0))
-    if name == "accelerated" or len(reach) < 2:
-        return findings
-    enough = max(reach.values()) - math.log(ALIKE)
-    best = next(level for level, size in reach.items() if size >= enough)
-    return [
-        x for x in findings if x.level == best or (x.verdict == "worse" and x.level not in reach)
-    ]
-
-
-def _filled(some: Sequence[Finding]) -> list[str]:
-    """Where a ladder of streams shows which number fills its path: that, what more cost, and last what to do."""
+def _filled(w: Writer, every: Sequence[Finding]) -> list[str]:
+    """Which number of streams fills each path, what more cost, and what to do; empty where it is not shown."""
     texts: list[str] = []
     counts = []
-    for x in some:
-        path = level_names(x.obs, [f for f in x.obs.by if f != "streams"])[x.condition]
-        fit = saturation(x.obs, x.obs.metric).get(path)
-        if x.verdict != "better" or fit is None or len(fit.levels) < 3:
+    better = {_path(x): x for x in every if x.verdict == "better"}
+    for path, x in better.items():
+        if path not in (paths := filled(x.obs)):
             return []
-        if fit.enough in (None, max(fit.levels)):
-            return []
-        where = f"{x.slice}: " if len(some) > 1 else ""
-        first, *others = filling(x.obs, path, fit)
-        texts += [where + first, *others]
-        counts.append(str(fit.enough))
-    return [*texts, f"Use {in_words(counts)} connections for bulk transfers"]
+        enough, (first, *others) = paths[path]
+        texts += [f"{x.slice}: {first}" if len(better) > 1 else first, *others]
+        counts.append(str(enough))
+    w.advise(better.values(), f"use {in_words(counts)} connections for bulk transfers")
+    return w.each(texts)
+
+
+def _path(x: Finding) -> str:
+    return level_names(x.obs, [f for f in x.obs.by if f != "streams"])[x.condition]
 
 
 def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
@@ -725,8 +653,9 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     good, bad, same = (
         [x for x in some if x.verdict == verdict] for verdict in (*DECIDED, "equivalent")
     )
-    if against := next(filter(None, (_contradiction(x, findings) for x in [*good, *same])), ""):
-        return against
+    for x in (*good, *same):
+        if against := _contradiction(x, findings):
+            return against
     lost = max((lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0)
     if lost > NOTICEABLE:
         return f"but {format_value(lost, 'ratio')} of the datagrams are lost"
@@ -739,61 +668,34 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         return f"a choice between {gains} and {losses}" if good else ""
     if not good:
         return "no disadvantage found" if same else ""
-    if name in RAISES and not any(_is_raised(x) for x in good):
-        return ""
     if name in DO:
-        return DO[name] + (good[0].where([x.slice for x in good]) if same else "")
+        return DO[name] + (good[0].where(good) if same else "")
     return f"use it where {gains} matters"
-
-
-def _is_raised(x: Finding) -> bool:
-    """Whether more of a factor can raise what limits the baseline, or that is not known."""
-    held = of_conditions(x.obs).get(x.base)
-    causes = {*held.limit.causes} if held else set[str]()
-    return not causes or bool(causes & RAISES[x.name])
 
 
 def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
     """A slice outside of the family in which the level is worse by more than twice the margin."""
-    obs, name = x.obs, x.name
-    judged = {y.condition for y in findings if y.obs is obs}
-    for c in obs.names:
-        for d in (
-            obs.names if c not in judged and obs.at(c, name) == obs.at(x.condition, name) else ()
-        ):
-            ratio = obs.value(c) / obs.value(d)
-            loss = ratio if METRICS[obs.metric].better == "lower" else 1 / ratio
-            base = obs.at(d, name) == obs.at(x.base, name) and obs.same(c, d, name, PAIR)
-            if base and c != d and loss > 1 + 2 * x.result.margin:
-                y = _finding(name, obs, c, d, ratio, x.result)
-                gateway = y.level in GATEWAYS and obs.unit == "bps"
-                cause = ": its gateway is the bottleneck" if gateway else ""
-                return f"but {y.effect()}{y.where([y.slice])} (exploratory){cause}"
+    lower = METRICS[x.obs.metric].better == "lower"
+    for y in x.elsewhere(findings):
+        loss = y.result.ratio if lower else 1 / y.result.ratio
+        if loss > 1 + 2 * x.result.margin:
+            gateway = y.level in GATEWAYS and y.obs.unit == "bps"
+            cause = ": its gateway is the bottleneck" if gateway else ""
+            return f"but {y.effect()}{y.where([y])} (exploratory){cause}"
     return ""
 
 
 def _plain(w: Writer, obs: Observations) -> None:
     """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``, and the clearest change of its level."""
-    noun = capital(_noun(obs.metric))
     for c in obs.names[:FEW]:
         tool = " ".join(str(v) for v in obs.where.values() if v) or obs.at(c, "tool")
         name = str(tool or c) if c == "all runs" or obs.where else c
-        texts = [f"{noun} {_value(obs, [c])}{_runs(obs, c)}"]
+        texts = [f"{capital(_noun(obs))} {_value(obs, [c])}{_runs(obs, c)}"]
         if len(obs.complete) >= LONG * len(obs.names) and obs.complete["started_utc"].notna().all():
             points = ask_history(obs).changes.get(c, [])
             clear = max(points, key=lambda p: log_size(p.ratio), default=None)
             texts += [clear.words(obs.metric)] if clear else []
-        w.add(w.written_out(name), [s for text in texts for s in w.sentences("", [text])])
-
-
-def _limits(w: Writer, obs: Observations, every: Observations) -> None:
-    """Which conditions lose most datagrams; and what limits all of those that `limits` lists."""
-    lost = {c: lost_share(obs, [c]) for c in obs.names}
-    worst = sorted((c for c in lost if lost[c] > NOTICEABLE), key=lost.__getitem__, reverse=True)
-    parts = [f"{format_value(lost[c], 'ratio')} on {c}" for c in worst[:FEW]]
-    w.add("Datagrams lost", w.sentences("", parts))
-    texts = limit_sentences([*of_conditions(every).values()], share="limit" not in w.said)
-    w.add("Limits", [s for text in texts for s in w.sentences("", [text])])
+        w.add(w.written_out(name), w.each(texts))
 
 
 def _about_the_family(
@@ -806,8 +708,7 @@ def _about_the_family(
     paired = all(c.paired for c in family)
     needed = rounds_required(ALPHA, max(1, len(family)), paired=paired)
     if max(counts, default=needed) < needed and not _is_decided(family):
-        ends = dict.fromkeys((min(counts), max(counts)))
-        n = f"{' to '.join(map(str, ends))} {'run' if max(counts) == 1 else 'runs'}"
+        n = plural(max(counts), "run")
         enough = f"{needed} {'rounds' if paired else 'runs each'} would be enough"
         return [f"{n} per condition: figures but no verdicts ({enough})."]
     if declared or not family:

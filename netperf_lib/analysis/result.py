@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from html import escape
 from typing import Any, cast
 
 import numpy as np
@@ -46,9 +45,6 @@ class Statement:
             + (f"\n  {self.basis}" if self.basis else "")
             + notes
         )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

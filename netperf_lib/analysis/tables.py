@@ -9,16 +9,15 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..experiment.factors import FACTORS
-from ..metrics import METRICS, format_value, plural
-from .lines import levels_text
+from ..metrics import METRICS, format_value
 from .words import as_markdown
 
 LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
-SHARE = ("confidence", "variation", "slowest")
-"""Columns that are shares."""
-BPS = ("slowest_stream", "fastest_stream")
-"""Columns in bit/s that are no metric."""
+SHOWN_OF_LEVELS = ("Runs", "Median", "Lower end", "Upper end", "Failed", "Missing")
+"""Columns of a table of levels that a terminal shows."""
+WIDTH = 80
+"""Characters on a line of a terminal."""
 HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
 
 _ONE = r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?"
@@ -27,10 +26,8 @@ NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
 
 def numeric(cells: Sequence[str]) -> bool:
     """Whether a column holds numbers, with or without a unit; missing values do not count."""
-    filled = [
-        c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")
-    ]
-    return bool(filled) and all(NUMBER.fullmatch(c.strip()) for c in filled)
+    filled = [cell.strip() for cell in cells if cell.strip() not in ("", "–")]
+    return bool(filled) and all(map(NUMBER.fullmatch, filled))
 
 
 class Table(pd.DataFrame):
@@ -80,57 +77,55 @@ class Table(pd.DataFrame):
         table.metric, table.deployments, table.notice = metric, deployments, notice
         return table
 
-    def content(self) -> dict[str, Any]:
-        """Return what the report typesets: caption, columns, and rows as text."""
-        caption, metric = self.caption, self.metric
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The headings and the cells as text."""
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
         # a failure is worth a column, none is not
-        columns = [
-            str(c)
-            for c in frame
-            if (frame[c].any() if c in ("failed", "missing") else frame[c].notna().any())
-        ]
-        names = dict(self.headings or {c: _heading(c) for c in columns})
-        plain = frame[list(names)]
-        if metric is not None and len(plain) > 1 and caption:
-            same = [
-                c
-                for c in ("n", "confidence")
-                if c in names and len({*plain[c].dropna()}) == 1 and plain[c].notna().all()
-            ]
-            words = [_same_words(c, plain[c].iloc[0]) for c in same]
-            caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
-            names = {c: name for c, name in names.items() if c not in same}
-        units = {
-            c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names
-        }
-        units |= {c: "bps" for c in BPS if c in names} | {
-            c: "bytes" for c in names if c.endswith("_bytes")
-        }
-        units |= {c: METRICS[metric].unit for c in LEVEL if c in names and metric is not None}
-        rows = [
-            [_cell(v, units[c]) for c, v in zip(names, row, strict=True)]
-            for row in plain[list(names)].astype(object).itertuples(index=False, name=None)
-        ]
-        return {"kind": "table", "caption": caption, "columns": list(names.values()), "rows": rows}
+        counts = frame.reindex(columns=["failed", "missing"]).fillna(0)
+        hidden = [c for c in counts if not counts[c].any()]
+        columns = frame.drop(columns=hidden, errors="ignore").dropna(axis="columns", how="all")
+        names = self.headings or {c: _heading(c) for c in columns}
+        cells = {head: [_cell(v, self._unit(c)) for v in frame[c]] for c, head in names.items()}
+        return pd.DataFrame(cells, dtype=object)
+
+    def _unit(self, column: str) -> str | None:
+        """Unit of the numbers of a column; None: they have none."""
+        if self.metric is not None and column in LEVEL:
+            return METRICS[self.metric].unit
+        if column in METRICS:
+            return METRICS[column].unit
+        return "ratio" if column == "confidence" else None
 
     def __repr__(self) -> str:
-        """The levels of conditions as lines; pandas would leave out their figures on a terminal."""
-        metric = self.metric
-        if metric is None or self.index.name != "condition" or not {"n", *LEVEL[:3]} <= set(self):
-            return super().__repr__()
-        return levels_text(self.reset_index(), metric)
+        """All rows as text; of a table of levels the figures."""
+        table = self.shown
+        if self.metric is None or "Condition" not in table:
+            return table.to_string(index=False)
+        figures = table[[c for c in SHOWN_OF_LEVELS if c in table]]
+        return "\n".join(beside_names(list(table["Condition"]), figures))
 
     def _repr_markdown_(self) -> str:
         if self.empty:  # pandas would show the headings
             return ""
-        content = self.content()
-        table = markdown_table(content["columns"], content["rows"])
-        caption = content["caption"]
-        return f"*{as_markdown(caption)}*\n\n{table}" if caption else table
+        shown = self.shown
+        table = markdown_table(list(shown), shown.to_numpy().tolist())
+        return f"*{as_markdown(self.caption)}*\n\n{table}" if self.caption else table
 
     def _repr_html_(self) -> None:
         """Nothing: the markdown is what is shown."""
+
+
+def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
+    """A head, and rows of names and figures; where there is no room beside it, a name has a line of its own."""
+    figures = table.to_string(index=False).split("\n")
+    room = WIDTH - 4 - max(map(len, figures))
+    wide = max(0, min(room, max(map(len, names))))
+    whole = []
+    for name, line in zip(["", *names], figures, strict=True):
+        whole += [name] if len(name) > wide else []
+        whole.append(f"{'' if len(name) > wide else name:{wide}}  {line}")
+    return [f"  {line}".rstrip() for line in whole]
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -146,30 +141,21 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(words)} |"
 
 
-def _same_words(column: str, value: float) -> str:
-    """What a caption says instead of a column that is the same in all rows."""
-    return (
-        f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
-    )
-
-
 def _cell(value: Any, unit: str | None) -> str:
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if pd.isna(value):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if unit is not None:
         return format_value(float(value), unit)
     if isinstance(value, float):
-        return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
-    if isinstance(value, list | tuple | set):
-        return ", ".join(map(str, value))
+        return f"{value:,.0f}" if value == round(value) else f"{value:.4g}"
     return str(value)
 
 
 def _heading(name: str) -> str:
-    if name in HEADINGS:
-        return HEADINGS[name]
     described = METRICS.get(name) or FACTORS.get(name)
-    words = (described and described.label) or name.replace("_", " ")
+    words = HEADINGS.get(name) or (described and described.label) or name.replace("_", " ")
     return words[:1].upper() + words[1:]

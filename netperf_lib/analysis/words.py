@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACEMENTS
-from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .result import size_words, unit_of
+from .result import size_words
 from .runs import origin_of, read_data, table_of
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
 
+RUNS = 6
+"""Runs from which on their range covers the median with more than 95 % confidence."""
 UNKNOWN = "not known"
 """What limits a transfer where no rule holds."""
 
@@ -125,22 +126,14 @@ def factor_of(contrast: Contrast) -> str:
 
 def advice(comparison: Comparison, recommendation: str = "") -> str:
     """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
-    if comparison.verdict == "no verdict":
-        return (
-            comparison.reason[:1].upper() + comparison.reason[1:] + "."
-            if comparison.reason
-            else "Keep measuring."
-        )
-    if comparison.verdict == "exploratory":
+    c, more = comparison, comparison.more_rounds
+    if c.verdict == "exploratory":
         return "Declare it as a contrast of the next measurement to have a verdict."
-    if comparison.verdict == "inconclusive":
-        more = comparison.more_rounds
-        return (
-            f"Measure about {more} more {comparison.unit}{'s' if more != 1 else ''}, or leave the question open."
-            if more
-            else f"{comparison.reason[:1].upper()}{comparison.reason[1:]}."
-        )
-    return f"{recommendation}." if recommendation else ""
+    if c.verdict == "inconclusive" and more:
+        rounds = f"{more} more {c.unit}{'s' if more != 1 else ''}"
+        return f"Measure about {rounds}, or leave the question open."
+    text = recommendation if c.settled else c.reason or "keep measuring"
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def contrasts(data: Any, about: str | None = None, metric: str | None = None) -> list[Contrast]:
@@ -200,41 +193,20 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
     return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
 
 
-def headline(family: Iterable[Comparison]) -> str:
-    """The headline of a page: its clearest finding; without a verdict, what was measured."""
-    every = list(family)
-    settled = [c for c in every if c.settled]
-    if not every:
-        return "No contrast was declared for this question: the figures describe the data, without a verdict."
-    if not settled:
-        levels = {
-            name: format_value(value, unit_of(c.metric))
-            for c in every
-            for name, value in zip(c.names, c.medians, strict=True)
-            if math.isfinite(value)
-        }
-        figures = ", ".join(f"{name} {value}" for name, value in levels.items())
-        return f"{every[0].quantity}: {figures or 'not measured'}. Not decided: {every[0].reason or every[0].words}."
-    others = len(settled) - 1
-    more = f" ({others} more verdict{'s' if others > 1 else ''} below.)" if others else ""
-    return f"{settled[0].words}.{more}"
-
-
-def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int = 1) -> str:
-    """A level's interval, described for a caption: with few runs it is their range, at a lower confidence."""
+def interval_words(n: Iterable[int], deployments: int = 1) -> str:
+    """The 95 % interval of a level, described for a caption: with few runs it is their range."""
     if deployments > 1:
-        return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
-    counts = sorted(set(n))
-    few = [k for k in counts if k > 1 and 1 - 0.5 ** (k - 1) < confidence]
-    enough = [k for k in counts if k > 1 and k not in few]
-    usual = f"its {100 * confidence:g} % interval by order statistics"
-    if not few:
-        return usual if enough else "no interval (one run each)"
-    sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
-    range_words = (
-        f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+        return f"its 95 % interval (Student's t over the medians of {deployments} deployments)"
+    counts = [k for k in n if k > 1]
+    if not counts:
+        return "no interval (one run each)"
+    enough, few = (
+        "its 95 % interval by order statistics",
+        "the range of the runs, at a lower confidence",
     )
-    return f"{usual}, or, below {enough[0]} runs, {range_words}" if enough else range_words
+    if max(counts) < RUNS:
+        return few
+    return enough if min(counts) >= RUNS else f"{enough}, or, below {RUNS} runs, {few}"
 
 
 def metric_label(metric: str) -> str:

@@ -15,12 +15,12 @@ from ..analysis.observe import Data, Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
 from ..analysis.runs import Observed, read_data
-from ..analysis.streams import filled_paths
-from ..analysis.words import Headline, Words, contrasts, headline
+from ..analysis.streams import filled
+from ..analysis.words import Headline, Words, contrasts
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..metrics import PAGES
+from ..metrics import PAGES, plural
 from .blocks import verdicts
 
 if TYPE_CHECKING:
@@ -120,12 +120,16 @@ class Answer:
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return Headline(pairs_words(main))
-        if filled := filled_paths(self.observations):
-            return Headline("\n".join(filled))
-        settled = any(c.settled for c in self.verdicts)
-        return Headline(
-            headline(self.verdicts) if settled else levels_words(levels(main), self.metric)
-        )
+        paths = filled(self.observations) if main.asked == ("streams",) else {}
+        if paths:
+            lines = (f"{path}: {'. '.join(words)}." for path, (_, words) in paths.items())
+            return Headline("\n".join(lines))
+        settled = [c for c in self.verdicts if c.settled]
+        if not settled:
+            return Headline(levels_words(levels(main), self.metric))
+        others = plural(len(settled) - 1, "more verdict")
+        more = f" ({others} below.)" if len(settled) > 1 else ""
+        return Headline(f"{settled[0].words}.{more}")
 
     @property
     def words(self) -> Words:
