@@ -88,7 +88,7 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_pat
     # and the interval of eight rounds bears one that was disturbed, that of six does not
     (comparison,) = json.loads(compared(*folders, "--json").stdout)["comparisons"]
     assert comparison["low"] > 2
-    assert compared(*folders[::-1], "--fail-on", "worse").exit_code == 3, (
+    assert compared(*folders[::-1], "--fail-on", "worse").exception.exit_code == 3, (
         "worse, or no verdict: the gate stays shut"
     )
 
