@@ -29,7 +29,7 @@ WIDTH, HEIGHT = 1280, 720
 """Of a slide, in pixels: on the screen it is scaled to the window, and printed as it is."""
 LINES, LINE, THIN = 13, 78, 5
 """Lines that fit on a slide, characters on a line (fewer beside a figure), and lines of a thin one."""
-FIGURES = "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 6, 2.8"
+FIGURES = "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 4.2, 1.9"
 """Run before a lesson whose figures are to be printed: low, so that text fits beside or below."""
 SLIDES = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -220,6 +220,7 @@ def handout(books: list[NotebookNode]) -> bytes:
         exercise = 0
         for place, cell in enumerate(cells):
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
+            cell.source = re.sub(r"\*The next cells? .*\*", "", cell.source)  # of a notebook
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
             if "exercise" in cell.metadata.get("tags", []):
                 # nothing to run on paper, but something to write
@@ -230,6 +231,8 @@ def handout(books: list[NotebookNode]) -> bytes:
         parts[str(number)] = document(shown, name="Lesson", code=True)
     whole = combine(parts)
     whole.title = "Workshop"
+    for cell in whole.cells:
+        cell.metadata.pop("netperf", None)  # so few pages need no list of contents
     return typeset(whole)
 
 
