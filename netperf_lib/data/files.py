@@ -52,18 +52,45 @@ def local(location: Location) -> Path:
         raise StoreError(f"the URL contains a credential; {how}")
     if url not in _COPIES:
         copy = temporary() / PurePosixPath(url).name
-        try:
+        with _reached(url):
             _copy(url, copy)
-        except ImportError as error:
-            missing = error.name or re.sub(r".*?\b[Ii]nstall (\S+).*", r"\1", str(error))
-            what = f"the Python package {missing} is missing; `{pip_install(missing)}`"
-            raise StoreError(f"{url}: {what}") from None
-        except Exception as error:  # its text is left out, for it may hold a key
-            how = "check the URL, the login and the network"
-            what = f"the store cannot be read ({type(error).__name__}); {how}"
-            raise StoreError(f"{url}: {what}") from error
         _COPIES[url] = copy
     return _COPIES[url]
+
+
+@contextmanager
+def _reached(url: str) -> Iterator[None]:
+    """Turn what a store of fsspec raises into a StoreError."""
+    try:
+        yield
+    except ImportError as error:
+        missing = error.name or re.sub(r".*?\b[Ii]nstall (\S+).*", r"\1", str(error))
+        what = f"the Python package {missing} is missing; `{pip_install(missing)}`"
+        raise StoreError(f"{url}: {what}") from None
+    except Exception as error:  # its text is left out, for it may hold a key
+        how = "check the URL, the login and the network"
+        what = f"the store cannot be used ({type(error).__name__}); {how}"
+        raise StoreError(f"{url}: {what}") from error
+
+
+def send_back(folder: Path) -> None:
+    """Make a folder at a URL what it is in the copy of that URL; do nothing for another folder."""
+    for url, copy in _COPIES.items():
+        if folder.is_relative_to(copy):
+            with _reached(url):
+                _send(f"{url}/{folder.relative_to(copy).as_posix()}", folder)
+
+
+def _send(url: str, folder: Path) -> None:
+    import fsspec
+
+    store, top = fsspec.core.url_to_fs(url)  # type: ignore[no-untyped-call]
+    files = {f"{top}/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.parquet")}
+    for name, file in files.items():
+        store.put_file(str(file), name)
+    for name in set(store.find(top)) - set(files):
+        if name.endswith(".parquet"):  # a part whose runs are gone
+            store.rm_file(name)
 
 
 def _copy(url: str, copy: Path) -> None:

@@ -29,7 +29,7 @@ from ..errors import ParseError, StoreError, explain
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained, names, own_path, temporary, tidy
+from .files import Location, explained, names, own_path, send_back, temporary, tidy
 from .layout import RawFolder, Store, block_of, is_leading, stores
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
@@ -171,7 +171,8 @@ def ingest(
     Parameters
     ----------
     path : path or several
-        An experiment, several, or a data root: all its experiments.
+        An experiment, several, or a data root: all its experiments. At a URL the tables are
+        written to the URL.
     progress : callable, optional
         Called with (runs read, runs to read).
     executor : concurrent.futures.Executor, optional
@@ -191,9 +192,11 @@ def ingest(
     """
     chosen = stores(path)
     with explained(chosen[0].url if len(chosen) == 1 else "the data root"):
-        for store in chosen:
-            store.own("tables")  # neither a link nor the copy of a URL
-        return _ingest([tables_of(store, store.path) for store in chosen], progress, executor)
+        folders = [own_path(store.path, "tables") for store in chosen]  # no links
+        done = _ingest([tables_of(store, store.path) for store in chosen], progress, executor)
+        for folder in folders:
+            send_back(folder)
+        return done
 
 
 def _ingest(

@@ -48,7 +48,6 @@ def test_nothing_is_written_into_the_copy_of_a_url(
     for write in (
         lambda: store.exclude(store.run_ids()[0], "x"),
         lambda: store.lock().__enter__(),
-        lambda: npl.ingest(root),
     ):
         with pytest.raises(StoreError, match="only a folder of this machine is written"):
             write()
@@ -59,10 +58,21 @@ def test_nothing_is_written_into_the_copy_of_a_url(
         Store.at(tmp_path / "x.tar.gz")
 
 
+def test_tables_of_a_url_are_written_to_it(root: str) -> None:
+    bucket = fsspec.filesystem("memory")
+    tables = f"{root.removeprefix('memory:/')}/fleet-0001/tables"
+    bucket.rm(tables, recursive=True)
+    bucket.pipe_file(f"{tables}/runs/d09-r0001-0064.parquet", b"a part without runs")
+    assert npl.ingest(root) == RUNS
+    copy = files.local(root) / "fleet-0001" / "tables"
+    parts = {path.relative_to(copy).as_posix() for path in copy.rglob("*.parquet")}
+    assert {name.partition("/tables/")[2] for name in bucket.find(tables)} == parts
+
+
 def test_a_name_at_a_url_leads_nowhere_else(tmp_path: Path) -> None:
     bucket = fsspec.filesystem("memory")
     bucket.pipe_file(f"/{tmp_path.name}/x/../../evil.txt", b"x")
-    with pytest.raises(StoreError, match=r"cannot be read \(ValueError\)"):
+    with pytest.raises(StoreError, match=r"cannot be used \(ValueError\)"):
         npl.read(f"memory://{tmp_path.name}")
 
 
@@ -77,7 +87,7 @@ def test_a_store_that_fails_is_one_sentence(root: str, monkeypatch: pytest.Monke
         raise RuntimeError("AccountKey=c2VjcmV0;\nmany more lines")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "find", broken)
-    with pytest.raises(StoreError, match=r"cannot be read \(RuntimeError\)") as caught:
+    with pytest.raises(StoreError, match=r"cannot be used \(RuntimeError\)") as caught:
         npl.load(f"{root}/fleet-0001")
     assert "c2VjcmV0" not in str(caught.value)
 
