@@ -36,7 +36,8 @@ def of_main_tool(data: Data, metric: str, contrasts: Sequence[Contrast] = ()) ->
         levels = obs.conditions.get(name, pd.Series(dtype=object))
         if name == "during":
             # under load a throughput is that of the load itself
-            chosen = [None] if METRICS[metric].unit == "bps" and None in set(levels) else []
+            idle = METRICS[metric].unit == "bps" and None in set(levels)
+            chosen: list[Any] = [None] if idle else []
         else:
             declared = [side[name] for side in sides if name in side]
             chosen = declared if declared and len(levels) else list(levels.dropna())
@@ -153,8 +154,8 @@ def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> l
     if name != PAIR:
         return obs.usual([name], contrasts)
     ends = [f for f in obs.by if f not in obs.factors]
-    names = obs.conditions.index[obs.conditions[ends].notna().any(axis=1)]
-    names = obs.only(names).usual(["placement"] if "placement" in obs.by else [], contrasts)
+    with_ends = obs.conditions.index[obs.conditions[ends].notna().any(axis=1)]
+    names = obs.only(with_ends).usual(["placement"] if "placement" in obs.by else [], contrasts)
     count = Counter(obs.at(c, "placement") for c in names)
     return [c for c in names if count[obs.at(c, "placement")] > 1]
 

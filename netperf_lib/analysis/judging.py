@@ -400,7 +400,7 @@ def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
 def _by_unit(obs: Observations, condition: str, name: str) -> dict[int, set[str]]:
     """Return the levels of a factor in the complete runs of a condition, by deployment."""
     runs = obs.runs[obs.runs["condition"] == condition]
-    return {int(unit): {*map(repr, levels)} for unit, levels in runs.groupby("unit")[name]}
+    return {int(str(unit)): {*map(repr, levels)} for unit, levels in runs.groupby("unit")[name]}
 
 
 def _confounded(p: Pair) -> list[str]:

@@ -425,9 +425,10 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
 
 def _value(obs: Observations, conditions: Sequence[str]) -> str:
     """Write like medians as a span, or as one figure where they are written alike."""
-    ends = [end(map(obs.value, conditions)) for end in (min, max)]
-    low, high = (format_value(value, obs.unit) for value in ends)
-    return low if low == high else format_span(*ends, obs.unit)
+    values = [obs.value(c) for c in conditions]
+    low, high = min(values), max(values)
+    same = format_value(low, obs.unit)
+    return same if same == format_value(high, obs.unit) else format_span(low, high, obs.unit)
 
 
 def _runs(obs: Observations, condition: str) -> str:

@@ -132,7 +132,7 @@ def markdown(
     names = [", ".join(filter(None, [r.group, r.name])) for r in rows]
     table.insert(0, "condition", names)
     table.insert(1, "metric", [quantity(r.metric) for r in rows])
-    cells = _uncalled(markdown_table(list(table), table.to_numpy().tolist()))
+    cells = _uncalled(markdown_table([*map(str, table)], table.to_numpy().tolist()))
     footnotes = [f"[{number}] {note}" for note, number in numbers.items()]
     foot = [f"- {comment(note)}" for note in (*footnotes, *notes)]
     counts = verdict_counts(r.verdict for r in rows)

@@ -185,7 +185,7 @@ class Observations:
     def _facts(self) -> dict[str, dict[str, Any]]:
         rows = self.facts.to_numpy(object).tolist()
         return {
-            c: dict(zip(self.facts, row, strict=True))
+            c: dict(zip(map(str, self.facts), row, strict=True))
             for c, row in zip(self.names, rows, strict=True)
         }
 
@@ -760,7 +760,8 @@ def name_conditions(runs: Selection, chosen: Sequence[str]) -> tuple[Codes, pd.D
 
 def _named(condition: Codes, facts: pd.DataFrame, rows: Any = None) -> pd.Series:
     """The names of conditions that are given by number."""
-    names = pd.Categorical.from_codes(condition, categories=list(facts.index), ordered=True)
+    categories = pd.CategoricalDtype([*facts.index], ordered=True)
+    names = pd.Categorical.from_codes(condition, dtype=categories)
     return pd.Series(names, rows)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import NothingToReport
 from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
@@ -72,7 +74,7 @@ def pairs_words(obs: Observations) -> str:
     if high <= (1 + ALIKE) * low:
         same = best if best == worst else format_span(low, high, info.unit)
         words = f"All pairs have {same}."
-    ends = table.set_index(list(obs.asked))["median"].to_dict()
+    ends: dict[Any, Any] = table.set_index(list(obs.asked))["median"].to_dict()
     back = {(a, b): ends[b, a] for a, b in ends if a != b and (b, a) in ends}
     if not back:
         return f"{words} Each pair was measured in one direction."

@@ -104,7 +104,7 @@ def streams(
         return all(bound > math.log(share) for bound in bounds)
 
     enough = next(filter(is_enough, counts), None) if n >= need else None
-    best = int(wide.median().idxmax())
+    best = int(str(wide.median().idxmax()))
     reason = f"{plural(n, 'whole round')}, at least {need} are needed ({need - n} more)"
     if n >= need:
         reason = f"no number is shown to reach {percent(share)} of all others in {n} rounds"
@@ -385,13 +385,13 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     runs = obs.runs.assign(path=obs.runs["condition"].astype(str).map(paths))
     default = ""
     if DEFAULT in runs:
-        sizes = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
-        named = " or ".join(format_value(float(s), "bytes") for s in sizes)
+        defaults = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
+        named = " or ".join(format_value(float(s), "bytes") for s in defaults)
         default = f" The default buffer of these hosts is {named}." if named else ""
         runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
     timed = runs[runs["rtt_loaded_us"].notna()]
-    sizes = timed.groupby("path")["tcp_buffer_bytes"].nunique()
-    best = str(sizes.idxmax()) if len(sizes) else ""
+    measured = timed.groupby("path")["tcp_buffer_bytes"].nunique()
+    best = str(measured.idxmax()) if len(measured) else ""
     fitted, cap, model = window_model(timed[timed["path"] == best])
     share = eta or (fitted.median if fitted else 0.5)
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts

@@ -85,7 +85,7 @@ class Table(pd.DataFrame):
         counts = frame.reindex(columns=["failed", "missing"]).fillna(0)
         hidden = [c for c in counts if not counts[c].any()]
         columns = frame.drop(columns=hidden, errors="ignore").dropna(axis="columns", how="all")
-        names = self.headings or {c: _heading(c) for c in columns}
+        names = self.headings or {c: _heading(c) for c in map(str, columns)}
         cells = {head: [_cell(v, self._unit(c)) for v in frame[c]] for c, head in names.items()}
         return pd.DataFrame(cells, dtype=object)
 
@@ -109,7 +109,7 @@ class Table(pd.DataFrame):
         if self.empty:  # pandas would show the headings
             return ""
         shown = self.shown
-        table = markdown_table(list(shown), shown.to_numpy().tolist())
+        table = markdown_table([*map(str, shown)], shown.to_numpy().tolist())
         return f"*{as_markdown(self.caption)}*\n\n{table}" if self.caption else table
 
     def _repr_html_(self) -> None:

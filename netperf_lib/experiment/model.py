@@ -360,7 +360,7 @@ class Experiment(_Declared):
             hosts = {**_mapping(options.get("hosts")), **_mapping(options.get("vms"))}
             both = [_mapping(hosts.get(host)) for host in (pair.client, pair.server)]
             names = [own.get("vm_size") or options.get("vm_size") for own in both]
-            speeds = [sizes.get(str(name)) for name in names]
+            speeds: list[Any] = [sizes.get(str(name)) for name in names]
             if all(isinstance(n, int | float) and n > 0 for n in speeds):
                 declared = float(min(speeds))
         return None if declared is None else declared * 1e6

@@ -161,7 +161,7 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
 class _Refused(Exception):  # noqa: N818  what does not belong into an experiment
     def __init__(self, message: str, at: yaml.Node | yaml.Event) -> None:
         super().__init__(message)
-        self.line = at.start_mark.line + 1
+        self.line = at.start_mark.line + 1 if at.start_mark else 1
 
 
 def _check(node: yaml.Node | None) -> None:

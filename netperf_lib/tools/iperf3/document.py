@@ -317,7 +317,7 @@ def _datagrams(
     if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
         raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
     jitter = told["jitter_ms"]
-    jitters = [stream.get("jitter_ms", jitter) for stream in streams] or [jitter]
+    jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [jitter]
     if (
         abs(sum(jitters) / len(jitters) - jitter) > 1e-5 * jitter + 1e-9
         or total["jitter_ms"] != jitter
@@ -373,12 +373,13 @@ def _path(run: Draft, intervals: list[list[Object]], senders: list[Object]) -> N
                 )
                 return
             rtts += own
-        sizes, own = ([count(row.get("snd_cwnd")) for row in part] for part in (rows, kept))
+        sizes: list[Any] = [count(row.get("snd_cwnd")) for row in rows]
+        counted: list[Any] = [count(row.get("snd_cwnd")) for row in kept]
         if any(sizes):
             if None in sizes or sender.get("max_snd_cwnd", max(sizes)) != max(sizes):
                 run.warnings.append("congestion windows contradict each other and are left out")
                 return
-            windows.append(own)
+            windows.append(counted)
     if rtts:
         run.metrics["rtt_loaded_us"] = sum(rtts) / len(rtts)
         run.metrics |= {"rtt_loaded_min_us": min(rtts), "rtt_loaded_max_us": max(rtts)}

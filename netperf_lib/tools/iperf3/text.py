@@ -134,7 +134,10 @@ def _fill(run: Draft, log: _Log) -> None:
     known = direction != "forward" or log.headed
     run.intervals = columns(log.intervals)
     if run.intervals and not known:
-        run.intervals |= {"direction": [None] * len(run.intervals["stream"])}
+        run.intervals = {
+            **run.intervals,
+            "direction": [None] * len(run.intervals["stream"]),
+        }
     version = _VERSION.search(log.text)
     run.version = version[1] if version else None
     if m := _CONNECTING.search(log.text):
