@@ -130,10 +130,11 @@ def markdown(
     numbers: dict[str, int] = {}
     table = _cells(rows, heads, numbers).drop(columns="n")
     names = [", ".join(filter(None, [r.group, r.name])) for r in rows]
-    table.insert(0, "condition", names)
-    table.insert(1, "metric", [quantity(r.metric) for r in rows])
-    cells = _uncalled(markdown_table([*map(str, table)], table.to_numpy().tolist()))
+    metrics = [quantity(r.metric) for r in rows]
+    figures = table.to_numpy().tolist()
+    cells = [[n, m, *row] for n, m, row in zip(names, metrics, figures, strict=True)]
+    shown = _uncalled(markdown_table(["condition", "metric", *map(str, table)], cells))
     footnotes = [f"[{number}] {note}" for note, number in numbers.items()]
     foot = [f"- {comment(note)}" for note in (*footnotes, *notes)]
     counts = verdict_counts(r.verdict for r in rows)
-    return "\n".join([f"**{counts}**", "", cells, "", *foot]).rstrip()
+    return "\n".join([f"**{counts}**", "", shown, "", *foot]).rstrip()
