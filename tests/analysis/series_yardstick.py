@@ -20,7 +20,7 @@ import pandas as pd
 
 from netperf_lib.analysis.series import changes
 
-from .validate import PAGE
+from .validate import PAGE, SERIES
 
 DATA = Path(__file__).with_name("real.csv.gz")
 HOURS, SIZE = 4.0, 1.2
@@ -35,7 +35,7 @@ SIMULATED = [
     (144, 0.05, 0.0, 0.0), (144, 0.05, 0.5, 0.0), (144, 0.05, 0.7, 0.0), (144, 0.05, 0.0, 0.15),
     (48, 0.02, 0.0, 0.15), (48, 0.05, 0.0, 0.15),
 ]  # fmt: skip
-HEAD = """## Changes in a series
+HEAD = f"""{SERIES}
 
 Of each day: the share in which a change is reported though none was
 planted / in which 20 % for four hours, planted at a random hour, are found / dated within two
@@ -158,7 +158,7 @@ def main(days: int = 60) -> None:
         texts = [" / ".join(f"{share:.0f}" for share in cell) for cell in cells]
         lines.append(f"| {words} | {' | '.join(texts)} |")
         print(lines[-1], flush=True)
-    before, _, _ = PAGE.read_text("utf-8").partition(HEAD.splitlines()[0])
+    before, _, _ = PAGE.read_text("utf-8").partition(SERIES)
     PAGE.write_text(before.rstrip() + "\n\n" + HEAD + "\n".join(lines) + "\n", "utf-8")
 
 

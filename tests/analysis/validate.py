@@ -40,6 +40,8 @@ ALPHA, MARGIN = 0.05, 0.10
 EDGE, UP = math.log1p(MARGIN), math.log(1.2)
 METRIC = "latency_oneway_us"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "validation.md"
+SERIES = "## Changes in a series"
+"""The page's last section, which `series_yardstick` writes."""
 Contrasts = list[dict[str, Any]]
 Method = Callable[..., Sequence[str]]
 Generator = np.random.Generator
@@ -799,7 +801,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{'ok  ' if ours.holds else 'FAIL'}  {scenario.name:<56}{cells}", flush=True)
     print(f"{len(chosen) - wrong} of {len(chosen)} scenarios hold")
     if asked.write:
-        PAGE.write_text(page(figures, asked.seed), "utf-8")
+        _, title, series = PAGE.read_text("utf-8").partition(SERIES)
+        written = page(figures, asked.seed)
+        PAGE.write_text(f"{written}\n{title}{series}" if title else written, "utf-8")
         print(f"wrote {PAGE}")
     return 1 if wrong else 0
 
