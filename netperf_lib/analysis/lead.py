@@ -620,13 +620,15 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
                 margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
                 words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
                 continue
+            counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
+            # without a common round there is no ratio
+            seen = min(counts) > 1 and x.size > math.log(ALIKE)
+            if verdict not in DECIDED and not seen:
+                continue
             several = "up to " if len(some) > 1 else ""
             text = f"{several}{x.effect(with_figures=with_figures)}{where}"
-            counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
-            if verdict in DECIDED:
-                words.append(text)
-            elif min(counts) > 1 and x.size > math.log(ALIKE):
-                words.append(f"{text} in these {counts[0]} and {counts[1]} runs")
+            runs = f" in these {counts[0]} and {counts[1]} runs"
+            words.append(text if verdict in DECIDED else f"{text}{runs}")
     return words
 
 
