@@ -38,7 +38,11 @@ KNOWN_HOSTS = "~/.ssh/known_hosts"
 RETRY_S = 1.0
 """Pause before the one more try of a connection that was lost before the login."""
 MAX_LOGINS = 8
-"""Connections that are made at once: a server with its defaults refuses some from the tenth on (MaxStartups)."""
+"""Connections that are made at once, and shells that are started at once.
+
+A server with its defaults refuses some connections from the tenth on (MaxStartups), and the first
+shells of many hosts behind one jump host take longer together than one may take.
+"""
 MAX_OUTPUT_BYTES = 256 * 2**20
 """A command that prints more is ended; a longer log would not be read."""
 
@@ -259,7 +263,8 @@ class Remote:
         Must be called before anything is started here.
         """
         command = ["timeout", f"{CONNECT_S:g}", "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
-        async with self._within(CONNECT_S + GRACE_S, "it answers no command"):
+        waits = self._within(CONNECT_S + GRACE_S, "it answers no command")
+        async with self._logins, waits:
             done = await self._connected().run(shlex.join(command))
         # a start-up file of the login shell may have printed something before
         last = str(done.stdout or "").split()[-1:]
@@ -280,7 +285,8 @@ class Remote:
         ``"udp"``, port), show that it is ready.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
-        async with self._within(CONNECT_S + GRACE_S, "it starts no command"):
+        turn = contextlib.nullcontext() if self._idle else self._logins
+        async with turn, self._within(CONNECT_S + GRACE_S, "it starts no command"):
             worker = self._idle.pop() if self._idle else await self._worker()
             worker.process.stdin.write(
                 f"{limit_s:g}\n{sockets}\n{shlex.join(command)}\n{worker.word}\n".encode()
