@@ -204,7 +204,7 @@ def _summary(exp: Results) -> dict[str, Any]:
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     complete = f"{done} of {planned} planned trials are complete"
     started = runs["started_utc"].dropna()
-    ends = f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+    ends = [f"{t:%Y-%m-%d %H:%M}" for t in started.agg(["min", "max"]) if len(started)]
     deployments = plural(int(runs["deployment"].nunique()), "deployment")
     names = [f for f in dimensions(runs.columns) if f not in LENGTHS]
     levels = {f: sort_levels(f, runs[f].unique()) for f in names}
@@ -214,7 +214,7 @@ def _summary(exp: Results) -> dict[str, Any]:
         **named,
         "runs": f"{len(runs)} ({counts}); {complete if planned else 'imported: nothing was planned'}",
         "rounds": f"{runs['round'].nunique()} in {deployments}",
-        "measured": ends if len(started) else "",
+        "measured": f"{' to '.join(ends)} UTC" if ends else "",
         "factors": {
             factor(f).label or f: ", ".join(map(factor(f).level_words, values))
             for f, values in levels.items()
