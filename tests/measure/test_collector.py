@@ -268,7 +268,7 @@ def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment,
     finally:
         on_host(deployment, "other", shape.format("del", ""))
     held = {one.levels["placement"]: one for one in limits(store.location)}
-    assert all(one.sampled and one.streams == 2 for one in held.values())
+    assert all(one.sampled and one.evidence.streams == 2 for one in held.values())
     queue = load(store.location).groupby("placement")["limit_queue_bytes"].median()
     assert queue["shaped"] > 4 * queue["narrow"]
 
