@@ -33,9 +33,9 @@ EXPERIMENT = Experiment.model_validate(
 
 QPERF = """\
 tcp_lat:
-    latency        =   {ns} ns
-    msg_rate       =  25361 /sec
-    time           =  1 sec
+    latency   =   {ns} ns
+    msg_rate  =  25361 /sec
+    time      =  1 sec
 """
 
 
