@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .analysis.comparison import Family
+    from .analysis.tables import Table
     from .data.load import Results
     from .reporting.answer import Answer
 
@@ -491,7 +492,7 @@ def _print_csv(table: pd.DataFrame) -> None:
 
 
 def _print_verdicts(
-    levels: pd.DataFrame | None,
+    levels: Table | None,
     family: Family,
     lead: Sequence[str],
     *,
@@ -499,13 +500,14 @@ def _print_verdicts(
     markdown: bool,
 ) -> None:
     from .analysis import lines
+    from .analysis.result import quantity
 
     if lead and markdown:
         _echo("\n\n".join(map(lines.comment, lead)) + "\n")
     elif lead:
         _echo("\n".join(map(lines.wrapped, lead)) + "\n")
     if levels is not None:
-        _echo(f"{levels}\n")
+        _echo(f"{quantity(levels.metric or '')}\n{levels}\n")
     write = lines.markdown if markdown else lines.text
     heads = ("before", "after") if two else ("baseline", "condition")
     _echo(write(lines.lines(family, two=two), heads, notes=[*family.warnings, family.note]))

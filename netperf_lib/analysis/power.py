@@ -102,6 +102,7 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> near, far = [[level + i for i in range(12)] for level in (50.0, 90.0)]
     >>> runs = {"round": range(12), "near": near, "far": far}
     >>> wide = pd.DataFrame(runs).set_index("round")

@@ -118,14 +118,20 @@ class Table(pd.DataFrame):
 
 def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
     """A head, and rows of names and figures; where there is no room beside it, a name has a line of its own."""
-    figures = table.to_string(index=False).split("\n")
-    room = WIDTH - 4 - max(map(len, figures))
+    columns = [[str(head), *map(str, table[head])] for head in table]
+    widths = [max(map(len, column)) for column in columns]
+    right = [[c.rjust(w) for c in column] for column, w in zip(columns, widths, strict=True)]
+    gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
+    figures = [gap.join(row) for row in zip(*right, strict=True)]
+    room = WIDTH - 4 - len(figures[0])
     wide = max(0, min(room, max(map(len, names))))
+    indent = " " * max(0, min(2, room + 4))
     whole = []
     for name, line in zip(["", *names], figures, strict=True):
-        whole += [name] if len(name) > wide else []
-        whole.append(f"{'' if len(name) > wide else name:{wide}}  {line}")
-    return [f"  {line}".rstrip() for line in whole]
+        whole += [f"{indent}{name}"] if len(name) > wide else []
+        beside = f"{'' if len(name) > wide else name:{wide}}  {line}" if wide else line
+        whole.append(f"{indent}{beside}".rstrip())
+    return whole
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

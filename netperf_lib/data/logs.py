@@ -54,6 +54,9 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     name = os.fspath(path)
     if name == "-":
         return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
+    nowhere = "no such file; pass the path of a log, or its text to parse_text"
+    if "\n" in name:
+        raise ParseError(nowhere, file=name.partition("\n")[0])
     try:
         return read_log(name, tool=tool)
     except IsADirectoryError:
@@ -63,7 +66,7 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     except MemoryError:
         why = "too large for the memory; split it, or read it on a larger machine"
     except FileNotFoundError:
-        why = "no such file; pass the path of a log, or its text to parse_text"
+        why = nowhere
     except (OSError, ValueError) as error:  # of a name with a zero
         why = f"cannot be read ({getattr(error, 'strerror', error)}); pass a readable file"
     raise ParseError(why, file=name)

@@ -60,9 +60,3 @@ def test_an_error_of_ours_is_one_red_line_in_a_notebook(names: dict[str, Any]) -
     (line,) = error.value._render_traceback_()
     assert "did you mean placement" in line
     assert line.startswith("\x1b[31mUsageError: ")
-
-
-def test_an_experiment_says_what_is_in_it_and_what_can_be_asked(names: dict[str, Any]) -> None:
-    html = names["exp"]._repr_html_()
-    for words in ("latency_oneway_us", "throughput_bps", "placement", "streams", "npl.ask(exp"):
-        assert words in html
