@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -12,7 +13,7 @@ from ..experiment.factors import FACTORS, factor
 from ..experiment.placements import PLACES
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from .observe import Data, level_names, levels, observe
+from .observe import Data, Observations, condition_names, level_names, levels, observe
 from .result import quantity
 from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
 from .tables import Table
@@ -64,27 +65,46 @@ def overview(data: Data) -> pd.DataFrame:
     (12, 6)
     """
     metrics = headline_metrics(data)
+    observed = [observe(data, metric, pool="pairs") for metric in metrics]
+    rows = _place_names(observed)
     cells: dict[str, dict[str, str]] = {}
     keys: dict[str, Any] = {}
-    for metric in metrics:
-        obs = observe(data, metric, pool="pairs")
-        label = metric_of(metric).label
+    for obs in observed:
+        label = metric_of(obs.metric).label
         if "throughput_sent_bps" not in metrics:
             label = label.removesuffix(" at the receiver")
-        of_pairs = [f for f in obs.by if _of_the_pair(obs.runs, f)]
-        tests = [f for f in obs.by if f not in of_pairs]
-        pairs, kinds = level_names(obs, of_pairs), level_names(obs, tests)
+        tests = [f for f in obs.by if not _of_the_pair(obs.runs, f)]
+        kinds = level_names(obs, tests)
         for condition in obs.names:
-            name = pairs[condition]
+            name = rows[obs.metric, condition]
             keys[name] = factor("placement").key(obs.at(condition, "placement"))
             head = f"{label}, {kinds[condition]}" if tests else label
             if not isnan(value := obs.value(condition)):
                 cells.setdefault(head, {})[name] = format_value(value, obs.unit)
-    rows = sorted({name for column in cells.values() for name in column}, key=keys.__getitem__)
-    table = pd.DataFrame(cells, index=rows).rename_axis("condition")
+    found = dict.fromkeys(name for column in cells.values() for name in column)  # in one order
+    shown = sorted(found, key=keys.__getitem__)
+    table = pd.DataFrame(cells, index=shown).rename_axis("condition")
     if table.shape[1] > max(4, table.shape[0]):
         table = table.T.rename_axis("measured")
     return table.reset_index()
+
+
+def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]:
+    """What to call the pair of each condition, the same for every metric: its placement, and what else varies there."""
+    found = [f for obs in observed for f in obs.by if _of_the_pair(obs.runs, f)]
+    by = list(dict.fromkeys(["placement", *found]))
+    facts = pd.concat({obs.metric: obs.facts for obs in observed}).reindex(columns=by)
+    facts = facts.astype(object).where(facts.notna(), None)
+    names: dict[tuple[str, str], str] = {}
+    for place, there in facts.groupby("placement", dropna=False, sort=False):
+        pairs = there.drop_duplicates()
+        varying = [f for f in by if len(set(pairs[f])) > 1]
+        placed = ["placement"] if isinstance(place, str) else []
+        said = condition_names(pairs, [*placed, *varying], varying)
+        called = dict(zip(pairs.itertuples(index=False, name=None), said, strict=True))
+        rows = there.itertuples(index=False, name=None)
+        names |= {key: called[row] for key, row in zip(there.index, rows, strict=True)}
+    return names
 
 
 def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
