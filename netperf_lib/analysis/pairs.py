@@ -65,7 +65,7 @@ def pairs_words(obs: Observations) -> str:
     >>> npl.analysis.pairs_words(obs)[:44]
     'Best is 3 → 1 with 114 µs, worst 2 → 1 with '
     """
-    info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median"])
+    info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median", *obs.asked])
     medians = table["median"].sort_values(ascending=info.better != "higher")
     low, high = medians.min(), medians.max()
     one, two = (str(medians.index[i]).removeprefix("zone ") for i in (0, -1))
