@@ -52,6 +52,12 @@ def iperf3_document(size, streams):
         sent, rtts = random.integers(10**6, 10**8, shape), random.integers(20, 200, shape)
         lost, window = random.integers(0, 3, shape), 1448 * random.integers(10, 2000, shape)
         whole = printed.iperf3(sent, rtts, lost=lost, window=window, step_s=0.1, at=START)
+        cpu = {
+            f"{end}_{part}": 0.0
+            for end in ("host", "remote")
+            for part in ("total", "user", "system")
+        }
+        whole["end"]["cpu_utilization_percent"] = cpu
         return json.dumps(whole, indent="\t").encode()
 
     few, more = len(document(10)), len(document(20))
