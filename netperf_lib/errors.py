@@ -123,11 +123,6 @@ def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 
 
-def no_table(owner: str, name: str, table: str) -> AttributeError:
-    """Return the error for an attribute that a table of pandas has, and this object has not."""
-    return AttributeError(f"{owner} is no table and has no {name!r}; did you mean {table}.{name}?")
-
-
 class NetperfError(Exception):
     """Anything that a user can cause or must know; the command line shows its text, never a traceback."""
 

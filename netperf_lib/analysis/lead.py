@@ -418,7 +418,7 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     said = {f: v for f, v in levels.items() if v not in (None, factor(f).ordinary)}
     words = [_words(f, v) for f, v in said.items()]
     if "placement" not in obs.factors and PAIR in obs.factors and name != PAIR:
-        words[:0] = {_level_name(obs, c, PAIR, main) for c in main}
+        words[:0] = dict.fromkeys(_level_name(obs, c, PAIR, main) for c in main)
     words += [str(obs.where["test"])] if "test" in obs.where else []
     return _noun(obs) + (f" ({', '.join(words)})" if words else "")
 
