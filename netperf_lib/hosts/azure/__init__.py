@@ -17,6 +17,7 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
+from ...experiment.placements import AT_BALANCER
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module
@@ -95,6 +96,8 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
         parameters = _Attempt(findings, store).parameters()
     made = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
     made += [f"{g['kind']} gateway ({g['sku']}, {g['region']})" for g in declared.gateways]
+    behind = [v for v in declared.vms if v.address == AT_BALANCER]
+    made += [f"lb-{v.name} (load balancer, {v.region})" for v in behind]
     return {
         "template.json": template.template_text(),
         "parameters.json": json.dumps(parameters, indent=2),

@@ -140,16 +140,14 @@ def _sizes(az: Runs, findings: Preflight) -> str:
                 listed, key=lambda s: len(zones_of(s, region)), default={}
             )
             findings.skus[region, size] = best
-        if why := _refused(az, findings, region, size, zone, accelerated):
+        if why := _refused(findings, region, size, zone, accelerated=accelerated):
             findings.elsewhere.append(f"size {size} {why}")
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
-def _refused(
-    az: Runs, findings: Preflight, region: str, size: str, zone: str, accelerated: bool
-) -> str:
+def _refused(findings: Preflight, region: str, size: str, zone: str, *, accelerated: bool) -> str:
     """Why VMs of a size cannot be placed, or ""."""
-    sku, image = findings.skus[region, size], findings.options.image
+    sku = findings.skus[region, size]
     if not sku:
         return f"is not offered to this subscription in {region}: choose another"
     offered = zones_of(sku, region)
@@ -158,14 +156,6 @@ def _refused(
         return f"is not available in zone {zone} of {region}, only in {others}"
     if accelerated and _capability(sku, "AcceleratedNetworkingEnabled") != "true":
         return "cannot have accelerated networking: choose another, or accelerated: false"
-    if _capability(sku, "DiskControllerTypes") == "nvme":
-        shown = az("vm", "image", "show", "--location", region, "--urn", image) or {}
-        features = {f["name"]: str(f["value"]).lower() for f in shown.get("features") or ()}
-        if "nvme" not in features.get("DiskControllerTypes", ""):
-            return (
-                f"has NVMe disks only, which image {image} does not start from: "
-                "choose a newer image, or a size of version 5"
-            )
     return ""
 
 

@@ -40,8 +40,6 @@ class Placed:
     colocation: str
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
-    private: str | None
-    public: str | None
 
 
 def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
@@ -54,12 +52,11 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
         return find(az, *kind, "list", "--resource-group", group) or []
 
     nics = {n["id"].lower(): n for n in listed("network", "nic")}
-    addresses = {a["id"].lower(): a["ipAddress"] for a in listed("network", "public-ip")}
     vms: dict[str, Placed] = {}
     for vm in listed("vm"):
-        nic = nics.get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
-        address = _primary(nic.get("ipConfigurations") or [{}])
-        public = (address.get("publicIPAddress") or {}).get("id") or ""
+        interfaces = vm["networkProfile"]["networkInterfaces"]
+        first = next((n for n in interfaces if n.get("primary")), interfaces[0])
+        nic = nics.get(first["id"].lower(), {})
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
         zone = (vm.get("zones") or [None])[0]
         vms[vm["name"]] = Placed(
@@ -71,8 +68,6 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
             ppg=ppg.rsplit("/", 1)[-1] or None,
             colocation=_colocation(az, ppg) if ppg else "",
             accelerated=nic.get("enableAcceleratedNetworking"),
-            private=address.get("privateIPAddress"),
-            public=addresses.get(public.lower()),
         )
     return vms
 
@@ -82,11 +77,6 @@ def _colocation(az: Runs, ppg: str) -> str:
     shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg) or {}
     status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
     return str(status.get("displayStatus") or "unknown")
-
-
-def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The primary one of several interfaces or addresses, or the first."""
-    return next((p for p in parts if p.get("primary")), parts[0])
 
 
 def cloud(

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import arm, schemas
-from .rules import EMBEDDED, IMAGES, NVME, REGIONS, SIZES, ArmError, Resource, apply, refuse
+from .rules import EMBEDDED, REGIONS, SIZES, ArmError, Resource, apply, refuse
 
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
 OTHER = "07070707-0000-4000-8000-000000000003"
@@ -303,25 +303,6 @@ class Cloud:
             told = {"value": name, "localizedValue": name}
             entries.append({"currentValue": count, "limit": limit, "unit": "Count", "name": told})
         return Answer(200, {"value": entries})
-
-    @route(
-        "GET",
-        "/providers/Microsoft.Compute/locations/[^/]+/publishers/{publisher}/artifacttypes/vmimage"
-        "/offers/{offer}/skus/{sku}/versions",
-    )
-    def image_versions(self, publisher, offer, sku, **_):
-        """Versions of an image."""
-        version = IMAGES.get((publisher.lower(), offer.lower(), sku.lower()))
-        refuse(version is None, "NotFound", f"VMImage {sku}", status=404)
-        return Answer(200, [{"name": version, "id": f"{BASE}/versions/{version}"}])
-
-    @route("GET", "/providers/Microsoft.Compute/locations/.*/versions/{version}")
-    def image(self, version, **_):
-        """One version of an image."""
-        features = [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
-        properties = {"hyperVGeneration": "V2", "architecture": "x64", "features": features}
-        properties["osDiskImage"] = {"operatingSystem": "Linux"}
-        return Answer(200, {"name": version, "properties": properties})
 
     # resource groups
 
@@ -631,7 +612,6 @@ def _size(region, name):
     capabilities = {
         "vCPUs": cpus,
         "AcceleratedNetworkingEnabled": accelerated,
-        "DiskControllerTypes": "NVMe" if name in NVME else "SCSI",
     }
     within = {"locations": [region]} | ({"zones": offered} if barred == "Zone" else {})
     reason = "NotAvailableForSubscription"

@@ -90,16 +90,6 @@ class DirectAz:
     def _rest(self, one, _):
         return self.cloud.request("GET", one["url"].partition("?")[0]).body
 
-    def _vm_image_show(self, one, _):
-        publisher, offer, sku, version = one["urn"].split(":")
-        where = (
-            f"{COMPUTE}/locations/{one['location']}/publishers/{publisher}/artifacttypes/vmimage"
-        )
-        versions = f"{where}/offers/{offer}/skus/{sku}/versions"
-        if version == "latest":
-            version = self._ask("GET", versions)[0]["name"]
-        return _flat(self._ask("GET", f"{versions}/{version}"))
-
     def _vm_list_skus(self, one, _):
         query = {"$filter": f"location eq '{one['location']}'"}
         found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
@@ -143,7 +133,6 @@ SHOWN = {
     "deployment group list": (False, DEPLOYMENTS),
     "deployment group show": (False, f"{DEPLOYMENTS}/{{name}}"),
     "network nic list": (True, f"{GROUP}/{NETWORK}/networkInterfaces"),
-    "network public-ip list": (True, f"{GROUP}/{NETWORK}/publicIPAddresses"),
     "network vpn-connection show": (True, f"{GROUP}/{NETWORK}/connections/{{name}}"),
     "ppg show": (True, "{ids}"),
 }

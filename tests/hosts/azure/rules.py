@@ -15,15 +15,11 @@ SIZES = {
     # name: (family, vCPUs, accelerated networking, zones; None: all, restriction)
     **{f"Standard_D{n}s_v5": ("standardDSv5Family", n, True, None, None) for n in (2, 4, 8, 16)},
     **{f"Standard_D{n}s_v4": ("standardDSv4Family", n, True, None, None) for n in (4, 8)},
-    "Standard_D4s_v6": ("standardDSv6Family", 4, True, None, None),
     "Standard_B2s": ("standardBSFamily", 2, False, None, None),
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),
     "Standard_HB120rs_v3": ("standardHBrsv3Family", 120, True, None, "Zone"),
     "Standard_E4s_v5": ("standardESv5Family", 4, True, None, "Location"),
 }
-NVME = {"Standard_D4s_v6"}
-"""Sizes whose disks are NVMe only."""
-IMAGES = {("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100"}
 EMBEDDED = {
     "virtualnetworks": ("subnets", "virtualNetworkPeerings"),
     "networksecuritygroups": ("securityRules",),

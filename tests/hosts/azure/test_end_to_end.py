@@ -123,12 +123,10 @@ def same_as_the_real_az(world, group):
     ours, real = DirectAz(world.cloud), az_module.Az()
     kind = "Microsoft.Compute/proximityPlacementGroups"
     ppg = world.cloud.get(kind, "ppg-westeurope-1")["id"]
-    image = "Canonical:ubuntu-24_04-lts:server:latest"
     size = "Standard_D4s_v5"
     within = f"--resource-group {group}"
     for command in (
         f"rest --method get --url {BASE}/locations?api-version=2022-12-01",
-        f"vm image show --location westeurope --urn {image}",
         "network list-usages --location westeurope",
         f"vm list-skus --location westeurope --size {size} --resource-type virtualMachines",
         "vm list-usage --location westeurope",

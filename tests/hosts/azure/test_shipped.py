@@ -33,6 +33,8 @@ def test_it_is_placed_as_the_dry_run_shows(name, az, cloud, tmp_path):
     vms = json.loads(shown["parameters.json"])["parameters"]["vms"]["value"]
     assert [v["name"] for v in vms] == [h.name for h in made.hosts]
     assert "go on costing until `npl down`" in shown["in words"]
+    balancers = cloud.names("Microsoft.Network/loadBalancers")
+    assert [lb for lb in balancers if f"{lb} (load balancer" not in shown["in words"]] == []
     azure.down(declared, state=tmp_path)
     nothing_is_left(cloud, tmp_path)
 
