@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..data.load import Results
 from ..errors import NothingToReport, UsageError, did_you_mean
-from ..experiment.factors import dimensions, factor, level_words, plain, sort_levels
+from ..experiment.factors import dimensions, factor, plain
 from ..experiment.model import Contrast, Margin
 from ..experiment.origin import joined
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
@@ -23,8 +22,7 @@ from ..metrics import metric as metric_of
 from .comparison import Family
 from .families import judged_by_rule, of_main_tools, ordinary
 from .judging import Pair, as_contrast, check_factors, judge, judge_pairs, paired_conditions
-from .limits import with_causes
-from .observe import POOLS, Data, Observations, as_tuple, level_names, observe
+from .observe import Data, Observations, as_tuple, level_names, observe
 from .result import unit_of
 from .runs import (
     ENDS,
@@ -85,11 +83,9 @@ def compare(
     baseline: Any = None,
     where: Mapping[str, Any] | None = None,
     where_after: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
     pattern: str | None = None,
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
     margin: float | str | None = None,
-    alpha: float | None = None,
 ) -> Family:
     """Compare the conditions of one experiment, or two experiments condition by condition.
 
@@ -103,19 +99,18 @@ def compare(
     by : str or sequence of str, optional
         The factors whose levels are compared, among conditions that differ in nothing else. Comparisons that were not
         declared are exploratory. Default: the declared contrasts or, if there are none, every level of each factor
-        against the usual one; all of them share `alpha`.
+        against the usual one; all of them share the error of 5 %.
     baseline : optional
         Level of the first factor in `by` that the others are compared with; default: the usual
         one, as in the terminal, or every level with every other where there is none.
     where, where_after : mapping, optional
         Only runs with these levels; `where_after` is for the side after, by default the same.
-    pool, pattern
-        As `observe` and `netperf_lib.import_logs` take them.
+    pattern
+        As `netperf_lib.import_logs` takes it.
     contrasts : iterable of Contrast or mapping, optional
         Contrasts to judge instead of the declared ones. If none is declared, these count as declared.
-    margin, alpha : float, optional
-        Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"); `alpha` is the share of reports
-        that may contain a false verdict. Default: as declared, else 0.05.
+    margin : float, optional
+        Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"). Default: as declared, else 0.05.
 
     Returns
     -------
@@ -141,25 +136,32 @@ def compare(
             raise UsageError(f"{after!r} is neither a folder nor a metric; {near}".rstrip("; "))
         metric, after = after, None
     margin = None if margin is None else read_margin(margin)
-    named = by is None and isinstance(data, Mapping) and len(data) == 2
-    if after is not None or named:
+    if after is not None or (by is None and isinstance(data, Mapping) and len(data) == 2):
         sides = _two_sides(data, after, where, where_after, pattern)
-        return between(sides, metric, as_tuple(by or ()), margin, alpha)
+        return between(sides, metric, as_tuple(by), margin)
     results = read_data(data, pattern)
     if by is not None or isinstance(results, Observations):
-        return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
+        return _by(results, metric, by or (), baseline, where or {}, margin)
     if isinstance(results, Sequence | Mapping):
         raise UsageError(
             f"expected an experiment or its table of runs; got {len(results)}: "
             "for two write compare(before, after)"
         )
     if contrasts is not None or declared_contrasts(results):
-        return _declared(results, metric, contrasts, where or {}, margin, alpha)
+        family, chosen = judge_declared(results, metric, where, margin, contrasts)
+        if not chosen:
+            about = [metric_of(metric).name] if metric else []
+            about += [f"{k}={v}" for k, v in (where or {}).items()]
+            raise UsageError(
+                f"no contrast is about {', '.join(about)}, with runs on both sides; "
+                "name a factor to compare"
+            )
+        return family
     source = runs_of(results, where)
-    family, chosen = judged_by_rule(of_main_tools(source, metric), margin, alpha)
+    family, chosen = judged_by_rule(of_main_tools(source, metric), margin)
     if not chosen:
         raise UsageError("the experiment declares no contrast, and each metric has one condition")
-    return replace(with_causes(family, (p.conditions for p in chosen)), notice=source.origin.notice)
+    return replace(family, notice=source.origin.notice)
 
 
 def read_margin(margin: Any) -> float:
@@ -175,87 +177,66 @@ def read_margin(margin: Any) -> float:
 # -- declared contrasts --------------------------------------------------------------------------
 
 
-def _declared(
+def judge_declared(
     data: Data,
-    metric: str | None,
-    contrasts: Iterable[Contrast | Mapping[str, Any]] | None,
-    where: Mapping[str, Any],
-    margin: float | None,
-    alpha: float | None,
-) -> Family:
-    """Judge contrasts; every one that was declared before the data, shown or not, shares `alpha`."""
-    check_levels(where)
-    source = Observed.of(data)
-    origin, experiment = source.origin, source.origin.declared
-    family = {_question(c): c for c in declared_contrasts(source)}
-    warnings = []
-    if contrasts is None:
-        chosen = [*family.values(), *(data.added if isinstance(data, Results) else ())]
-        chosen = [c for c in chosen if metric in (None, c.metric)]
-    else:
-        given = [c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts]
-        named = list(map(as_contrast, given))
-        chosen = [c for c, _ in named]
-        if not family:
-            family = {_question(c): c for c, declared in named if declared}
+    metric: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    margin: float | None = None,
+    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
+) -> tuple[Family, list[Pair]]:
+    """Judge contrasts; every one that was declared before the data, shown or not, shares the error.
+
+    Shown are the declared ones, or `contrasts`, about the metric and between conditions with the
+    levels `where`. Another margin, or what was declared later, is another question: exploratory.
+    """
+    check_levels(where or {})
+    source, levels = Observed.of(data), {f: wished(f, wish) for f, wish in (where or {}).items()}
+    origin, declared, warnings = source.origin, declared_contrasts(source), []
+    asked = [*declared, *(data.added if isinstance(data, Results) else ())]
+    if contrasts is not None:
+        given = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
+        asked = [_as_declared(as_contrast(c), declared) for c in given]
+        if not declared:
+            declared = asked
             warnings.append(
                 "the contrasts were named with the analysis, not declared with the experiment"
             )
-    if metric is not None and not chosen:
-        metrics = ", ".join(sorted({c.metric for c in family.values()})) or "none"
-        raise UsageError(
-            f"the experiment declares no contrast of {metric_of(metric).name} (declared: {metrics}); "
-            "name a factor to compare"
-        )
-    shown = within(source, chosen, where)
-    levels = ", ".join(f"{k}={v}" for k, v in where.items())
-    if not shown:
-        raise UsageError(
-            f"no contrast is about {levels}, with runs on both sides; name a factor to compare"
-        )
-    if left := len(chosen) - len(shown):
-        warnings.append(f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides")
-    asked = []
-    for c in shown:
-        twin = family.get(_question(c))
-        size = margin if margin is not None else (twin or c).margin
-        # another margin is another question
-        own = twin is not None and math.isclose(size, twin.margin)
-        if own:
-            del family[_question(c)]  # it is judged in the direction that was asked
-        asked.append({**c.model_dump(), "margin": size, "declared": own})
-    looked = origin.looked or experiment.get("design") == "sequential"
+    asked = [c for c in asked if metric in (None, c.metric)]
+    if margin is not None:
+        asked = [c.model_copy(update={"margin": margin}) for c in asked]
+    every = [*declared, *(c for c in asked if c not in declared)]
+    looked = origin.looked or origin.declared.get("design") == "sequential"
     judged = judge(
         source,
-        [*family.values(), *asked],
-        alpha=alpha or float(experiment.get("alpha") or ALPHA),
+        every,
+        alpha=float(origin.declared.get("alpha") or ALPHA),
         design="sequential" if looked else None,
+        declared=len(declared),
     )
-    return replace(
+    pairs = paired_conditions(source, asked)
+    shown = [p for p in pairs if _is_within(p, levels)]
+    if left := len(pairs) - len(shown):
+        words = ", ".join(f"{k}={v}" for k, v in (where or {}).items())
+        warnings.append(f"{plural(left, 'contrast')} left out: no runs with {words} on both sides")
+    family = replace(
         judged,
-        comparisons=judged.comparisons[len(family) :],
-        experiment=str(experiment.get("name") or ""),
+        comparisons=tuple(judged[every.index(p.contrast)] for p in shown),
+        experiment=str(origin.declared.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
         notice=origin.notice,
     )
+    return family, shown
 
 
-def _question(c: Contrast) -> Any:
-    """Return what a contrast asks, regardless of direction."""
-    sides = frozenset(frozenset(side.items()) for side in (c.a, c.b) if side is not None)
-    return c.metric, sides, c.below, c.at_least, c.of
-
-
-def within(data: Data, contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
-    """Return the contrasts of which both sides have runs with the levels `where`, and no others."""
-    every = list(contrasts)
-    levels = {f: wished(f, wish) for f, wish in where.items()}
-    chosen = paired_conditions(Observed.of(data), every) if levels else []
-    left = [p.contrast for p in chosen if not _is_within(p, levels)]
-    return [c for c in every if c not in left]
+def _as_declared(c: Contrast, declared: Iterable[Contrast]) -> Contrast:
+    """Return the declared contrast that asks the same, or the contrast itself."""
+    unsaid = {"question", "margin"} - (c.model_fields_set - {"question"})
+    asked = c.model_dump(exclude=unsaid)
+    return next((d for d in declared if d.model_dump(exclude=unsaid) == asked), c)
 
 
 def _is_within(p: Pair, levels: Mapping[str, Sequence[Any]]) -> bool:
+    """Return whether all runs of both sides have these levels."""
     if p.obs is None:
         return True
     check_factors(p.obs, levels)
@@ -272,43 +253,33 @@ def _by(
     by: str | Sequence[str],
     baseline: Any,
     where: Mapping[str, Any],
-    pool: str | Sequence[str],
     margin: float | None,
-    alpha: float | None,
 ) -> Family:
     """Judge every level of some factors: as the report does where declared, else exploratory."""
     if metric is None and not isinstance(results, Observations):
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
-    obs = observe(results, metric, by, where=where, pool=pool)
+    obs = observe(results, metric, by, where=where)
     level = usual_level(obs) if baseline is None else baseline
-    size = MARGIN if margin is None else margin
-    chosen = [Pair(obs, a, b, size, declared=False) for a, b in pairs(obs, level)]
+    chosen = [Pair(obs, a, b, margin or MARGIN) for a, b in pairs(obs, level)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(
             f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone"
         )
-    for name in as_tuple(pool):
-        for p in chosen if name not in POOLS else ():
-            _check_pooled(obs, name, p.a, p.b)
-    family = judge_pairs(chosen, alpha)
+    family = judge_pairs(chosen, declared=False)
+
+    def sides(c: Contrast) -> frozenset[str]:
+        return frozenset(obs.condition(side) for side in (c.a, c.b))
+
     # several experiments may declare different contrasts
     several = isinstance(results, Observations | Sequence | Mapping)
-    declared = [] if several else within(results, declared_contrasts(results), where)
-    named: dict[tuple[str, str], Contrast] = {}
-    for c in asked_about(obs, declared, {}):
-        both = obs.condition(c.a), obs.condition(c.b)
-        if margin in (None, c.margin):
-            named[both] = c
-            named[both[::-1]] = c.model_copy(update={"a": c.b, "b": c.a})
-    asked = [i for i, p in enumerate(chosen) if (p.a, p.b) in named]
-    if asked:
-        contrasts = [named[chosen[i].a, chosen[i].b] for i in asked]
-        judged, every = compare(results, contrasts=contrasts, alpha=alpha), list(family)
-        for i, result in zip(asked, judged, strict=True):
-            every[i] = replace(result, names=every[i].names, context=every[i].context)
-        family = replace(judged, comparisons=tuple(every))
-    family = with_causes(family, (p.conditions for p in chosen))
+    declared = [] if several else declared_contrasts(results)
+    both = [frozenset((p.a, p.b)) for p in chosen]
+    if any(sides(c) in both for c in declared if c.metric == obs.metric):
+        report, known = judge_declared(results, obs.metric, where, margin)
+        judged = {sides(p.contrast): c for p, c in zip(known, report, strict=True) if p.contrast}
+        shown = [judged.get(names, c) for names, c in zip(both, family, strict=True)]
+        family = replace(report, comparisons=tuple(shown))
     return replace(family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice)
 
 
@@ -331,18 +302,6 @@ def asked_about(
         return bool((asked or not obs.asked) and whole)
 
     return [c for c in contrasts if c.metric == obs.metric and relevant(c)]
-
-
-def _check_pooled(obs: Observations, name: str, a: str, b: str) -> None:
-    """Raise UsageError unless both have the same levels of what is pooled: it would be the effect."""
-    runs = obs.runs
-    one, two = (set(map(plain, runs.loc[runs["condition"] == side, name])) for side in (a, b))
-    if one != two:
-        alone = ", ".join(level_words(name, level) for level in sort_levels(name, one ^ two))
-        raise UsageError(
-            f"{name} is pooled, but {a} and {b} do not both have {alone}: "
-            "select one level with where, or let it split the conditions"
-        )
 
 
 # -- two measurements ----------------------------------------------------------------------------
@@ -377,7 +336,6 @@ def between(
     metric: str | None = None,
     by: Sequence[str] = (),
     margin: float | None = None,
-    alpha: float | None = None,
 ) -> Family:
     """Compare two measurements, condition by condition; `compare` has the parameters.
 
@@ -399,25 +357,23 @@ def between(
         notes.append(f"{runs} of {after} are those of {before}, and count once")
     levels = {f: [_levels(side, f) for side in (one, two)] for f in dimensions({**one, **two})}
     both = [f for f in levels if f in one and f in two]
-    differ = [f for f in both if len(set.union(*levels[f])) > 1]
     if unknown := [f for f in by if f not in both]:
         raise no_factor(unknown[0], two[both])
     changed = [f for f in levels if not (by or f in HOSTS or set.intersection(*levels[f]))]
-    asked = (MEASUREMENT, *(f for f in by if f in differ))
+    asked = (MEASUREMENT, *(f for f in by if len(set.union(*levels[f])) > 1))
     every = [
         replace(observe(sides, m, asked, pool=changed), asked=(MEASUREMENT,))
         for m in _common(one, two, metric)
     ]
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
-    size = MARGIN if margin is None else margin
-    chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
-    family = with_causes(judge_pairs(chosen, alpha), (p.conditions for p in chosen))
+    chosen = [Pair(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)]
     notes += [_CHANGE]
     for f in changed:
         words = (", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f])
         notes.append("changed: {}: {} before, {} after".format(f, *words))
     notes += _alone(every, chosen)
+    family = judge_pairs(chosen)
     said = (UNPAIRED, QUOTIENT)
     comparisons = [
         replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -40,8 +39,6 @@ class Subject:
         Levels that both sides share, for example "8 streams".
     scope : str
         What the statement applies to, for example "for these VMs".
-    question : str
-        As declared, or empty.
     margin : float, default 0.05
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
     better : {"higher", "lower"} or None
@@ -53,6 +50,8 @@ class Subject:
     medians : tuple of float
         Level of A and of B, in the unit of the metric, over all their complete runs, also in rounds
         that only one side has; NaN if there are none.
+    held_back : tuple of str
+        What limits the throughput of A and of B, in a word; empty for other metrics.
     """
 
     metric: str = ""
@@ -60,12 +59,12 @@ class Subject:
     names: tuple[str, str] = ("A", "B")
     context: str = ""
     scope: str = ""
-    question: str = ""
     margin: float = MARGIN
     better: Better | None = "higher"
     threshold: float | None = None
     declared: bool = True
     medians: tuple[float, float] = (math.nan, math.nan)
+    held_back: tuple[str, str] = ("", "")
 
 
 class Verdict(StrEnum):
@@ -109,10 +108,8 @@ class Comparison(Subject, Result):
         Why there is no clear verdict, or a remark on the given one; may be empty.
     more_rounds : int
         About how many more of `unit` would settle it; 0 if more of them would not help.
-    alpha : float
-        Share of families that may contain a false verdict.
     family : int
-        Contrasts that shared `alpha` when this one was decided.
+        Contrasts that shared the error when this one was decided.
     unit : str
         What `n` counts: "round", "run" or "deployment"; "part": of a long series.
     failed : tuple of int
@@ -121,8 +118,6 @@ class Comparison(Subject, Result):
         Whether the sides have common rounds; if not, drift between them is part of the difference.
     runs : tuple of int
         How many runs of A and of B have a value.
-    held_back : tuple of str
-        What limits the throughput of A and of B, in a word; empty for other metrics.
     """
 
     verdict: Verdict
@@ -131,13 +126,11 @@ class Comparison(Subject, Result):
     high: float
     reason: str = ""
     more_rounds: int = 0
-    alpha: float = ALPHA
     family: int = 1
     unit: str = "round"
     failed: tuple[int, int] = (0, 0)
     paired: bool = True
     runs: tuple[int, int] = (0, 0)
-    held_back: tuple[str, str] = ("", "")
 
     @property
     def label(self) -> str:
@@ -152,15 +145,26 @@ class Comparison(Subject, Result):
     @property
     def words(self) -> str:
         """The result in a sentence that names the direction in the metric's words."""
-        (a, b), what, ratio = self.names, self.quantity, self.ratio
+        (a, b), what, ratio, verdict = self.names, self.quantity, self.ratio, self.verdict
         tail = f" ({self.context})" if self.context else ""
         tail += f", {self.scope}" if self.scope else ""
         why = f": {self.reason}" if self.reason else ""
         if math.isnan(ratio):
             return f"{a} against {b}: no verdict on {what}{tail}{why}"
+        bounded = self.low > 0 or self.high < math.inf
         if self.threshold is not None:
-            return self._of_threshold(self.threshold, tail)
-        if self.verdict == "equivalent":
+            # those of zero are stored as a very small share
+            shares = (v if v > 1e-4 else 0.0 for v in (ratio, self.low, self.high))
+            unit = unit_of(self.metric)
+            value, low, high = (value_words(v * self.threshold, unit) for v in shares)
+            bounds = f"between {low} and {high}" if bounded else "no interval"
+            if self.settled:
+                b = b if verdict == "better" else f"not {b}"
+                bounds = f"at most {high}" if self.high < 1 else f"at least {low}"
+                return f"{a}: {what} {b} ({value}, {bounds}){tail}"
+            why = why.replace(": ", "; ", 1)
+            return f"{a}: {what} {b}? {verdict} ({value}, {bounds}){tail}{why}"
+        if verdict == "equivalent":
             within = f"within {percent(self.margin)} ({direction(ratio)})"
             return f"{a}: {what} equivalent to {b} {within}{tail}"
         if self.settled and ratio in (0, math.inf):
@@ -170,29 +174,11 @@ class Comparison(Subject, Result):
             bound = self.low if ratio > 1 else self.high
             return difference_words(ratio, bound, a, b, what) + tail
         interval = spread(ratio, self.low, self.high)
-        if self.verdict == "inconclusive":
+        if verdict == "inconclusive":
             return f"{a} against {b}: {what} inconclusive, {interval}{tail}; {self.reason}"
-        bounds = f"{interval}, {percent(self.confidence)}" if self._bounded else "no interval"
+        bounds = f"{interval}, {percent(self.confidence)}" if bounded else "no interval"
         effect = f"{direction(ratio)} in these runs ({bounds}){tail}"
-        return f"{a} against {b}: {what} {effect}; {self.verdict}{why}"
-
-    def _of_threshold(self, limit: float, tail: str) -> str:
-        a, condition = self.names
-        # shares of the threshold; those of zero are stored as a very small one
-        shares = (v if v > 1e-4 else 0.0 for v in (self.ratio, self.low, self.high))
-        value, low, high = (value_words(v * limit, unit_of(self.metric)) for v in shares)
-        if self.settled:
-            negation = "" if self.verdict == "better" else "not "
-            bound = f"at most {high}" if self.high < 1 else f"at least {low}"
-            return f"{a}: {self.quantity} {negation}{condition} ({value}, {bound}){tail}"
-        bounds = f"between {low} and {high}" if self._bounded else "no interval"
-        text = f"{a}: {self.quantity} {condition}? {self.verdict} ({value}, {bounds}){tail}"
-        return f"{text}; {self.reason}" if self.reason else text
-
-    @property
-    def _bounded(self) -> bool:
-        """Whether there is an interval: few rounds have a ratio alone."""
-        return not (self.low == 0 and self.high == math.inf)
+        return f"{a} against {b}: {what} {effect}; {verdict}{why}"
 
     @property
     def topic(self) -> str:
@@ -267,18 +253,15 @@ class Family(Sequence[Comparison]):
         """Return a tidy table: one row per contrast."""
         import pandas as pd
 
-        names = [f.name for f in dataclasses.fields(Comparison)]
-        frame = pd.DataFrame(
-            [{name: getattr(c, name) for name in names} for c in self], columns=names
-        )
-        texts = {"contrast": "label", "words": "words", "verdict": "verdict"}
-        columns: dict[str, list[Any]]
-        columns = {name: [str(getattr(c, of)) for c in self] for name, of in texts.items()}
-        for i, side in enumerate("ab"):
-            columns[side] = [c.names[i] for c in self]
-            columns[f"median_{side}"] = [c.medians[i] for c in self]
-        frame = frame.drop(columns=["names", "medians", "assumptions"]).assign(**columns)
-        return frame.assign(warnings=["; ".join(c.warnings) for c in self])
+        rows = []
+        for c in self:
+            row = {f.name: getattr(c, f.name) for f in fields(c)}
+            row |= {"contrast": c.label, "words": c.words, "verdict": str(c.verdict)}
+            for side, name, median in zip("ab", c.names, c.medians, strict=True):
+                row |= {side: name, f"median_{side}": median}
+            rows.append(row | {"warnings": "; ".join(c.warnings)})
+        columns = ["names", "medians", "assumptions"]
+        return pd.DataFrame(rows).drop(columns=columns, errors="ignore")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON types."""
@@ -322,5 +305,9 @@ class Family(Sequence[Comparison]):
 
     def _repr_html_(self) -> str:
         shown = ["contrast", "metric", "ratio", "low", "high", "n", "unit", "verdict", "words"]
-        table = self.to_frame()[shown].to_html(index=False, float_format="{:.3g}".format)
+        table = (
+            self.to_frame()
+            .reindex(columns=shown)
+            .to_html(index=False, float_format="{:.3g}".format)
+        )
         return table + "".join(f"<p>{escape(note)}</p>" for note in (self.note, *self.notes))

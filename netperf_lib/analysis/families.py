@@ -82,16 +82,16 @@ def runs_with(source: Observed, metric: str) -> Observed:
 
 
 def judged_by_rule(
-    observed: Sequence[Observations], margin: float | None = None, alpha: float | None = None
+    observed: Sequence[Observations], margin: float | None = None
 ) -> tuple[Family, list[Pair]]:
     """The family of an experiment without declared contrasts, judged, and its pairs of conditions.
 
     What one run a side cannot decide takes no share of the 5 %.
     """
-    pairs = by_rule(observed, MARGIN if margin is None else margin)
+    pairs = by_rule(observed, margin or MARGIN)
     decidable = [p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1]
     pairs = decidable or pairs
-    return judge_pairs(pairs, alpha), pairs
+    return judge_pairs(pairs), pairs
 
 
 def other_factors(obs: Observations, name: str) -> list[str]:

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,10 +22,11 @@ from ..experiment.factors import factor, level_words
 from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from .comparison import Family
+from .limits import of_conditions
 from .observe import SEVERAL, Data, Observations, condition_names, level_names, observe
 from .result import unit_of, value_words
 from .runs import ENDS, HOSTS, MEASUREMENT, Observed, no_factor, status_counts
-from .samples import Design, Sample, judge_samples
+from .samples import Sample, judge_samples
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
@@ -68,8 +68,6 @@ class Pair:
         Names of the conditions; empty where none was observed, or for a threshold.
     margin : float
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
-    declared : bool
-        Whether it belongs to the family; else it is exploratory.
     contrast : Contrast or None
         What was declared; None: the conditions are compared as they are, and all that splits them is
         named.
@@ -79,7 +77,6 @@ class Pair:
     a: str
     b: str
     margin: float = MARGIN
-    declared: bool = True
     contrast: Contrast | None = None
 
     @property
@@ -116,8 +113,9 @@ def judge(
     contrasts: Iterable[Contrast | Mapping[str, Any]],
     *,
     alpha: float = ALPHA,
-    design: Design | None = None,
+    design: Literal["fixed", "sequential"] | None = None,
     rounds: int | None = None,
+    declared: int | None = None,
 ) -> Family:
     """Judge the declared contrasts of a report from its runs.
 
@@ -133,8 +131,7 @@ def judge(
         against a threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``,
         ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
         ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of
-        the metric). Margin: a share or a percentage, default 0.05. ``"declared": False``: exploratory,
-        an interval but no verdict; it takes no share of `alpha`.
+        the metric). Margin: a share or a percentage, default 0.05.
     alpha : float, default 0.05
         Share of reports that may contain a false verdict.
     design : {"fixed", "sequential"}, optional
@@ -146,6 +143,9 @@ def judge(
         Rounds planned in each deployment: those not measured count as lost, and in a fixed design any
         further rounds are not used. Default: as the experiment declares, if `data` is an experiment or
         its folder.
+    declared : int, optional
+        How many of the contrasts, from the first, share `alpha`; the others are exploratory: an
+        interval but no verdict. Default: all.
 
     Returns
     -------
@@ -169,10 +169,9 @@ def judge(
         raise StatsError(
             "the table of runs is empty: nothing was measured, or nothing was ingested"
         )
-    if design is None:
-        design = "sequential" if "sequential" in set(runs.get("design", ())) else "fixed"
+    sequential = "sequential" in ({design} if design else set(runs.get("design", ())))
     warnings = []
-    if design == "fixed" and late.any():
+    if late.any() and not sequential:
         beyond = plural(len(runs.loc[late, ["deployment", "round"]].drop_duplicates()), "round")
         warnings.append(
             f"{beyond} beyond the {source.planned} planned are not used: "
@@ -180,31 +179,25 @@ def judge(
         )
         source = replace(source, runs=runs[~late].reset_index(drop=True))
     ok, failed, excluded = status_counts(source.runs)
-    return judge_samples(
-        list(map(sample_of, paired_conditions(source, contrasts))),
-        alpha=alpha,
-        design=design,
-        warnings=tuple(warnings),
-        ok=ok,
-        failed=failed,
-        excluded=excluded,
-    )
+    pairs = paired_conditions(source, map(as_contrast, contrasts))
+    kept = len(pairs) if declared is None else declared
+    samples = [sample_of(p, declared=i < kept) for i, p in enumerate(pairs)]
+    family = judge_samples(samples, alpha=alpha, sequential=sequential)
+    return replace(family, warnings=tuple(warnings), ok=ok, failed=failed, excluded=excluded)
 
 
-def judge_pairs(pairs: Sequence[Pair], alpha: float | None = None) -> Family:
-    """Judge pairs of conditions as one family; runs of two measurements share no round: unpaired."""
+def judge_pairs(pairs: Sequence[Pair], *, declared: bool = True) -> Family:
+    """Judge pairs of conditions as one family, or each alone, as exploratory."""
     states = [obs.table["state"] for obs in {p.obs for p in pairs} if obs]
     ok, failed = (sum(int((state == what).sum()) for state in states) for what in ("ok", "failed"))
-    samples = list(map(sample_of, pairs))
-    return judge_samples(samples, alpha=alpha or ALPHA, ok=ok, failed=failed, declared=0)
+    family = judge_samples([sample_of(p, declared=declared) for p in pairs])
+    return replace(family, ok=ok, failed=failed, declared=0)
 
 
 # -- from a contrast to two conditions -----------------------------------------------------------
 
 
-def paired_conditions(
-    source: Observed, contrasts: Iterable[Contrast | Mapping[str, Any]]
-) -> list[Pair]:
+def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[Pair]:
     """Return the conditions that contrasts name.
 
     Raises UsageError where a side names several conditions, or what is no factor.
@@ -217,8 +210,7 @@ def paired_conditions(
         return None
 
     pairs = []
-    for each in contrasts:
-        c, declared = as_contrast(each)
+    for c in contrasts:
         named = {**c.a, **(c.b or {})}
         # the pairs of hosts of one condition are merged by round, unless a side names them
         pool = () if any(f.startswith(HOSTS) for f in named) else ("pairs",)
@@ -228,25 +220,18 @@ def paired_conditions(
             split = (f for f in named if f not in obs.by and SEVERAL in set(obs.facts[f]))
             obs = observed(c.metric, tuple(split), pool)
         a, b = ("" if side is None or not obs else _named(obs, side) for side in (c.a, c.b))
-        pairs.append(Pair(obs, a, b, MARGIN if c.b is None else c.margin, declared, c))
+        pairs.append(Pair(obs, a, b, c.margin, c))
     return pairs
 
 
-def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
-    """Return a contrast, and whether it belongs to the family; StatsError if it is not valid."""
-    if isinstance(c, Contrast):
-        return c, True
-    fields = {k: v for k, v in c.items() if v is not None}
-    declared = bool(fields.pop("declared", True))
+def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
+    """Return a contrast; StatsError if it is not valid."""
     try:
-        return Contrast.model_validate(fields), declared
+        return Contrast.model_validate(c)
     except ValidationError as error:
         problem = error.errors()[0]
         what = ": ".join([*map(str, problem["loc"]), problem["msg"]])
-        raise StatsError(
-            f"not a contrast: {fields!r}; needed: metric, a, and b (with a margin) or one of below, "
-            f"at_least ({what})"
-        ) from None
+        raise StatsError(f"not a contrast: {c!r} ({what})") from None
 
 
 def check_factors(obs: Observations, names: Iterable[str]) -> None:
@@ -286,41 +271,42 @@ def by_round(obs: Observations) -> pd.DataFrame:
     """
     t = obs.table
     failed = (t["state"] == "failed") | t["repeated"].astype(bool)
-    values = t["value"].astype(float).where(t["state"] == "ok").mask(failed, math.inf)
+    values = t["value"].astype(float).where(t["state"] == "ok").mask(failed, np.inf)
     keys = [t["unit"], t["round"].astype(float), t["condition"].astype(str)]
     wide: Any = values.set_axis(pd.MultiIndex.from_arrays(keys))
-    table: pd.DataFrame = wide.unstack(fill_value=-math.inf)  # noqa: PD010  keeps empty rows
+    table: pd.DataFrame = wide.unstack(fill_value=-np.inf)  # noqa: PD010  keeps empty rows
     return table
 
 
-def sample_of(p: Pair) -> Sample:
+def sample_of(p: Pair, *, declared: bool = True) -> Sample:
     """Return what was observed for a pair, as the statistics take it."""
     c, obs = p.contrast, p.obs
     (one, *two), context = _names(p)
-    about: dict[str, Any] = {"margin": p.margin, "declared": p.declared, "context": context}
-    about["question"] = (c and c.question) or ""
+    metric = obs.metric if obs else c.metric  # type: ignore[union-attr]
+    about: dict[str, Any] = {"margin": p.margin, "declared": declared, "context": context}
+    about |= {"metric": metric, "better": METRICS[metric].better}
     if c is not None and c.b is None:
         lower = c.below is not None
         about |= {"threshold": threshold(c), "better": "lower" if lower else "higher"}
-        limit = value_words(about["threshold"], unit_of(c.metric))
+        limit = value_words(about["threshold"], unit_of(metric))
         two = [f"{'below' if lower else 'at least'} {limit}"]
     names = about["names"] = one, two[0]
     if obs is None:
-        assert c is not None
-        none, refusal = np.zeros(0), f"no complete run has a value of {c.metric}"
-        b = None if p.limit else none
-        return Sample(a=none, b=b, metric=c.metric, refusal=refusal, **about)
+        none, refusal = np.zeros(0), f"no complete run has a value of {metric}"
+        return Sample(a=none, b=None if p.limit else none, refusal=refusal, **about)
+    held = of_conditions(obs)
+    about["held_back"] = tuple(held[name].cause if name in held else "" for name in (p.a, p.b))
     both = [p.a] if p.limit else [p.a, p.b]
     # sides by number: where neither was measured, both have the empty name
-    value = by_round(obs).reindex(columns=both, fill_value=-math.inf)
+    value = by_round(obs).reindex(columns=both, fill_value=-np.inf)
     value = value.set_axis(range(len(both)), axis=1)
-    asked = value != -math.inf
+    asked = value != -np.inf
     value = value.where(asked)
     paired = value.notna().all(axis=1).any() or not value.notna().any().all()
     value = value[asked.all(axis=1) if paired else asked.any(axis=1)]
     empty = [n for n, v in zip(names, value, strict=False) if not np.isfinite(value[v]).any()]
     if not empty:  # the level that every table and figure gives
-        about["medians"] = obs.value(p.a), math.nan if p.limit else obs.value(p.b)
+        about["medians"] = obs.value(p.a), np.nan if p.limit else obs.value(p.b)
     warnings = _lost(obs, names, both)
     if MEASUREMENT not in obs.by:
         hosts = [{*_held(obs, end, [c])} for c in both for end in HOSTS]
@@ -335,10 +321,9 @@ def sample_of(p: Pair) -> Sample:
         a=value[0].to_numpy(),
         b=None if p.limit else value[1].to_numpy(),
         unit=value.index.get_level_values(0).to_numpy(),
-        refusal=f"no run of {empty[0]} has a value of {obs.metric}" if empty else "",
+        refusal=f"no run of {empty[0]} has a value of {metric}" if empty else "",
         warnings=tuple(warnings),
-        metric=obs.metric,
-        **{"better": METRICS[obs.metric].better, **about},
+        **about,
     )
 
 
@@ -352,26 +337,26 @@ def _names(p: Pair) -> tuple[list[str], str]:
     if obs is None:
         return [_words(side) or "all" for side in sides], ""
     factors = list(dict.fromkeys(f for side in sides for f in side))
-    levels = []
+    held: dict[str, list[Any]] = {f: [] for f in (*factors, *ZONES, *HOSTS)}
     for side, condition in zip(sides, (p.a, p.b), strict=False):
-        # a factor that only the other side names: the runs themselves show its level here
-        shown = {f: obs.at(condition, f) for f in (*factors, *ZONES, *HOSTS) if condition}
-        levels.append({**{f: v for f, v in shown.items() if v != SEVERAL}, **side})
-    differ = {f for f in factors if p.limit or levels[0].get(f) != levels[1].get(f)}
+        for f, levels in held.items():
+            # a factor that only the other side names: the runs themselves show its level here
+            seen = obs.at(condition, f) if condition else None
+            levels.append(side.get(f, None if seen == SEVERAL else seen))
+    differ = {f for f in factors if p.limit or held[f][0] != held[f][-1]}
     # a path has one name: "zone 1 → 2"
     ends = {f for pair in ENDS for f in pair if {*pair} & differ}
     named = [f for f in factors if f in differ | ends]
     shared = [f for f in factors if f not in named and f in _varying(obs)]
-    context = _words({f: levels[0].get(f) for f in shared})
+    context = _words({f: held[f][0] for f in shared})
     if p.contrast is None:
         context = level_names(obs, shared)[p.a] if shared or MEASUREMENT in named else ""
     if named == [MEASUREMENT]:
-        return [side[MEASUREMENT] for side in levels], context
-    paths = [pair for pair in (ZONES, HOSTS) if all(side.get(f) for side in levels for f in pair)]
+        return held[MEASUREMENT], context
     if named and {*named} <= {*HOSTS}:
+        paths = [e for e in (ZONES, HOSTS) if all(level for f in e for level in held[f])]
         named = list([*paths, named][0])
-    held = {f: [side.get(f) for side in levels] for f in (*named, *ZONES, *HOSTS)}
-    facts = pd.DataFrame(held, dtype=object)
+    facts = pd.DataFrame({f: held[f] for f in (*named, *ZONES, *HOSTS)}, dtype=object)
     return condition_names(facts, named, _varying(obs)), context
 
 
@@ -380,11 +365,11 @@ def _names(p: Pair) -> tuple[list[str], str]:
 
 def _lost(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[str]:
     """Warn about a side that lost datagrams."""
-    losses = [lost_share(obs, [c]) if obs.unit == "bps" else 0 for c in both]
+    losses = {n: lost_share(obs, [c]) for n, c in zip(names, both, strict=False)}
     return [
         f"{name} lost {format_value(loss, 'ratio')} of its datagrams"
-        for name, loss in zip(names, losses, strict=False)
-        if loss > NOTICEABLE
+        for name, loss in losses.items()
+        if loss > NOTICEABLE and obs.unit == "bps"
     ]
 
 
@@ -395,12 +380,6 @@ def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
     return [
         f"it rests on a claim that does not hold: {claim}{proof}" for claim, proof in false.items()
     ]
-
-
-def _by_unit(obs: Observations, condition: str, name: str) -> dict[int, set[str]]:
-    """Return the levels of a factor in the complete runs of a condition, by deployment."""
-    runs = obs.runs[obs.runs["condition"] == condition]
-    return {int(str(unit)): {*map(repr, levels)} for unit, levels in runs.groupby("unit")[name]}
 
 
 def _confounded(p: Pair) -> list[str]:
@@ -414,12 +393,10 @@ def _confounded(p: Pair) -> list[str]:
         levels = [obs.at(c, f) for c in (p.a, p.b)]
         if f in implied or differ & {*factor(f).follows}:
             continue
-        words = " and ".join(level_words(f, level) for level in levels)
-        if SEVERAL in levels and f in HARDWARE:
-            words = "in some deployments"
-            one, two = (_by_unit(obs, c, f) for c in (p.a, p.b))
-            levels = [[side[unit] for unit in one.keys() & two.keys()] for side in (one, two)]
-        if SEVERAL not in levels and levels[0] != levels[1]:
+        words, apart = " and ".join(level_words(f, v) for v in levels), levels[0] != levels[1]
+        if SEVERAL in levels:
+            words, apart = "in some deployments", f in HARDWARE and _differs(p, f)
+        if apart:
             label = factor(f).label or f
             remarks.append(
                 f"the sides also differ in {label} ({words}): the difference may be due to that"
@@ -432,3 +409,11 @@ def _confounded(p: Pair) -> list[str]:
             f"the sides differ in accelerated networking, but {had}: it was not switched"
         )
     return remarks
+
+
+def _differs(p: Pair, name: str) -> bool:
+    """Return whether the sides have different levels of a factor in any deployment."""
+    assert p.obs is not None
+    runs = p.obs.runs.assign(level=p.obs.runs[name].map(repr)).groupby(["unit", "condition"])
+    found = runs["level"].agg(frozenset).unstack()[[p.a, p.b]].dropna()  # noqa: PD010
+    return bool((found[p.a] != found[p.b]).any())

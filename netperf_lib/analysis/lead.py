@@ -20,12 +20,12 @@ from ..experiment.factors import LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural, rounds_required
-from .compare import compare, within
+from .compare import judge_declared
 from .comparison import Comparison, Family
 from .families import judged_by_rule, of_main_tools, other_factors, usual
 from .history import ask_history
 from .judging import NOTICEABLE, lost_share
-from .limits import limit_sentences, of_conditions, with_causes
+from .limits import limit_sentences, of_conditions
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
 from .runs import read_data, runs_of, states, table_of
@@ -304,8 +304,8 @@ def lead_paragraph(
     observed = of_main_tools(source, metric, used)
     declared = bool(used)
     if declared:
-        family = compare(results, metric=metric, where=where, margin=margin)
-        used = within(results, used, where or {})
+        family, pairs = judge_declared(results, metric, where, margin)
+        used = [p.contrast for p in pairs if p.contrast]
         sides = [_conditions(observed, c) for c in used]
     else:
         family, pairs = judged_by_rule(observed, margin)
@@ -329,7 +329,7 @@ def lead_paragraph(
     w.add("", _about_the_family(observed, family, declared))
     w.add("", [] if any(states(source.runs)[0]) else ["No run is complete."])
     advice = tuple(w.advice.get(i, "") for i in range(len(used)))
-    return Lead(tuple(w.lines), with_causes(family, sides), tuple(used), declared, advice)
+    return Lead(tuple(w.lines), family, tuple(used), declared, advice)
 
 
 def opening(location: Location) -> Lead:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -19,7 +20,6 @@ import pandas as pd
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
-from .comparison import Family
 from .observe import Data, Observations, observe
 from .runs import runs_of
 from .tables import Table
@@ -61,6 +61,12 @@ CLOSE = 1.3
 """Limits within this factor of each other act together."""
 MOST = 0.6
 """Share of the runs of a condition that name a cause, from which on it is the condition's."""
+TO_DO = {
+    "cpu": "a faster, or less busy, core: {}",
+    "loss": "look for the loss on the path; several streams, or BBR, suffer less from it",
+    "link": "another size of VM",
+}
+"""What to do about a cause; about a window see `Held.recommendation`."""
 STREAMS = 16
 """Most parallel streams that are recommended."""
 
@@ -360,38 +366,28 @@ def _path(e: Evidence) -> Limit:
 # -- from rows of the table of runs --------------------------------------------------------------
 
 
-def _number(row: Mapping[str, Any], *names: str) -> float:
-    """The first of these columns that holds a number; 0 if none does."""
-    values = (plain(row.get(name)) for name in names)
-    return next((float(v) for v in values if isinstance(v, int | float)), 0.0)
-
-
 def evidence_of(row: Mapping[str, Any]) -> Evidence | None:
     """Return what is known of one run, a row of the table of runs; None if it has no throughput."""
-    bps = _number(row, "limit_bps", "throughput_bps", "throughput_sent_bps")
+
+    def number(*names: str) -> float:
+        """Return the first of these columns that holds a number; 0 if none does."""
+        values = (plain(row.get(name)) for name in names)
+        return next((float(v) for v in values if isinstance(v, int | float)), 0.0)
+
+    bps = number("limit_bps", "throughput_bps", "throughput_sent_bps")
     if not bps:
         return None
-    streams = _number(row, "limit_connections", "streams") or 1.0
+    known: dict[str, Any] = {f.name: number(f"limit_{f.name}") for f in fields(Evidence)}
     sampled = plain(row.get("limit_receive_window_ratio")) is not None
-    hosts = ("client", "server")[:: -1 if row.get("direction") == "reverse" else 1]
-    known: dict[str, Any] = {
-        f"{end}_on_ratio": _number(row, f"cpu_{host}_ratio")
-        for end, host in zip(("sender", "receiver"), hosts, strict=True)
-    }
-    if sampled:
-        known = {f.name: _number(row, f"limit_{f.name}") for f in fields(Evidence)}
+    if not sampled:
+        hosts = ("client", "server")[:: -1 if row.get("direction") == "reverse" else 1]
+        for end, host in zip(("sender", "receiver"), hosts, strict=True):
+            known[f"{end}_on_ratio"] = number(f"cpu_{host}_ratio")
+    streams = number("limit_connections", "streams") or 1.0
     rate = read_rate(row["bitrate"]) if plain(row.get("bitrate")) is not None else 0
-    known |= {
-        "bps": bps,
-        "streams": streams,
-        "sampled": sampled,
-        "asked_bps": (rate or 0) * streams,
-        "cap_bps": _number(row, "advertised_bps"),
-        "receive_max_bytes": _number(row, "limit_receive_max_bytes"),
-        "send_max_bytes": _number(row, "limit_send_max_bytes"),
-        "buffer_set": _number(row, "tcp_buffer_bytes") > 0,
-    }
-    return Evidence(**known)
+    known |= {"bps": bps, "streams": streams, "sampled": sampled}
+    known |= {"asked_bps": (rate or 0) * streams, "cap_bps": number("advertised_bps")}
+    return Evidence(**known | {"buffer_set": number("tcp_buffer_bytes") > 0})
 
 
 def of_run(row: Mapping[str, Any]) -> Limit:
@@ -472,12 +468,9 @@ class Held:
                 several = min(STREAMS, math.ceil(streams * one.ceiling_bps / self.bps))
                 more = f"use {several} streams, or " if several > streams else ""
             return f"{more}raise {WINDOWS[one.causes[0]]}"
-        link = "another size of VM" if one.share else "a faster path: neither end is at its limit"
-        return {
-            "cpu": f"a faster, or less busy, core: {one.name}",
-            "loss": "look for the loss on the path; several streams, or BBR, suffer less from it",
-            "link": link,
-        }.get(one.cause, "")
+        if one.cause == "link" and not one.share:
+            return "a faster path: neither end is at its limit"
+        return TO_DO.get(one.cause, "").format(one.name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known as JSON types."""
@@ -588,13 +581,16 @@ def limit_sentences(held: Sequence[Held]) -> list[str]:
     sentences = []
     for cause, members in groups.items():
         number, first = len(members), min(members, key=lambda one: len(one.condition))
-        where = f"{number} of {len(held)} conditions" if number > 1 else first.condition
-        where = f"all {number}" if 1 < number == len(held) else where
         figure = first.limit.figure if cause != "link" else ""  # its share stands with the figures
-        figure = f"{first.condition}: {figure}" if figure and number > 1 else figure
-        figure = f" ({figure})" if figure else ""
+        where = first.condition
+        if number > 1:
+            where = (
+                f"all {number}" if number == len(held) else f"{number} of {len(held)} conditions"
+            )
+            figure = f"{first.condition}: {figure}" if figure else ""
         subject = cause.replace(", then ", ", then the ")
-        sentences.append(f"the {subject} limits throughput on {where}{figure}")
+        tail = f" ({figure})" if figure else ""
+        sentences.append(f"the {subject} limits throughput on {where}{tail}")
         if first.evidence.cap_bps and first.ceiling:
             sentences.append(f"raising it brings {first.ceiling}")
     if groups and unknown:
@@ -611,22 +607,7 @@ def _basis(held: Sequence[Held]) -> str:
     return "Based on the kernel's statistics of the connections, sampled while they ran."
 
 
-def with_causes(family: Family, sides: Iterable[tuple[Observations | None, str, str]]) -> Family:
-    """The comparisons, with what limits both sides where they are of throughput.
-
-    `sides` has the observations of each comparison, and its two conditions, which may be empty.
-    """
-    known: dict[int, dict[str, Held]] = {}
-    every = []
-    for comparison, (obs, *both) in zip(family, sides, strict=True):
-        if obs and id(obs) not in known:
-            known[id(obs)] = of_conditions(obs)
-        held = known.get(id(obs), {})
-        one, two = (held[c].cause if c in held else "" for c in both)
-        every.append(replace(comparison, held_back=(one, two)))
-    return replace(family, comparisons=tuple(every))
-
-
+@lru_cache(maxsize=8)  # each comparison asks for both of its sides
 def of_conditions(obs: Observations) -> dict[str, Held]:
     """Return what limits the conditions of `obs`, by name; empty where it is no throughput."""
     if not obs.metric.startswith("throughput"):
@@ -663,11 +644,10 @@ def _held(obs: Observations, condition: str, rows: Sequence[Mapping[str, Any]]) 
 
 def _times(evidence: Sequence[Evidence]) -> dict[str, float]:
     """What a sender waited for, as shares of the time; empty without samples."""
-    known = [e for e in evidence if e.sampled]
+    names = ("receive_window_ratio", "send_buffer_ratio", "busy_ratio")
+    known = [[getattr(e, name) for name in names] for e in evidence if e.sampled]
     if not known:
         return {}
-    receive = median(e.receive_window_ratio for e in known)
-    send = median(e.send_buffer_ratio for e in known)
-    busy = median(e.busy_ratio for e in known)
+    receive, send, busy = map(median, zip(*known, strict=True))
     rest = max(0.0, busy - receive - send)
     return {"receive window": receive, "send buffer": send, "program": 1 - busy, "path": rest}

@@ -12,44 +12,44 @@ import numpy.typing as npt
 import scipy
 
 from ..metrics import plural
-from .result import Floats, Result, check_share, numbers, percent, quantity, unit_of, value_words
+from .result import Floats, check_share, numbers, percent, quantity, unit_of, value_words
 
 LONG_SERIES = 600
 """From this many rounds the hour is the unit of a level and of a threshold, where it is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Level(Result):
+@dataclass(frozen=True, slots=True, repr=False)
+class Level:
     """A condition's level.
 
     Attributes
     ----------
-    median, low, high : float
-        The median of the runs and its interval, in the unit of the values.
+    n : int
+        Independent observations.
     unit : str
         What `n` counts: runs, hours, or deployments.
-    dropped : int
-        Values that were missing.
+    median, low, high : float
+        The median of the runs and its interval, in the unit of the values.
+    confidence : float
+        Actual confidence of the interval: of few runs it is their range.
     metric : str
         Name of the metric; empty if it was not given.
     """
 
+    n: int
+    unit: str
     median: float
     low: float
     high: float
-    unit: str = "run"
-    dropped: int = 0
+    confidence: float
     metric: str = ""
 
-    @property
-    def words(self) -> str:
-        """The level in a sentence."""
+    def __repr__(self) -> str:
         unit = unit_of(self.metric)
         what = f"{quantity(self.metric)}: " if self.metric else ""
-        if not self.n:
-            return f"{what}no level: no run has a value"
         median, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
-        return f"{what}{median} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, self.unit)})"
+        sure = percent(self.confidence)
+        return f"{what}{median} ({low} to {high}, {sure}, {plural(self.n, self.unit)})"
 
 
 @lru_cache(maxsize=1024)
@@ -106,19 +106,20 @@ def level(
     Parameters
     ----------
     values : array_like, shape (runs,)
-        One value per run, in the order of the rounds, in any unit; missing values are dropped and counted.
+        One value per run, in the order of the rounds, in any unit; missing values are dropped.
     confidence : float, default 0.95
-        Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %; the range of the
-        runs is then returned, with its actual confidence.
+        Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %; the
+        range of the runs is then returned, with its actual confidence.
     metric : str, optional
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
-        Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land: with
-        several, the level is the geometric mean of their medians, and Student's t over them gives its interval; where
-        one of the medians is zero, it is the median of them.
+        Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land:
+        with several, the level is the geometric mean of their medians, and Student's t over them gives
+        its interval; where one of the medians is zero, it is the median of them.
     hours : array_like, shape (runs,), optional
-        Hour in which each run was measured. From `LONG_SERIES` runs on, hours are counted instead of runs, because the
-        runs of an hour resemble each other. The level is then the median of the hours' medians.
+        Hour in which each run was measured. From `LONG_SERIES` runs on, hours are counted instead of
+        runs, because the runs of an hour resemble each other. The level is then the median of the hours'
+        medians.
 
     Raises
     ------
@@ -131,58 +132,28 @@ def level(
 
     Examples
     --------
-    >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2], metric="latency_oneway_us").words
-    'one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)'
+    >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2], metric="latency_oneway_us")
+    one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)
     """
     check_share(confidence, "confidence", above=0.5)
     every = numbers(values)
-    finite = np.isfinite(every)
-    x, unit, dropped = every[finite], "run", int(every.size - finite.sum())
-    of = np.zeros(x.size) if units is None else np.asarray(units)[finite]
-    medians = _medians(x, of)
-    if medians.size > 1:
+    good = np.isfinite(every)
+    x, unit = every[good], "run"
+    medians = x if units is None else _medians(x, np.asarray(units)[good])
+    several = units is not None and medians.size > 1
+    if several:
         x, unit = medians, "deployment"
     elif hours is not None and x.size >= LONG_SERIES:
-        x, unit = _medians(x, np.asarray(hours)[finite]), "hour"
-    warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
-    middle = low = high = math.nan
-    real, n = 0.0, x.size
-    method, assumed = "median, interpolated order statistics", "the runs measure one level"
-    if medians.size > 1 and (medians > 0).all():  # levels of zero have no geometric mean
-        logs, real = np.log(x), confidence
-        t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))
-        half = t * float(logs.std(ddof=1)) / math.sqrt(n)
-        middle, low, high = (float(np.exp(logs.mean() + by)) for by in (0, -half, half))
-        method = "geometric mean of the deployments' medians, Student's t over them"
-        assumed = (
-            "each deployment is an independent draw of where VMs land, and levels are near normal"
-        )
-    elif n:
-        middle, (low, high, real) = float(np.median(x)), median_interval(x, confidence)
-        if real < confidence:
-            need = math.ceil(1 - math.log2(1 - confidence))
-            method = "median, range of the runs"
-            warnings.append(
-                f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
-                f"this is the range of the runs, which covers the median with {percent(real)} confidence"
-            )
-        if neighbours_p(x) < 0.01:
-            warnings.append(
-                "neighbouring rounds resemble each other: the level drifted, and holds for these rounds only"
-            )
-    return Level(
-        median=middle,
-        low=low,
-        high=high,
-        n=n,
-        unit=unit,
-        dropped=dropped,
-        metric=metric,
-        confidence=real,
-        method=method,
-        assumptions=(assumed,),
-        warnings=tuple(warnings),
-    )
+        x, unit = _medians(x, np.asarray(hours)[good]), "hour"
+    n = x.size
+    if several and (x > 0).all():  # levels of zero have no geometric mean
+        logs = np.log(x)
+        half = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2)) * logs.std(ddof=1)
+        ends = (float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half))
+        return Level(n, unit, *ends, confidence, metric)
+    if not n:
+        return Level(0, unit, math.nan, math.nan, math.nan, 0.0, metric)
+    return Level(n, unit, float(np.median(x)), *median_interval(x, confidence), metric)
 
 
 def _medians(x: Floats, labels: npt.NDArray[Any]) -> Floats:

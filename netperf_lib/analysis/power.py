@@ -9,7 +9,7 @@ import scipy
 
 from ..metrics import ALPHA, MARGIN, plural, rounds_required
 from .comparison import Family, Verdict
-from .result import Statement, check_share
+from .result import check_share
 
 POWER = 0.9
 """Chance of the verdict that is planned for."""
@@ -56,37 +56,23 @@ def rounds_needed(
     return max(rounds_required(alpha, family), math.ceil(1.25 * normal + 4))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class InterimAnalysis(Statement):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterimAnalysis:
     """Whether a running experiment may stop.
 
     Attributes
     ----------
     stop : bool
         Every contrast is settled or futile, or no rounds are left.
-    settled, futile : int
-        Contrasts that have a clear verdict; that the remaining rounds will not settle.
+    words : str
+        The decision in a sentence.
     more_rounds : int
         About how many more rounds will settle all open contrasts; at most the rounds left.
-    family : Family
-        The verdicts so far. They hold at every look: further rounds do not invalidate them.
     """
 
     stop: bool
-    settled: int
-    futile: int
+    words: str
     more_rounds: int
-    family: Family
-
-    @property
-    def words(self) -> str:
-        """The decision in a sentence."""
-        state = f"{self.settled} of {plural(len(self.family), 'contrast')} settled"
-        if self.futile:
-            state += f", {self.futile} that the remaining rounds will not settle"
-        if self.stop:
-            return f"stop: {state}"
-        return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
 
 
 def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
@@ -116,10 +102,12 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
         for c in unsettled
         if c.more_rounds <= rounds_left and (c.more_rounds or c.verdict != Verdict.NONE or not c.n)
     ]
-    return InterimAnalysis(
-        stop=not more or rounds_left <= 0,
-        settled=len(family) - len(unsettled),
-        futile=len(unsettled) - len(more),
-        more_rounds=min(max(more, default=0), max(rounds_left, 0)),
-        family=family,
-    )
+    state = f"{len(family) - len(unsettled)} of {plural(len(family), 'contrast')} settled"
+    if futile := len(unsettled) - len(more):
+        state += f", {futile} that the remaining rounds will not settle"
+    rounds = min(max(more, default=0), max(rounds_left, 0))
+    stop = not more or rounds_left <= 0
+    words = f"stop: {state}"
+    if not stop:
+        words = f"continue: {state}; about {plural(rounds, 'more round')}"
+    return InterimAnalysis(stop=stop, words=words, more_rounds=rounds)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from .intervals import (
 from .median_ci import LONG_SERIES, neighbours_p
 from .result import Floats, check_share, percent, quantity
 
-Design = Literal["fixed", "sequential"]
 Replicates = npt.NDArray[np.intp]
 
 WORST = 12.0
@@ -46,6 +45,7 @@ QUOTIENT = (
     "the ratio is the typical one of common rounds, and not the quotient of the two medians, "
     "which are of all runs"
 )
+DOUBTFUL = "the verdict does not hold when the failures beyond chance are ranked worst"
 HARDLY = 0.005
 """A log ratio that three written digits do not show."""
 NEIGHBOURS = "neighbouring rounds resemble each other: another hour may differ from those measured"
@@ -81,11 +81,6 @@ class Sample(Subject):
     refusal: str = ""
     warnings: tuple[str, ...] = ()
 
-    @property
-    def edge(self) -> float:
-        """Log of the upper edge of the margin; 0 for a threshold, at which nothing is equivalent."""
-        return 0.0 if self.b is None else math.log1p(self.margin)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ratios:
@@ -116,17 +111,9 @@ class Ratios:
     uneven: bool = False
     absent: int = 0
 
-    def estimate(self, analysis: int = 0) -> Estimate | None:
-        """Return the estimate of an analysis; None where nothing can be estimated."""
-        return None if self.refusal else self.estimates[analysis % len(self.estimates)]
-
 
 def judge_samples(
-    samples: Sequence[Sample],
-    *,
-    alpha: float = ALPHA,
-    design: Design = "fixed",
-    **family: Any,
+    samples: Sequence[Sample], *, alpha: float = ALPHA, sequential: bool = False
 ) -> Family:
     """Judge contrasts together: the declared ones share `alpha`, the others stand alone.
 
@@ -135,11 +122,8 @@ def judge_samples(
     samples : sequence of Sample
     alpha : float, default 0.05
         Share of families that may contain a false verdict about the hours measured.
-    design : {"fixed", "sequential"}
-        "sequential": rounds are added until the contrasts are settled; intervals then hold at all looks
-        together.
-    **family
-        Fields of `Family`, such as ``ok``, ``failed``, ``notice``.
+    sequential : bool, default False
+        Rounds are added until the contrasts are settled; intervals then hold at all looks together.
 
     Returns
     -------
@@ -177,15 +161,12 @@ def judge_samples(
     for sample in samples:
         check_share(sample.margin, "margin")
     every = list(map(ratios, samples))
-    declared = [r for r in every if r.sample.declared]
-    groups = [declared, *([r] for r in every if not r.sample.declared)]
-    judged = {
-        id(r): comparison
-        for group in groups
-        for r, comparison in zip(group, _judged(group, alpha, design), strict=True)
-    }
-    comparisons = tuple(judged[id(r)] for r in every)
-    return Family(comparisons=comparisons, alpha=alpha, **{"declared": len(declared), **family})
+    family = [r for r in every if r.sample.declared]
+    shared = _judged(family, alpha, sequential)
+    comparisons = tuple(
+        next(shared if r.sample.declared else _judged([r], alpha, sequential)) for r in every
+    )
+    return Family(comparisons=comparisons, alpha=alpha, declared=len(family))
 
 
 # -- from values to log ratios -------------------------------------------------------------------
@@ -195,13 +176,14 @@ def ratios(s: Sample) -> Ratios:
     """Return the log ratio of each round, and count the rounds that have none."""
     sides = [np.asarray(v, dtype=float) for v in (s.a, s.b) if v is not None]
     below = sum(int((v < 0).sum()) for v in sides)
-    negative = f"{plural(below, 'value')} below zero: there is no ratio" if below else ""
+    refusal = f"{plural(below, 'value')} below zero: there is no ratio" if below else ""
+    refusal = s.refusal or refusal
     unit = np.zeros(sides[0].size, dtype=np.intp)
     if s.unit is not None:
         unit = np.unique(s.unit, return_inverse=True)[1]
     known = [~np.isnan(v) for v in sides]
     if all(side.any() for side in known) and not (known[0] & known[-1]).any():
-        return _apart(s, sides, unit, s.refusal or negative)
+        return _apart(s, sides, unit, refusal)
     good = [np.isfinite(v) for v in sides]
     used, absent = good[0] & good[-1], ~known[0] & ~known[-1]
     base = math.log(s.threshold or 1) if s.b is None else _log(sides[1][used])
@@ -213,28 +195,31 @@ def ratios(s: Sample) -> Ratios:
     excess = _excess(only[0] if side > 0 else only[1], min(failed))
     missing = _excess(unit[absent], 0)
     units = int(unit.max(initial=0)) + 1
-    each = "part" if s.b is None and d.size >= LONG_SERIES else "round"
+    # what is held against a threshold is the level
+    kind = Median if s.b is None else Rounds
 
     def estimate(unknown: int) -> Estimate | None:
         """Rank failures beyond chance worst, and rounds of which nothing is known high or low."""
         bad = {"lower": 1, "higher": -1}.get(s.better or "", unknown) * side
-        parts = [(d, unit[used])]
-        if unknown:
-            parts.append((np.full(excess.size, bad * WORST), excess))
-            parts.append((np.full(missing.size, unknown * WORST), missing))
-        values, of = map(np.concatenate, zip(*parts, strict=True))
-        return _estimate(s, values, of, units)
+        more = [np.full(excess.size, bad * WORST), np.full(missing.size, unknown * WORST)]
+        values = np.concatenate([d, *more] if unknown else [d])
+        of = np.concatenate([unit[used], excess, missing])[: values.size]
+        if not values.size or refusal:
+            return None
+        if units == 1:
+            return kind(values)
+        return Units(np.array([kind(values[of == u]).centre for u in np.unique(of)]))
 
-    unsure = excess.size or missing.size
+    long = s.b is None and d.size >= LONG_SERIES
     return Ratios(
         sample=s,
-        estimates=tuple(map(estimate, (0, 1, -1) if unsure else (0,))),
-        each="deployment" if units > 1 else each,
+        estimates=tuple(map(estimate, (0, 1, -1) if excess.size or missing.size else (0,))),
+        each="deployment" if units > 1 else "part" if long else "round",
         units=units,
         failed=failed,
         uneven=excess.size > 0,
         absent=int(absent.sum()),
-        refusal=s.refusal or negative,
+        refusal=refusal,
     )
 
 
@@ -257,21 +242,13 @@ def _apart(s: Sample, sides: Sequence[Floats], unit: Replicates, refusal: str) -
         refusal = f"{what} of {a} against {two} of {b}: measure at least 2 on each side"
     return Ratios(
         sample=s,
-        estimates=(kind(*logs),),
+        estimates=(None if refusal else kind(*logs),),
         each="deployment" if units > 1 else "run",
         units=units,
         failed=(int(np.isinf(sides[0]).sum()), int(np.isinf(sides[1]).sum())),
         paired=False,
         refusal=refusal,
     )
-
-
-def _estimate(s: Sample, d: Floats, unit: Replicates, units: int) -> Estimate | None:
-    # what is held against a threshold is the level
-    kind = Median if s.b is None else Rounds
-    if not d.size or units == 1:
-        return kind(d) if d.size else None
-    return Units(np.array([kind(d[unit == u]).centre for u in np.unique(unit)]))
 
 
 def _log(values: Floats) -> Floats:
@@ -281,57 +258,58 @@ def _log(values: Floats) -> Floats:
 def _excess(more: Replicates, fewer: int) -> Replicates:
     """Return the units of the failures beyond those of the other side and one deviation of chance."""
     beyond = max(0, more.size - fewer - math.ceil(math.sqrt(more.size + fewer)))
-    return more[np.linspace(0, more.size - 1, beyond).astype(np.intp)] if beyond else more[:0]
+    return more[np.linspace(0, more.size - 1, beyond).astype(np.intp)]
 
 
 # -- from log ratios to comparisons --------------------------------------------------------------
 
 
-def _judged(family: Sequence[Ratios], alpha: float, design: Design) -> list[Comparison]:
+def _judged(family: Sequence[Ratios], alpha: float, sequential: bool) -> Iterator[Comparison]:
     """Judge contrasts that share alpha."""
-    analyses = max((len(r.estimates) for r in family), default=1)
-    edges = [r.sample.edge for r in family]
+    edges = [0.0 if r.sample.b is None else math.log1p(r.sample.margin) for r in family]
     decided = []
-    for i in range(analyses):
-        estimates = [r.estimate(i) for r in family]
-        decided.append(decide(estimates, edges, alpha, sequential=design == "sequential"))
+    for i in range(max((len(r.estimates) for r in family), default=1)):
+        estimates = [r.estimates[i % len(r.estimates)] for r in family]
+        decided.append(decide(estimates, edges, alpha, sequential=sequential))
     placings = sum(r.sample.moved for r in family) + 1
-    comparisons = []
-    for r, *decisions in zip(family, *decided, strict=True):
-        doubtful = len(r.estimates) > 1 and len({d.code for d in decisions}) > 1
-        found = _verdict(r, decisions[0], alpha, design, placings * r.units, doubtful=doubtful)
-        comparisons.append(_comparison(r, decisions[0], alpha, design, *found))
-    return comparisons
+    for r, edge, first, *others in zip(family, edges, *decided, strict=True):
+        found = _verdict(r, first, edge, alpha, placings, sequential=sequential)
+        doubtful = r.estimates[1:] and any(d.code != first.code for d in others)
+        if doubtful and found[0] not in (Verdict.NONE, Verdict.INCONCLUSIVE):
+            found = Verdict.NONE, DOUBTFUL, 0
+        yield _comparison(r, first, found, sequential=sequential)
 
 
 def _verdict(
-    r: Ratios, decision: Decision, alpha: float, design: Design, placings: int, *, doubtful: bool
+    r: Ratios,
+    decision: Decision,
+    edge: float,
+    alpha: float,
+    placings: int,
+    *,
+    sequential: bool,
 ) -> tuple[Verdict, str, int]:
     """Return the verdict, its reason, and how many more observations would settle it."""
-    estimate, code, better = r.estimate(), decision.code, r.sample.better
+    estimate, code, better = r.estimates[0], decision.code, r.sample.better
     if estimate is None or not estimate.n:
         return Verdict.NONE, r.refusal or "no round has values of both sides", 0
     side = "" if r.paired else " per side"
     half = (decision.high - decision.low) / 2
     if half == math.inf:
-        need = _needed(r, estimate.n, decision.share, alpha, design)
+        need = _needed(r, estimate.n, alpha / decision.share, sequential=sequential)
         shared = f" for a family of {decision.share} contrasts" if decision.share > 1 else ""
-        more = need - estimate.n
-        size = plural(estimate.n, r.each) + side
+        more, size = need - estimate.n, plural(estimate.n, r.each) + side
         return Verdict.NONE, f"{size}, at least {need} are needed{shared} ({more} more)", more
+    if code == OPEN and half >= RANKED:
+        reason = f"how many more {r.each}s would settle it is not known: zeros are ranked"
+        return Verdict.INCONCLUSIVE, reason, 0
     if code == OPEN:
-        more = more_rounds(estimate.n, estimate.centre, half, r.sample.edge)
+        more = more_rounds(estimate.n, estimate.centre, half, edge)
         reason = f"about {plural(more, f'more {r.each}')}{side} would settle it"
-        if half >= RANKED:
-            more = 0
-            reason = f"how many more {r.each}s would settle it is not known: zeros are ranked"
         return Verdict.INCONCLUSIVE, reason, more
-    if doubtful:
-        reason = "the verdict does not hold when the failures beyond chance are ranked worst"
-        return Verdict.NONE, reason, 0
     if code == EQUIVALENT:
-        unseen = r.sample.moved and r.paired and r.units > 1 and _unseen(estimate.d, placings)
-        if unseen:
+        moved = r.sample.moved and r.paired and r.units > 1
+        if unseen := _unseen(estimate.d, placings * r.units) if moved else None:
             return Verdict.NONE, *unseen
         certain = decision.low > 0 or decision.high < 0
         reason = "a difference is certain, and smaller than the margin" if certain else ""
@@ -341,11 +319,11 @@ def _verdict(
     return Verdict.BETTER if (code == ABOVE) == (better == "higher") else Verdict.WORSE, "", 0
 
 
-def _needed(r: Ratios, n: int, share: int, alpha: float, design: Design) -> int:
+def _needed(r: Ratios, n: int, alpha: float, *, sequential: bool) -> int:
     """Return how many observations let the clearest difference have a verdict."""
 
     def suffices(k: int) -> bool:
-        level = nominal_level(k, alpha / share) if design == "sequential" else alpha / share
+        level = nominal_level(k, alpha) if sequential else alpha
         # share of the signs, or of the orders, that are as extreme as the clearest one
         extreme = 2.0 ** (1 - k) if r.paired else 2 / math.comb(2 * k, k)
         return level > 0 and (r.units > 1 or extreme <= level)
@@ -355,9 +333,8 @@ def _needed(r: Ratios, n: int, share: int, alpha: float, design: Design) -> int:
 
 def _unseen(y: Floats, placings: int) -> tuple[str, int] | None:
     """Say why equivalence over placings cannot be claimed, and how many more deployments it takes."""
-    far = int((np.abs(y - np.median(y)) > FAR_PLACING).sum())
-    if far:
-        return f"{plural(far, 'deployment')} of {y.size} landed far from the rest", 0
+    if (np.abs(y - np.median(y)) > FAR_PLACING).any():
+        return f"of {y.size} deployments some landed far from the rest", 0
     if placings >= PLACINGS:
         return None
     more = math.ceil((PLACINGS - placings) * y.size / placings)
@@ -370,31 +347,25 @@ def _unseen(y: Floats, placings: int) -> tuple[str, int] | None:
 
 
 def _comparison(
-    r: Ratios,
-    decision: Decision,
-    alpha: float,
-    design: Design,
-    verdict: Verdict,
-    reason: str,
-    more: int,
+    r: Ratios, decision: Decision, found: tuple[Verdict, str, int], *, sequential: bool
 ) -> Comparison:
     """Put a decision into numbers: ratios, and what they rest on."""
-    s, estimate = r.sample, r.estimate()
-    n, centre = (0, math.nan) if estimate is None else (estimate.n, estimate.centre)
+    s, estimate, (verdict, reason, more) = r.sample, r.estimates[0], found
+    n, centre = (estimate.n, estimate.centre) if estimate else (0, math.nan)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.better is not None else ""
         verdict, more = Verdict.EXPLORATORY if n else Verdict.NONE, 0
     sides = [v[np.isfinite(v)] for v in (s.a, s.b) if v is not None]
-    medians = [float(np.median(v)) if v.size else math.nan for v in sides]
     subject = {f.name: getattr(s, f.name) for f in fields(Subject)}
     subject["quantity"] = s.quantity or quantity(s.metric) or "value"
     if r.units > 1:
         subject["scope"] = f"over {r.units} deployments"
     if all(map(math.isnan, s.medians)):
+        medians = [float(np.median(v)) if v.size else math.nan for v in sides]
         subject["medians"] = (*medians, math.nan)[:2]
     kind: Any = estimate or Rounds
     method = kind.method.format(r.each)
-    if design == "sequential":
+    if sequential:
         method = f"{method.replace('exact ', '')}, valid at every look"
     return Comparison(
         **subject,
@@ -409,7 +380,6 @@ def _comparison(
         method=method,
         assumptions=(kind.assumed.format(r.each),),
         warnings=_warnings(r, decision, subject["medians"]),
-        alpha=alpha,
         family=decision.share,
         unit=r.each,
         failed=r.failed,
@@ -425,7 +395,7 @@ def _ratio(log: float) -> float:
 
 def _warnings(r: Ratios, decision: Decision, medians: tuple[float, float]) -> tuple[str, ...]:
     """Return what the reader must know: what failed, what is missing, and what the ratio is not."""
-    s, n, (a, b), estimate = r.sample, len(r.sample.a), r.failed, r.estimate()
+    s, n, (a, b), estimate = r.sample, len(r.sample.a), r.failed, r.estimates[0]
     remarks = [*s.warnings]
     if a or b:
         other = f", {s.names[1]} in {b}" if s.b is not None else ""
@@ -442,7 +412,7 @@ def _warnings(r: Ratios, decision: Decision, medians: tuple[float, float]) -> tu
         quotient = math.log(medians[0] / medians[1])
         if not decision.low - HARDLY <= quotient <= decision.high + HARDLY:
             remarks.append(QUOTIENT)
-    return tuple(dict.fromkeys(remarks))
+    return tuple(remarks)
 
 
 def merged(

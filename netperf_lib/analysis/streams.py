@@ -41,8 +41,6 @@ class Streams:
     ----------
     enough : int or None
         Smallest number of streams shown to reach `share` of the best; None without a verdict.
-    best : int
-        Number of streams with the highest median.
     share : float
     counts : list of int
         The numbers of streams.
@@ -53,7 +51,6 @@ class Streams:
     """
 
     enough: int | None
-    best: int
     share: float
     counts: list[int]
     n: int
@@ -96,30 +93,28 @@ def streams(
     need = rounds_required(2 * alpha, others)
 
     def is_enough(k: int) -> bool:
-        bounds = (
-            Rounds((logs[k] - logs[j]).to_numpy()).interval(2 * alpha / others)[0]
-            for j in counts
-            if j != k
-        )
-        return all(bound > math.log(share) for bound in bounds)
+        ratios = (Rounds((logs[k] - logs[j]).to_numpy()) for j in counts if j != k)
+        error = 2 * alpha / others
+        return all(ratio.interval(error)[0] > math.log(share) for ratio in ratios)
 
     enough = next(filter(is_enough, counts), None) if n >= need else None
-    best = int(str(wide.median().idxmax()))
-    reason = f"{plural(n, 'whole round')}, at least {need} are needed ({need - n} more)"
-    if n >= need:
-        reason = f"no number is shown to reach {percent(share)} of all others in {n} rounds"
-    text = f"no verdict on how many streams are enough: {reason}"
+    best = wide.median().idxmax()
     if enough is not None:
         reach = f"{plural(enough, 'stream')} {'reaches' if enough == 1 else 'reach'}"
         most = f"{value_words(wide[best].median(), 'bps')} with {best}"
         text = f"{reach} {percent(share)} of the best throughput ({most})"
         last = enough == counts[-1] > 1
         text += "; more than were measured may still be faster" if last else ""
+    else:
+        text = f"no number is shown to reach {percent(share)} of all others in {n} rounds"
+        if n < need:
+            text = f"{plural(n, 'whole round')}, at least {need} are needed ({need - n} more)"
+        text = f"no verdict on how many streams are enough: {text}"
     if advertised_bps:
         part = level(wide[best] / advertised_bps)
         ends = f"{percent(part.low)} to {percent(part.high)}, {percent(part.confidence)}"
         text += f"; {percent(part.median)} of the advertised bandwidth ({ends})"
-    return Streams(enough, best, share, counts, n, text)
+    return Streams(enough, share, counts, n, text)
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
@@ -154,40 +149,31 @@ def saturation(
     {4}
     """
     check_share(share, "share")
-    inside = getattr(data, "observations", data)
-    if not isinstance(inside, Observations):
-        inside = observe(data, metric or "throughput_bps", "streams")
+    obs = getattr(data, "observations", data)
+    if not isinstance(obs, Observations):
+        obs = observe(data, metric or "throughput_bps", "streams")
     fits = {}
-    for name, rows in _by_path(inside).items():
-        wide = rows.pivot_table("value", ["unit", "round"], "streams", aggfunc="median")
-        fits[name] = streams(wide, share=share, advertised_bps=advertised_bps)
-    return fits
-
-
-def _by_path(obs: Observations) -> dict[str, pd.DataFrame]:
-    """What was observed on each path with several numbers of streams, which are a column."""
-    found = {}
     for path, part in parts(obs, [f for f in obs.by if f != "streams"]).items():
-        rows, streams = part.complete, part.conditions.get("streams", pd.Series())
-        rows = rows.assign(streams=rows["condition"].astype(object).map(streams))
-        if rows["streams"].nunique() > 1:  # noqa: PD101
-            found[path] = rows
-    if not found:
+        rows = part.complete.astype({"condition": object})
+        wide = rows.pivot_table("value", ["unit", "round"], "condition", aggfunc="median")
+        wide.columns = pd.Index([part.at(c, "streams") for c in wide])
+        wide = wide.loc[:, wide.columns.notna()]
+        if len(wide.columns) > 1:
+            fits[path] = streams(wide, share=share, advertised_bps=advertised_bps)
+    if not fits:
         raise NothingToReport(
             f"streams does not vary in any condition with a value of {obs.metric}"
         )
-    return found
+    return fits
 
 
 def filled(obs: Observations) -> dict[str, tuple[int, list[str]]]:
     """Return how many streams fill each path with a ladder of three steps and more, and what the most cost."""
-    if obs.unit != "bps":
-        return {}
     found = {}
     runs = obs.runs
     names = level_names(obs, [f for f in obs.by if f != "streams"])
     paths = runs["condition"].astype(str).map(names)
-    for path, fit in saturation(obs).items():
+    for path, fit in saturation(obs).items() if obs.unit == "bps" else ():
         most = fit.counts[-1]
         if fit.enough is None or len(fit.counts) < 3:
             continue
@@ -209,10 +195,9 @@ def _raised(medians: pd.DataFrame, enough: int, most: int) -> list[str]:
     """What more streams than are enough raise, in words."""
     words = []
     for name, (sentence, ratio) in COSTS.items():
-        many, few = medians[name][most], medians[name][enough]
-        if many > ratio * max(few, 1):
-            unit = METRICS[name].unit
-            words.append(sentence.format(format_value(many, unit), format_value(few, unit)))
+        both = medians[name][[most, enough]]
+        if both[most] > ratio * max(both[enough], 1):
+            words.append(sentence.format(*(format_value(v, METRICS[name].unit) for v in both)))
     return words
 
 
@@ -300,8 +285,6 @@ class Windows:
     ----------
     eta : Level or None
         Share of the buffer in flight; None if no buffer is the limit.
-    cap : Level or None
-        Throughput at which larger buffers stop helping, bits per second; None if the largest one still limits.
     needs : Table
         ``path``, ``rtt_loaded_us``, ``buffer``: the buffer that a stream needs for the target.
     words : Words
@@ -311,7 +294,6 @@ class Windows:
     """
 
     eta: Level | None
-    cap: Level | None
     needs: Table
     words: Words
     settings: Words
@@ -383,31 +365,29 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         obs = observe(data, "throughput_bps", where={"streams": 1, "during": None})
     paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
     runs = obs.runs.assign(path=obs.runs["condition"].astype(str).map(paths))
-    default = ""
-    if DEFAULT in runs:
-        defaults = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
-        named = " or ".join(format_value(float(s), "bytes") for s in defaults)
-        default = f" The default buffer of these hosts is {named}." if named else ""
-        runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
+    runs = runs.reindex(columns=[*runs, *({DEFAULT, "rtt_loaded_us"} - {*runs})])
+    unset = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
+    named = " or ".join(format_value(float(s), "bytes") for s in unset)
+    default = f" The default buffer of these hosts is {named}." if named else ""
+    runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
     timed = runs[runs["rtt_loaded_us"].notna()]
     measured = timed.groupby("path")["tcp_buffer_bytes"].nunique()
     best = str(measured.idxmax()) if len(measured) else ""
-    fitted, cap, model = window_model(timed[timed["path"] == best])
+    fitted, _, model = window_model(timed[timed["path"] == best])
     share = eta or (fitted.median if fitted else 0.5)
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
     by_buffer = timed.groupby(["path", timed["tcp_buffer_bytes"].fillna(0)])["rtt_loaded_us"]
     shortest = by_buffer.median().groupby("path").min().astype(float)
     needs = {str(p): buffer_needed(target_gbps * 1e9, rtt, share) for p, rtt in shortest.items()}
-    sizes = {p: need.buffer_bytes for p, need in needs.items()}
-    rows = [(p, shortest[p], format_value(size, "bytes")) for p, size in sizes.items()]
+    rows = [(p, shortest[p], format_value(a.buffer_bytes, "bytes")) for p, a in needs.items()]
     settings: list[str] = []
     if needs:
-        far = max(sizes, key=sizes.__getitem__)
+        far = max(needs, key=lambda path: needs[path].buffer_bytes)
         settings = [f"For {target_gbps:g} Gbit/s over {far}, set on both ends:"]
         settings += [f"- {line}" for line in needs[far].sysctl]
     heads = {"path": "Path", "rtt_loaded_us": "Round trip under load", "buffer": "Buffer needed"}
     caption = f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the "
     caption += "shortest round trip under load."
     table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
-    words = Words(f"On {best}: {model}.{default}" if best else f"Not known: {model}.{default}")
-    return Windows(fitted, cap, table, words, Words("\n".join(settings)))
+    words = f"{f'On {best}' if best else 'Not known'}: {model}.{default}"
+    return Windows(fitted, table, Words(words), Words("\n".join(settings)))

@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.compare import asked_about, compare, pairs, read_margin, usual_level
+from ..analysis.compare import (
+    asked_about,
+    compare,
+    judge_declared,
+    pairs,
+    read_margin,
+    usual_level,
+)
 from ..analysis.comparison import Family
 from ..analysis.details import levels_words
 from ..analysis.lead import lead_paragraph
-from ..analysis.limits import with_causes
 from ..analysis.observe import Data, Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
@@ -281,20 +287,17 @@ def _judged(
         source, Sequence | Mapping
     ):  # what one of several experiments declares is not asked of all
         return Family(()), ()
+    size = None if margin is None else read_margin(margin)
     if declared := contrasts(source):
-        asked = asked_about(obs, declared, where)
-        family = compare(source, contrasts=asked, margin=margin) if asked else Family(())
-        return with_causes(
-            family, ((obs, obs.condition(c.a), obs.condition(c.b)) for c in asked)
-        ), tuple(asked)
-    lead = lead_paragraph(source, margin=None if margin is None else read_margin(margin))
-    if not lead.judged:
-        return Family(()), ()
-    asked = asked_about(obs, lead.contrasts, where)
-    chosen = tuple(
-        c for c, contrast in zip(lead.family, lead.contrasts, strict=True) if contrast in asked
-    )
-    return replace(lead.family, comparisons=chosen, notice=obs.origin.notice), tuple(asked)
+        family, known = judge_declared(source, obs.metric, margin=size)
+        used = [p.contrast for p in known]
+    else:
+        lead = lead_paragraph(source, margin=size)
+        family, used = lead.family, lead.contrasts if lead.judged else ()
+    asked = asked_about(obs, declared or used, where)
+    both = [(c, d) for c, d in zip(family, used, strict=bool(used)) if d in asked]
+    family = replace(family, comparisons=tuple(c for c, _ in both), notice=obs.origin.notice)
+    return family, tuple(d for _, d in both)
 
 
 def _against(

@@ -6,8 +6,6 @@ truth comes from the settings: of one cause the cause, of two those that bring 1
 real. A run in which the lab itself waited for a processor is left out, and counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -15,12 +13,10 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from netperf_lib.analysis.limits import UNKNOWN, Limit, of_run
+from netperf_lib.analysis.limits import UNKNOWN, of_run
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import load
 from netperf_lib.experiment.model import Experiment
@@ -44,7 +40,7 @@ LARGE = {
 }
 
 
-def small(kind: str, size: int) -> dict[str, str]:
+def small(kind, size):
     return LARGE | {
         f"net.ipv4.tcp_{kind}mem": f"4096 {min(size, 131072 if kind == 'r' else 16384)} {size}"
     }
@@ -53,25 +49,25 @@ def small(kind: str, size: int) -> dict[str, str]:
 class Bed:
     """Hosts, links and tests of the experiment, and what was planted in each of its placements."""
 
-    def __init__(self, only: str) -> None:
+    def __init__(self, only):
         self.only = only
-        self.hosts: dict[str, dict[str, Any]] = {"client": {"name": "client", "sysctls": LARGE}}
-        self.links: dict[str, dict[str, Any]] = {}
-        self.pairs: list[dict[str, Any]] = []
-        self.tests: list[dict[str, Any]] = []
-        self.planted: dict[tuple[str, str, int], tuple[str, ...]] = {}
+        self.hosts = {"client": {"name": "client", "sysctls": LARGE}}
+        self.links = {}
+        self.pairs = []
+        self.tests = []
+        self.planted = {}
 
     def plant(
         self,
-        *causes: str,
-        ms: float,
-        rate: float | None = None,
-        loss: float = 0,
-        rmem: int = 0,
-        wmem: int = 0,
-        streams: int = 1,
-        **options: Any,
-    ) -> None:
+        *causes,
+        ms,
+        rate=None,
+        loss=0,
+        rmem=0,
+        wmem=0,
+        streams=1,
+        **options,
+    ):
         """Plant causes between two hosts: a round-trip time in ms, and what bounds the transfer."""
         if self.only not in causes[0]:
             return
@@ -106,7 +102,7 @@ class Bed:
         key = name, "-".join(map(str, options.values())), streams
         self.planted[key] = causes
 
-    def experiment(self, rounds: int) -> Experiment:
+    def experiment(self, rounds):
         options = {"hosts": list(self.hosts.values()), "links": self.links, "sysctls": KEPT}
         return Experiment.model_validate(
             {
@@ -119,7 +115,7 @@ class Bed:
         )
 
 
-def settings(only: str = "") -> Bed:
+def settings(only=""):
     """Everything that is planted."""
     bed = Bed(only)
     for ms, rate in ((10, 50e6), (20, 100e6), (4, 200e6), (50, 100e6)):
@@ -155,7 +151,7 @@ def settings(only: str = "") -> Bed:
 
 
 @contextlib.contextmanager
-def watched(folder: Path, share: float) -> Iterator[list[tuple[float, dict[int, tuple[int, ...]]]]]:
+def watched(folder, share):
     """Hold iperf3 on the hosts named ``cpu-…`` to a share of a core, and note the processor time of the lab itself."""
     GROUP.mkdir(exist_ok=True)
     (GROUP / "cpu.cfs_period_us").write_text("20000")
@@ -165,17 +161,17 @@ def watched(folder: Path, share: float) -> Iterator[list[tuple[float, dict[int, 
     assert running.deployment is not None
     slow = {h.data_address for h in running.deployment.hosts if h.name.startswith("cpu-")}
     own = [h.data_address for h in running.deployment.hosts if h.name == "cpu-sender"]
-    notes: list[tuple[float, dict[int, tuple[int, ...]]]] = []
+    notes = []
     stop = threading.Event()
-    known: set[str] = set()
+    known = set()
 
-    def held(pid: str) -> bool:
+    def held(pid):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         if "-s" in words:  # the server of a slow host is told by its network
             return _address(pid) in slow - set(own)
         return _address(pid) in own
 
-    def watch() -> None:
+    def watch():
         due = 0.0
         while not stop.wait(0.02):
             for pid in {p.name for p in Path("/proc").glob("[0-9]*")} - known:
@@ -200,14 +196,14 @@ def watched(folder: Path, share: float) -> Iterator[list[tuple[float, dict[int, 
         GROUP.rmdir()
 
 
-def _address(pid: str) -> str:
+def _address(pid):
     """The lab's address in the network of a process, from its routing table."""
     table = Path(f"/proc/{pid}/net/fib_trie").read_text()
     found = [line.split()[-1] for line in table.splitlines() if "|-- 10.10." in line]
     return next((a for a in found if not a.endswith((".0", ".255"))), "")
 
 
-def _children(pid: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _children(pid):
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(OSError):
             yield (
@@ -216,9 +212,7 @@ def _children(pid: int) -> Iterator[tuple[int, tuple[int, ...]]]:
             )
 
 
-def waited(
-    notes: list[tuple[float, dict[int, tuple[int, ...]]]], begin: float, end: float
-) -> float:
+def waited(notes, begin, end):
     """Share of the time that the busiest process of the lab, its emulator, waited for a processor."""
     inside = [n for n in notes if begin <= n[0] <= end]
     if len(inside) < 2:
@@ -228,7 +222,7 @@ def waited(
     return (b[busiest][1] - a[busiest][1]) / 1e9 / (t1 - t0)
 
 
-def measure(bed: Bed, rounds: int, share: float) -> list[dict[str, Any]]:
+def measure(bed, rounds, share):
     """The runs as rows of the table, with what was planted and how long the lab waited."""
     experiment = bed.experiment(rounds)
     with tempfile.TemporaryDirectory(prefix="netperf-limits-") as place:
@@ -243,7 +237,7 @@ def measure(bed: Bed, rounds: int, share: float) -> list[dict[str, Any]]:
                 collect(plan, deployment, store, progress=Progress())
         finally:
             lab.stop(folder / "lab")
-        rows: list[dict[str, Any]] = load(store.location).to_dict("records")
+        rows = load(store.location).to_dict("records")
     for row in rows:
         values = [row.get(name) for name in ("congestion", "bitrate")]
         options = "-".join(str(v) for v in values if isinstance(v, str))
@@ -254,12 +248,12 @@ def measure(bed: Bed, rounds: int, share: float) -> list[dict[str, Any]]:
     return rows
 
 
-def truths(rows: list[dict[str, Any]]) -> None:
+def truths(rows):
     """Add to each row the causes that are true: of two, those that bring 10 % or more when raised.
 
     What raising one brings is the other one, measured alone (a rate: as asked for).
     """
-    alone: dict[tuple[str, str], list[float]] = defaultdict(list)
+    alone = defaultdict(list)
     for row in rows:
         if len(row["planted"]) == 1 and row["streams"] == 1 and row["congestion"] == "cubic":
             alone[row["planted"][0], row["placement"]].append(row["limit_bps"])
@@ -270,33 +264,23 @@ def truths(rows: list[dict[str, Any]]) -> None:
         first, *rest = row["placement"].split("-")
         remains = {}
         for cause in row["planted"]:
-            part = (
-                next(
-                    (
-                        p
-                        for p in rest
-                        if p.startswith(
-                            {"link": "l", "receive window": "r", "send buffer": "w"}[cause]
-                        )
-                    ),
-                    "",
-                )
-                if cause != "rate"
-                else ""
-            )
-            rate = float(str(row["bitrate"]).removesuffix("M")) * 1e6 if cause == "rate" else 0.0
-            remains[cause] = rate or median(alone[cause, f"{first}-{part}-p"])
+            if cause == "rate":
+                remains[cause] = float(str(row["bitrate"]).removesuffix("M")) * 1e6
+                continue
+            letter = {"link": "l", "receive window": "r", "send buffer": "w"}[cause]
+            part = next((p for p in rest if p.startswith(letter)), "")
+            remains[cause] = median(alone[cause, f"{first}-{part}-p"])
         one, two = row["planted"]
         raised = {one: remains[two], two: remains[one]}
         true = tuple(cause for cause in row["planted"] if raised[cause] >= 1.1 * row["limit_bps"])
         row["truth"], row["raised"] = true or row["planted"], raised
 
 
-def judged(row: dict[str, Any], **known: Any) -> Limit:
+def judged(row, **known):
     return of_run({k: v for k, v in row.items() if k != "advertised_bps"} | known)
 
 
-def ceilings(rows: list[dict[str, Any]]) -> list[float]:
+def ceilings(rows):
     """Predicted against measured, minus 1: of two causes the named one is raised, with the link's rate known."""
     errors = []
     for row in rows:
@@ -308,15 +292,15 @@ def ceilings(rows: list[dict[str, Any]]) -> list[float]:
     return errors
 
 
-def markdown(rows: list[dict[str, Any]], rounds: int, share: float) -> str:
+def markdown(rows, rounds, share):
     """The matrix and its counts."""
     valid = [
         r
         for r in rows
         if r["status"] == "ok" and r["limit_bps"] == r["limit_bps"] and r["waited"] <= WAITED
     ]
-    table: dict[str, Counter[str]] = defaultdict(Counter)
-    score: Counter[str] = Counter()
+    table = defaultdict(Counter)
+    score = Counter()
     for row in valid:
         limit = judged(row)
         named = limit.causes[0] if limit.causes else UNKNOWN
@@ -347,7 +331,7 @@ def markdown(rows: list[dict[str, Any]], rounds: int, share: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--share", type=float, default=0.2)
@@ -355,14 +339,9 @@ def main() -> None:
         "--only", default="", help="only settings whose first cause holds this word"
     )
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--keep", type=Path, help="pickle the rows here")
     chosen = parser.parse_args()
     rows = measure(settings(chosen.only), chosen.rounds, chosen.share)
     truths(rows)
-    if chosen.keep:
-        import pickle
-
-        chosen.keep.write_bytes(pickle.dumps(rows))
     text = markdown(rows, chosen.rounds, chosen.share)
     print(text)
     if chosen.write:

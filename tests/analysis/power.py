@@ -1,7 +1,5 @@
 """How often a planted difference is found in measured noise, by this library and by other tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,23 +17,23 @@ SERIES = {str(name): rows["value"].to_numpy() for name, rows in DATA.groupby("se
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
-def this_library(a: np.ndarray, b: np.ndarray) -> bool:
+def this_library(a, b):
     wide = pd.DataFrame({"a": a, "b": b}, index=pd.RangeIndex(1, a.size + 1, name="round"))
     [found] = npl.judge(wide, baseline="b", better="lower", margin=0.05)
     return found.verdict == "worse"
 
 
-def signed_rank(a: np.ndarray, b: np.ndarray) -> bool:
+def signed_rank(a, b):
     d = np.log(a / b)
     return bool(np.median(d) > 0 and scipy.stats.wilcoxon(d, method="exact").pvalue < 0.05)
 
 
-def mann_whitney(a: np.ndarray, b: np.ndarray) -> bool:
+def mann_whitney(a, b):
     p = scipy.stats.mannwhitneyu(a, b, method="exact").pvalue
     return bool(np.median(a) > np.median(b) and p < 0.05)
 
 
-def bootstrap(a: np.ndarray, b: np.ndarray) -> bool:
+def bootstrap(a, b):
     one, two = np.random.default_rng(1).integers(0, a.size, (2, 1000, a.size))
     ratios = np.median(a[one], axis=1) / np.median(b[two], axis=1)
     return bool(np.quantile(ratios, 0.025) > 1)
@@ -49,18 +47,16 @@ TESTS = {
 }
 
 
-def consecutive(name: str) -> Draw:
+def consecutive(name):
     """Consecutive measurements from a random place of a series."""
     windows = np.lib.stride_tricks.sliding_window_view
     return lambda rng, size: rng.choice(windows(SERIES[name], size))
 
 
-NOISE: dict[str, Draw] = {name: consecutive(name) for name in SERIES} | {
-    "made: 15 % of runs slow": often_slow
-}
+NOISE = {name: consecutive(name) for name in SERIES} | {"made: 15 % of runs slow": often_slow}
 
 
-def power(name: str, rounds: int, effect: float, count: int, seed: int = 1) -> dict[str, float]:
+def power(name, rounds, effect, count, seed=1):
     """Percent of experiments in which each test finds that A is slower by `effect`."""
     found, rng = dict.fromkeys(TESTS, 0.0), np.random.default_rng(seed)
     for _ in range(count):

@@ -5,12 +5,10 @@ The page of the documentation has the shares of days in which something is repor
 was planted, and in which what was planted is found, and dated within two periods.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -52,12 +50,12 @@ for changes.
 """
 
 
-def ours(values: np.ndarray, hours: np.ndarray, *, alpha: float) -> Found:
+def ours(values, hours, *, alpha):
     found = changes(values, hours, alpha=alpha).abrupt
     return [(c.start, values.size if c.end is None else c.end, c.ratio) for c in found]
 
 
-def levels(values: np.ndarray, edges: list[int]) -> Found:
+def levels(values, edges):
     """Return the levels between edges as changes from the level before."""
     bounds = [0, *edges, values.size]
     medians = [np.median(values[a:b]) for a, b in pairwise(bounds)]
@@ -65,7 +63,7 @@ def levels(values: np.ndarray, edges: list[int]) -> Found:
     return [(start, end, level / before) for start, end, level, before in steps]
 
 
-def pelt(values: np.ndarray, _hours: np.ndarray) -> Found:
+def pelt(values, _hours):
     import ruptures
 
     logs = np.log(values)
@@ -76,14 +74,14 @@ def pelt(values: np.ndarray, _hours: np.ndarray) -> Found:
     return levels(values, edges[:-1])
 
 
-def otava(values: np.ndarray, _hours: np.ndarray) -> Found:
+def otava(values, _hours):
     from otava.analysis import compute_change_points
 
     points, _ = compute_change_points(values.tolist(), min_magnitude=0.05)
     return levels(values, [point.index for point in points])
 
 
-def real_days(name: str, every: int) -> Iterator[Day]:
+def real_days(name, every):
     """Yield every n-th day of a real series, as medians of ten minutes."""
     rows = pd.read_csv(DATA).query("series == @name")
     times = pd.DatetimeIndex(pd.to_datetime(rows["time"]))
@@ -95,9 +93,7 @@ def real_days(name: str, every: int) -> Iterator[Day]:
             yield medians.to_numpy(), np.asarray(hours)
 
 
-def simulated_days(
-    days: int, periods: int, noise: float, correlation: float, wave: float
-) -> Iterator[Day]:
+def simulated_days(days, periods, noise, correlation, wave):
     rng = np.random.default_rng(1)
     hours = np.arange(periods) * 24 / periods
     for _ in range(days):
@@ -108,7 +104,7 @@ def simulated_days(
         yield np.exp(noise * z + shape), hours
 
 
-def shares(find: Finder, days: Iterator[Day], size: float) -> list[float]:
+def shares(find, days, size):
     """Return the percentages of days: reported without a change, found, dated."""
     rng = np.random.default_rng(5)
     counts = []
@@ -128,10 +124,8 @@ def shares(find: Finder, days: Iterator[Day], size: float) -> list[float]:
     return [float(share) for share in 100 * np.mean(counts, axis=0)]
 
 
-def finders() -> dict[str, Finder]:
-    found: dict[str, Finder] = {
-        f"ours, {alpha:.2%}": partial(ours, alpha=alpha) for alpha in (0.04, 0.01, 0.0025)
-    }
+def finders():
+    found = {f"ours, {alpha:.2%}": partial(ours, alpha=alpha) for alpha in (0.04, 0.01, 0.0025)}
     for name, finder in (("PELT", pelt), ("Otava", otava)):
         with contextlib.suppress(ImportError):
             finder(np.ones(48) + np.arange(48) % 3, np.arange(48.0))
@@ -139,9 +133,9 @@ def finders() -> dict[str, Finder]:
     return found
 
 
-def main(days: int = 60) -> None:
+def main(days=60):
     methods = finders()
-    rows: list[tuple[str, Callable[[], Iterator[Day]], float]] = [
+    rows = [
         ("telstra_ping, real", partial(real_days, "telstra_ping", 3), SIZE),
         ("telstra_download, real", partial(real_days, "telstra_download", 3), 1 / SIZE),
         ("nab_ec2_latency, real", partial(real_days, "nab_ec2_latency", 1), SIZE),

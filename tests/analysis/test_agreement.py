@@ -1,7 +1,5 @@
 """Where scipy gives the same, it must be the same."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

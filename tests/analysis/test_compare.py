@@ -82,12 +82,6 @@ def test_a_level_of_all_runs_is_the_declared_question(exp: npl.Results) -> None:
     assert "exploratory" not in {str(c.verdict) for c in family}
 
 
-def test_pooled_factors_do_not_split() -> None:
-    (only,) = npl.compare(planted(), metric="latency_oneway_us", by="placement", pool="accelerated")
-    assert only.context == ""
-    assert only.n == 12
-
-
 def test_a_second_difference_is_told() -> None:
     runs = planted()
     runs["kernel"] = runs["placement"].map({"near": "6.1", "far": "6.8"})
@@ -267,17 +261,6 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
     assert planned not in npl.ask(by_hand, "placement").words
     with pytest.raises(UsageError, match="for streams give the experiment"):
         npl.ask(exp, "placement").plot(hue="streams")
-
-
-def test_what_is_pooled_has_the_same_levels_on_both_sides(exp: npl.Results) -> None:
-    where = {"placement": "cross-region", "streams": [1, 16], "during": None}
-    ask: dict[str, Any] = {"metric": "throughput_bps", "by": "streams", "where": where}
-    with pytest.raises(
-        UsageError, match="but 16 streams and 1 stream do not both have 1 MiB TCP buffer, 4"
-    ):
-        npl.compare(exp, pool="tcp_buffer_bytes", **ask)
-    (alike,) = npl.compare(exp, **{**ask, "where": {**where, "tcp_buffer_bytes": None}})
-    assert alike.ratio > 3
 
 
 @pytest.mark.parametrize(

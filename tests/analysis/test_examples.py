@@ -1,13 +1,10 @@
 """The examples of the documentation run: each figure has one, and so has each function that people type."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re
 import types
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
@@ -31,11 +28,11 @@ WITHOUT = {
 
 
 @pytest.fixture(scope="module")
-def exp() -> Any:
+def exp():
     return npl.read(npl.recorded())
 
 
-def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it() -> None:
+def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it():
     lacking = {
         name
         for name, f in FUNCTIONS.items()
@@ -49,23 +46,21 @@ def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it() 
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITHOUT)))
-def test_the_example_of_a_function_runs(
-    name: str, exp: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_a_function_runs(name, exp, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
-    function: Any = inspect.unwrap(FUNCTIONS[name])
-    names = {**vars(inspect.getmodule(function)), "npl": npl, "exp": exp}  # type: ignore[arg-type]
+    function = inspect.unwrap(FUNCTIONS[name])
+    names = {**vars(inspect.getmodule(function)), "npl": npl, "exp": exp}
     (example,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
     assert example.examples, "it has no example"
     runner = doctest.DocTestRunner()
-    shown: list[str] = []
+    shown = []
     runner.run(example, out=shown.append)
     assert runner.failures == 0, "".join(shown)
     plt.close("all")
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
-def test_a_public_module_shows_its_public_names_and_nothing_else(module: Any) -> None:
+def test_a_public_module_shows_its_public_names_and_nothing_else(module):
     shown = dir(module)
     assert shown == sorted(set(shown))
     assert set(shown) == set(module.__all__)

@@ -1,7 +1,5 @@
 """Families of contrasts from the table of runs: pairing, the correction, what is warned of, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -32,10 +30,10 @@ XZONE = {
 
 
 def table(
-    rounds: int = 12,
-    deployments: int = 1,
-    seed: int = 0,
-    spread: float = 0.0,
+    rounds=12,
+    deployments=1,
+    seed=0,
+    spread=0.0,
 ):
     rng, k = default_rng(seed), len(LATENCY)
     index = pd.MultiIndex.from_product(
@@ -137,7 +135,7 @@ def test_a_side_of_several_conditions_is_refused():
 
 
 @pytest.mark.parametrize("up", [True, False, None])
-def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
+def test_what_a_declared_factor_implies_is_its_proof(up):
     runs = table()
     accelerated = runs["placement"] == "ppg"
     runs["accelerated"] = pd.array(accelerated, dtype="boolean")
@@ -170,7 +168,7 @@ def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
         (4, "the sides also differ in server's processor .in some deployments"),
     ],
 )
-def test_other_hardware_may_be_the_difference(deployments: int, said: str):
+def test_other_hardware_may_be_the_difference(deployments, said):
     runs = table(deployments=deployments, spread=0.01)
     older = (runs["placement"] == "ppg") & (runs["deployment"] <= 2)
     runs["server_cpu"] = np.where(older, "8272CL", "8370C")
@@ -256,7 +254,7 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
             lambda r: compare(r, "latency_oneway_us", by="tool"),
             "tool does not vary in runs of latency_oneway_us; these do: placement",
         ),
-        (lambda r: compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
+        (lambda r: compare(r, "throughput_bps"), "no contrast is about throughput_bps"),
         (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
         (lambda _: npl.compare([1, 2]), "table of runs; got 2: for two"),
     ],

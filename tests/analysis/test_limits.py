@@ -4,15 +4,12 @@
 (the lowest of the limits, each measured alone), and some with what came when that cause was raised.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
-from netperf_lib.analysis.limits import KIND_OF_CAUSE, Evidence, Limit, held_back, limits, of_run
+from netperf_lib.analysis.limits import KIND_OF_CAUSE, Evidence, held_back, limits, of_run
 from netperf_lib.analysis.lines import lines, markdown, text
 from netperf_lib.cli import npl as command
 from netperf_lib.data.connections import evidence, read_samples
@@ -38,12 +35,12 @@ PAYLOAD_OF_LINK = 0.962
 
 
 @cache
-def planted() -> list[dict[str, Any]]:
+def planted():
     with gzip.open(Path(__file__).parent / "limits" / "planted.jsonl.gz", "rt") as rows:
         return [json.loads(row) for row in rows]
 
 
-def limit(run: dict[str, Any], *, cap_bps: float | None = None) -> Limit:
+def limit(run, *, cap_bps=None):
     columns = evidence(run["sender"], run["receiver"], duration_s=3)
     row = {
         **columns,
@@ -58,8 +55,8 @@ def limit(run: dict[str, Any], *, cap_bps: float | None = None) -> Limit:
     return of_run(row)
 
 
-def test_planted_causes_are_named() -> None:
-    found: Counter[str] = Counter()
+def test_planted_causes_are_named():
+    found = Counter()
     for run in planted():
         result = limit(run)
         right = result.causes[:1] and result.causes[0] in run["truth"]
@@ -68,7 +65,7 @@ def test_planted_causes_are_named() -> None:
     assert found["wrong"] <= 1
 
 
-def test_ceilings_come_true_when_the_cause_is_raised() -> None:
+def test_ceilings_come_true_when_the_cause_is_raised():
     errors = []
     for run in (run for run in planted() if "raised" in run):
         cap = None if "rate" in run["raised"] else PAYLOAD_OF_LINK * run["link_bps"]
@@ -78,7 +75,7 @@ def test_ceilings_come_true_when_the_cause_is_raised() -> None:
     assert sorted(errors)[math.ceil(0.85 * len(errors)) - 1] <= 0.1
 
 
-def test_a_send_buffer_carries_at_least_what_was_in_flight() -> None:
+def test_a_send_buffer_carries_at_least_what_was_in_flight():
     """A buffer of 128 KiB stands in the queue of a link of 40 Mbit/s: 118 kB are in flight. Alone it carried 100.7."""
     run = Evidence(
         bps=39.8e6, sampled=True, rtt_us=23_800, rtt_min_us=10_083, send_buffer_ratio=0.73, send_max_bytes=2**17,
@@ -102,13 +99,13 @@ def test_a_send_buffer_carries_at_least_what_was_in_flight() -> None:
                             "receiver_on_ratio": 0.5, "receiver_waiting_ratio": 0.5}),
     ],
 )  # fmt: skip
-def test_what_holds_a_fast_path_is_named(cause: str, run: dict[str, float]) -> None:
-    fixed: Any = {"sampled": True, "application_ratio": 1, "window_bytes": 3e6, "busy_ratio": 1}
+def test_what_holds_a_fast_path_is_named(cause, run):
+    fixed = {"sampled": True, "application_ratio": 1, "window_bytes": 3e6, "busy_ratio": 1}
     assert held_back(Evidence(**fixed, **run)).causes[0] == cause
 
 
 @pytest.mark.parametrize("cause", ["receiver's CPU", "sender's CPU"])
-def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause: str) -> None:
+def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause):
     run = next(r for r in planted() if r["truth"] == [cause])
     assert limit(run).cause == "cpu"
     sides = {side: run[side].splitlines() for side in ("sender", "receiver")}
@@ -116,7 +113,7 @@ def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause: str) -
     assert limit(run | blind).cause != "cpu"
 
 
-def test_damaged_samples_lose_only_themselves() -> None:
+def test_damaged_samples_lose_only_themselves():
     run = planted()[0]
     whole = read_samples(run["sender"])
     cut = read_samples(run["sender"][: len(run["sender"]) // 2])
@@ -128,39 +125,22 @@ def test_damaged_samples_lose_only_themselves() -> None:
     assert set(evidence(run["sender"], run["receiver"])) < set(EVIDENCE)
 
 
-shares, sizes, rates, times = (
-    st.floats(0, 1),
-    st.floats(0, 1e9),
-    st.floats(0, 1e11),
-    st.floats(0, 1e6),
-)
+KINDS = {
+    st.floats(0, 1): "receive_window_ratio send_buffer_ratio sent_again_ratio busy_ratio "
+    "sender_on_ratio receiver_on_ratio",
+    st.floats(0, 1e9): "window_bytes receive_buffer_bytes unread_bytes receive_max_bytes "
+    "send_max_bytes",
+    st.floats(0, 1e11): "asked_bps cap_bps",
+    st.floats(0, 1e6): "rtt_us rtt_min_us",
+    st.booleans(): "sampled buffer_set",
+    st.integers(1, 128): "streams",
+    st.floats(1e5, 1e11): "bps",
+}
+FIELDS = {name: values for values, names in KINDS.items() for name in names.split()}
 
 
-@given(
-    st.builds(
-        Evidence,
-        bps=st.floats(1e5, 1e11),
-        streams=st.integers(1, 128),
-        sampled=st.booleans(),
-        asked_bps=rates,
-        cap_bps=rates,
-        rtt_us=times,
-        rtt_min_us=times,
-        receive_window_ratio=shares,
-        send_buffer_ratio=shares,
-        sent_again_ratio=shares,
-        busy_ratio=shares,
-        window_bytes=sizes,
-        receive_buffer_bytes=sizes,
-        unread_bytes=sizes,
-        sender_on_ratio=shares,
-        receiver_on_ratio=shares,
-        receive_max_bytes=sizes,
-        send_max_bytes=sizes,
-        buffer_set=st.booleans(),
-    )
-)
-def test_any_evidence_has_an_answer_and_no_ceiling_below_it(e: Evidence) -> None:
+@given(st.builds(Evidence, **FIELDS))
+def test_any_evidence_has_an_answer_and_no_ceiling_below_it(e):
     result = held_back(e)
     kinds = {KIND_OF_CAUSE.get(c, c) for c in result.causes}
     assert kinds <= {"link", "window", "loss", "cpu", "rate"}
@@ -177,12 +157,11 @@ def test_any_evidence_has_an_answer_and_no_ceiling_below_it(e: Evidence) -> None
 
 
 @pytest.fixture(scope="module")
-def runs() -> pd.DataFrame:
-    found: pd.DataFrame = npl.read(LAB).runs
-    return found
+def runs():
+    return npl.read(LAB).runs
 
 
-def row(**changed: object) -> dict[str, object]:
+def row(**changed):
     """A sampled run of one stream at 1 Gbit/s, held by its receive window."""
     return {
         "experiment": "e", "run_id": "r", "status": "ok", "round": 1, "deployment": 1, "placement": "cross-region",
@@ -194,14 +173,14 @@ def row(**changed: object) -> dict[str, object]:
     } | changed  # fmt: skip
 
 
-def table(*rows: dict[str, object]) -> pd.DataFrame:
+def table(*rows):
     return pd.DataFrame([r | {"run_id": f"r{i}", "round": i + 1} for i, r in enumerate(rows)])
 
 
 FAST = row(throughput_bps=7.9e9, limit_bps=7.9e9)
 
 
-def test_a_log_alone_tells_of_the_link_and_no_window(runs: pd.DataFrame) -> None:
+def test_a_log_alone_tells_of_the_link_and_no_window(runs):
     unsampled = runs.drop(columns=[c for c in runs if c.startswith("limit_")])
     held = limits(unsampled, where={"tcp_buffer_bytes": [1 << 20, 4 << 20]})
     assert {one.limit.cause for one in held} == {"not known"}
@@ -212,7 +191,7 @@ def test_a_log_alone_tells_of_the_link_and_no_window(runs: pd.DataFrame) -> None
     assert link.limit.cause == "link"
 
 
-def test_a_larger_buffer_is_recommended_only_where_a_window_holds() -> None:
+def test_a_larger_buffer_is_recommended_only_where_a_window_holds():
     (window,) = limits(table(*[row()] * 6))
     assert (window.limit.name, window.sampled) == ("receive window", True)
     assert window.recommendation == "use 3 streams, or raise the receiver's net.ipv4.tcp_rmem"
@@ -224,18 +203,18 @@ def test_a_larger_buffer_is_recommended_only_where_a_window_holds() -> None:
     assert (unknown.limit.cause, unknown.recommendation, unknown.ceiling) == ("not known", "", "")
 
 
-def test_runs_that_do_not_agree_have_no_common_cause() -> None:
+def test_runs_that_do_not_agree_have_no_common_cause():
     (one,) = limits(table(*[row()] * 3, *[FAST] * 3))
     assert one.limit.cause == "not known"
     assert one.limit.reason == "its runs differ: receive window in 3 runs, link in 3 runs"
 
 
-def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
+def test_without_throughput_it_says_so(runs):
     with pytest.raises(UsageError, match="throughput_bps"):
         limits(runs[runs["tool"] == "qperf"])
 
 
-def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
+def test_page_one_compare_and_explorer_name_the_cause(runs):
     lead = npl.analysis.lead_paragraph(runs)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [any(c.held_back) for c in lead.family] == throughput
@@ -247,7 +226,7 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
-def test_levels_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> None:
+def test_levels_name_the_cause_however_they_are_compared(runs):
     """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
     causes = {one.cause for one in limits(runs, "streams")}
     where = {"placement": "cross-region"}
@@ -261,7 +240,7 @@ def test_levels_name_the_cause_however_they_are_compared(runs: pd.DataFrame) -> 
     assert {c.held_back for c in latency} == {("", "")}
 
 
-def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
+def test_the_page_shows_what_the_sender_waited_for_and_the_roofs():
     slow = row(limit_busy_ratio=0.1, limit_receive_window_ratio=0.0, bitrate="1G")
     (held, paced) = limits(table(*[row()] * 6, *[slow] * 6))
     waited = {"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1}
@@ -274,7 +253,7 @@ def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
     assert "08-limits" in {page.notebook for page in npl.analysis.pages(table(*[row()] * 3))}
 
 
-def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
+def test_the_roofs_over_a_load_are_those_of_its_streams():
     """Its throughput is that of four streams, while sockperf, which measures, has one."""
     held = {one.condition: one for one in limits(LAB)}
     load, four = (held[f"cross-region, {name}"] for name in ("load iperf3 tcp ×4", "4 streams"))
@@ -283,7 +262,7 @@ def test_the_roofs_over_a_load_are_those_of_its_streams() -> None:
     assert load.bps < load.roofs["receive window"]
 
 
-def test_the_command_prints_objects_and_lines() -> None:
+def test_the_command_prints_objects_and_lines():
     result = CliRunner().invoke(command, ["limits", str(LAB), "--json"])
     one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
     assert one["condition"]["placement"] == "cross-region"
@@ -294,7 +273,7 @@ def test_the_command_prints_objects_and_lines() -> None:
     assert "sampled while they ran." in shown
 
 
-def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too() -> None:
+def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too():
     runs = pd.DataFrame({"placement": ["a"] * 8 + ["b"] * 8, "round": list(range(8)) * 2})
     runs["throughput_bps"] = [1e9] * 8 + [2e9] * 8
     assert npl.compare(runs, metric="throughput_bps", by="placement")[0].medians == (2e9, 1e9)

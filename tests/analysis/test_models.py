@@ -1,8 +1,5 @@
 """Levels, tails, streams, buffers, planning: what they find in data whose truth is planted."""
 
-from __future__ import annotations
-
-import json
 import math
 
 import numpy as np
@@ -31,8 +28,7 @@ def test_a_level_is_ordered_and_shows_itself(values):
     found = analysis.level(values, metric="throughput_bps")
     assert found.low <= found.median <= found.high
     assert found.n == values.size
-    assert found.words in repr(found)
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    assert repr(found).startswith("throughput: ")
 
 
 @given(VALUES, st.floats(1e-3, 1e3))
@@ -57,7 +53,6 @@ def test_few_runs_give_their_range_and_its_confidence(n, confidence):
     assert found.confidence == confidence
     if n < 6:
         assert (found.low, found.high) == (1, n)
-        assert "6 are needed" in found.warnings[0]
 
 
 def test_a_day_of_runs_has_as_many_observations_as_hours():
@@ -71,8 +66,8 @@ def test_a_day_of_runs_has_as_many_observations_as_hours():
     assert analysis.level(values[:599], hours=hours[:599]).unit == "run"
 
 
-def test_missing_values_are_counted_and_bad_ones_refused():
-    assert analysis.level([1.0, None, math.nan, 2.0]).dropped == 2
+def test_missing_values_are_dropped_and_bad_ones_refused():
+    assert analysis.level([1.0, None, math.nan, 2.0]).n == 2
     assert analysis.level(pd.Series([1, pd.NA, 3], dtype="Int64")).n == 2
     with pytest.raises(StatsError, match="confidence must lie between"):
         analysis.level([1.0], confidence=95)
@@ -85,7 +80,7 @@ def test_missing_values_are_counted_and_bad_ones_refused():
 COUNTS = np.array([1, 2, 4, 8, 16, 32, 64])
 
 
-def scaling(rounds: int = 12, seed: int = 0, **law: float) -> pd.DataFrame:
+def scaling(rounds=12, seed=0, **law):
     rng = default_rng(seed)
     rates = planted.law(COUNTS, **law) * np.exp(
         planted.drift(rng, 1, rounds).T + 0.02 * rng.standard_normal((rounds, 7))
@@ -123,13 +118,13 @@ def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
 
 
 def paths(
-    rounds: int = 12,
-    seed: int = 0,
-    eta: float = 0.48,
-    cap: float = 3e9,
-    odd: float = 1.0,
-    sizes: int = 6,
-) -> pd.DataFrame:
+    rounds=12,
+    seed=0,
+    eta=0.48,
+    cap=3e9,
+    odd=1.0,
+    sizes=6,
+):
     """Runs of one stream with several buffer sizes in each round."""
     rng = default_rng(seed)
     rows = []
@@ -192,7 +187,7 @@ def test_fewest_rounds_of_a_family_and_runs_without_rounds(family, rounds, runs)
     assert analysis.rounds_required(0.05, family, paired=False) == runs
 
 
-def measured(rounds: int, seed: int = 5, cv: float = 0.02) -> pd.DataFrame:
+def measured(rounds, seed=5, cv=0.02):
     rng = default_rng(seed)
     logs = cv * rng.standard_normal((rounds, 3)) + np.array([0, -0.4, 0.0])
     return pd.DataFrame(
@@ -226,25 +221,11 @@ def test_a_running_experiment_stops_when_every_contrast_is_settled():
         for n in range(4, 41)
     ]
     stop = next(i for i, p in enumerate(looks) if p.stop)
-    assert looks[stop].settled == 2
-    assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
+    assert looks[stop].words == "stop: 2 of 2 contrasts settled"
     assert looks[0].words.startswith("continue: 0 of 2 contrasts settled")
 
 
 def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
     progress = analysis.until_decided(looked(measured(20, cv=0.6)), rounds_left=5)
     assert progress.stop
-    assert progress.futile
-
-
-def test_every_result_is_json_and_words():
-    runs = measured(12)
-    results = [
-        analysis.level([1.0, 2.0, 3.0]),
-        analysis.until_decided(looked(runs), rounds_left=3),
-        judge(runs, ASKED),
-        judge(runs, ASKED)[0],
-    ]
-    for found in results:
-        assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
-        assert found.words.splitlines()[0] in repr(found)
+    assert "that the remaining rounds will not settle" in progress.words

@@ -1,9 +1,5 @@
 """What the pages of a report ask besides verdicts, on small tables whose truth is planted."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +13,7 @@ q = npl.analysis
 ROUNDS = 8
 
 
-def runs(values: dict[str, Any], rounds: int = ROUNDS, **common: Any) -> pd.DataFrame:
+def runs(values, rounds=ROUNDS, **common):
     """A run of each placement in each round; a value is a number, or a function of the round."""
     rows = [
         {
@@ -53,7 +49,7 @@ def runs(values: dict[str, Any], rounds: int = ROUNDS, **common: Any) -> pd.Data
 # -- pairs -------------------------------------------------------------------------------------------------------------
 
 
-def pairs(levels: dict[tuple[str, str], float], rounds: int = 4) -> pd.DataFrame:
+def pairs(levels, rounds=4):
     parts = [runs({"p": v}, rounds, client=a, server=b) for (a, b), v in levels.items()]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(run_id=table["run_id"] + table["client"] + table["server"])
@@ -76,14 +72,14 @@ def pairs(levels: dict[tuple[str, str], float], rounds: int = 4) -> pd.DataFrame
         ),
     ],
 )
-def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> None:
+def test_what_pairs_say(levels, words):
     table = pairs(levels)
     assert has_pairs(table, "throughput_bps")
     said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
     assert said.startswith(words)
 
 
-def test_no_matrix_without_hosts_or_values() -> None:
+def test_no_matrix_without_hosts_or_values():
     assert not has_pairs(runs({"ppg": 1e9}), "rtt_us")
     assert not has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
     table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(
@@ -95,12 +91,12 @@ def test_no_matrix_without_hosts_or_values() -> None:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_history_says_from_when_to_when() -> None:
+def test_a_history_says_from_when_to_when():
     history = q.ask_history(runs({"ppg": 1e9}, rounds=24))
     assert history.span == "24 runs from 2026-03-02 06:10 to 2026-03-02 10:00 UTC"
 
 
-def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
+def test_few_periods_have_no_trend_and_none_without_a_start():
     history = q.ask_history(runs({"ppg": 1e9}, rounds=3))
     assert "Too few periods for a trend" in history.words
     assert "Too short for a trend" in history.headline
@@ -115,7 +111,7 @@ def test_few_periods_have_no_trend_and_none_without_a_start() -> None:
         (4.0, "4.0 times as high as before, which has not ended"),
     ],
 )
-def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
+def test_a_lasting_change_is_dated(size, phrase):
     rng = np.random.default_rng(1)
     table = runs(
         {"ppg": lambda n: 1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)},
@@ -128,7 +124,7 @@ def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
     assert change.ratio == pytest.approx(size, rel=0.02)
 
 
-def test_the_measurements_of_a_name(tmp_path: Any) -> None:
+def test_the_measurements_of_a_name(tmp_path):
     assert name_of("results/lab-20260302T060000-2") == "lab"
     assert measurements(tmp_path / "lab", "lab") == tmp_path / "lab"
     with pytest.raises(NothingToReport, match="holds no experiment 'x'"):
@@ -138,14 +134,14 @@ def test_the_measurements_of_a_name(tmp_path: Any) -> None:
 # -- single pages ------------------------------------------------------------------------------------------------------
 
 
-def test_the_advertised_bandwidth_is_as_given_or_declared() -> None:
+def test_the_advertised_bandwidth_is_as_given_or_declared():
     table = runs({"ppg": 1e9}).assign(advertised_bps=12.5e9)
     assert q.advertised_bps(table) == 12.5e9
     assert q.advertised_bps(table, 2) == 2e9
     assert q.advertised_bps(runs({"p": 1})) is None
 
 
-def test_how_many_streams_are_enough() -> None:
+def test_how_many_streams_are_enough():
     ladder = [
         runs({"ppg": rate}).assign(streams=k)
         for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))
@@ -160,7 +156,7 @@ def test_how_many_streams_are_enough() -> None:
     )
 
 
-def test_the_buffer_that_a_path_needs() -> None:
+def test_the_buffer_that_a_path_needs():
     """Half of a buffer is in flight, the round trip takes 10 ms, and the link carries 1 Gbit/s."""
     rng = np.random.default_rng(1)
     parts = []
@@ -189,7 +185,7 @@ def test_the_buffer_that_a_path_needs() -> None:
     assert "needs two buffer sizes" in few.words
 
 
-def test_what_was_measured_in_one_table() -> None:
+def test_what_was_measured_in_one_table():
     table = runs({"ppg": 1e9, "vpn": 5e8})
     assert q.overview(table).to_dict("records") == [
         {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}

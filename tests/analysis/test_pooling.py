@@ -1,14 +1,12 @@
 """Several pairs of one placement: what a verdict calls the level of a side is the level on the page."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 
 import netperf_lib as npl
 
 
-def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
+def test_the_verdict_and_the_levels_pool_pairs_alike():
     runs = npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])

@@ -1,7 +1,5 @@
 """The promise on measurements that nobody here made; NOTICE names their sources."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
@@ -18,7 +16,7 @@ BETTER = {"telstra_download": "higher"}
 REPORTS = 200
 
 
-def labelled(x: np.ndarray, rng: np.random.Generator, n: int, k: int) -> pd.DataFrame:
+def labelled(x, rng, n, k):
     """Return consecutive measurements as n rounds of k conditions, which do not differ."""
     start = rng.integers(0, x.size - n * k + 1)
     values = x[start : start + n * k].reshape(n, k)
@@ -34,7 +32,7 @@ if not os.environ.get("FAULTS"):  # `make soak`: each series in each design
 
 
 @pytest.mark.parametrize(("name", "n", "k"), CASES)
-def test_no_more_false_reports_than_promised(name: str, n: int, k: int) -> None:
+def test_no_more_false_reports_than_promised(name, n, k):
     rng = np.random.default_rng(1)
     better = BETTER.get(name, "lower")
     families = [
@@ -49,7 +47,7 @@ A = [19.522, 18.276, 20.994, 19.711, 18.292, 18.084, 22.078, 20.776, 21.917, 19.
 B = [16.161, 15.995, 16.998, 16.979, 34.134, 17.791, 18.261, 17.04, 17.701, 17.667, 17.276, 17.207]
 
 
-def test_a_larger_family_decides_nothing_more() -> None:
+def test_a_larger_family_decides_nothing_more():
     rng = np.random.default_rng(0)
     asked = Sample(a=np.array(A), b=np.array(B), better="lower")
     others = [Sample(a=100 + rng.random(12), b=100 + rng.random(12)) for _ in range(7)]
@@ -58,19 +56,19 @@ def test_a_larger_family_decides_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("error", [0.2, 0.05, 0.0101, 0.0099, 0.002])
-def test_a_smaller_error_never_narrows_an_interval(error: float) -> None:
+def test_a_smaller_error_never_narrows_an_interval(error):
     rounds = npl.analysis.intervals.Rounds(np.log(A) - np.log(B))
     wide, narrow = rounds.interval(error / 1.5), rounds.interval(error)
     assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
 
 
 @pytest.mark.parametrize("name", SERIES)
-def test_power_is_near_the_best_test_of_each_series(name: str) -> None:
+def test_power_is_near_the_best_test_of_each_series(name):
     ours, *others = power(name, 10, 0.2, 100).values()
     assert ours >= max(others) - 10
 
 
 @pytest.mark.parametrize("rounds", [10, 20])
-def test_frequent_slow_runs_cost_less_power_than_a_signed_rank(rounds: int) -> None:
+def test_frequent_slow_runs_cost_less_power_than_a_signed_rank(rounds):
     found = power("made: 15 % of runs slow", rounds, 0.5, 100)
     assert found["this library"] >= found["signed rank"] + 15

@@ -1,7 +1,5 @@
 """Verdicts from arrays: what decides them, when they are refused, and what may not change them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -22,7 +20,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 MIRROR = {"better": "worse", "worse": "better"}
 
 
-def sides(seed: int, n: int, ratio: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def sides(seed, n, ratio=1.0):
     rng = default_rng(seed)
     drift = rng.normal(0, 0.1, n)
     return ratio * np.exp(drift + rng.normal(0, 0.02, n)), np.exp(drift + rng.normal(0, 0.02, n))
@@ -145,12 +143,12 @@ def test_a_long_series_counts_its_parts_against_a_threshold():
 # -- a plain table -------------------------------------------------------------------------------
 
 
-def rounds_of(**columns: list[float]) -> pd.DataFrame:
+def rounds_of(**columns):
     rounds = range(1, len(next(iter(columns.values()))) + 1)
     return pd.DataFrame(columns, index=pd.Index(rounds, name="round"))
 
 
-def judged(table: pd.DataFrame) -> analysis.Family:
+def judged(table):
     return npl.judge(table, baseline="far", better="lower")
 
 

@@ -1,10 +1,7 @@
 """Sentences and titles say only what is true of the data at hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -18,14 +15,14 @@ from netperf_lib.reporting.cover import cover
 from ..conftest import REPO
 
 
-def by_hand(**columns: Any) -> pd.DataFrame:
+def by_hand(**columns):
     """Return six runs of two placements, of which nobody knows the rounds."""
     places = ["ppg", "same-zone"] * 3
     return pd.DataFrame({"placement": places, "rtt_us": [40.0, 60, 41, 61, 42, 62], **columns})
 
 
 @pytest.mark.parametrize(("rounds", "words"), [(None, "run"), ([1, 1, 2, 2, 3, 3], "round")])
-def test_runs_are_drawn_by_round_where_rounds_are_known(rounds: Any, words: str) -> None:
+def test_runs_are_drawn_by_round_where_rounds_are_known(rounds, words):
     runs = by_hand() if rounds is None else by_hand(round=rounds)
     ax = npl.plots.rounds(runs, "rtt_us")
     titles = f"{ax.get_title(loc='left')} {ax.get_title()}"
@@ -34,16 +31,16 @@ def test_runs_are_drawn_by_round_where_rounds_are_known(rounds: Any, words: str)
     plt.close("all")
 
 
-def test_no_order_by_chance_is_claimed_of_logs() -> None:
+def test_no_order_by_chance_is_claimed_of_logs():
     exp = npl.read("data/recorded/before")
     claim = "in an order drawn at random"
     assert claim in cover(exp).provenance
     declared = {**exp.origin.declared, "hosts": {"source": "imported"}}
-    logs: Any = Measured(exp.runs, replace(exp.origin, declared=declared))
+    logs = Measured(exp.runs, replace(exp.origin, declared=declared))
     assert claim not in cover(logs).provenance
 
 
-def test_conditions_without_rounds_are_incomplete_in_no_round() -> None:
+def test_conditions_without_rounds_are_incomplete_in_no_round():
     runs = by_hand(status=["ok"] * 5 + ["failed"], error=None, run_id=[*"abcdef"])
     runs = runs.assign(deployment=1, round=None, attempt=1)
     caption = str(getattr(counts(runs).incomplete, "caption", ""))
@@ -55,7 +52,7 @@ NOTEBOOKS = sorted((REPO / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda p: p.stem)
-def test_a_page_claims_only_with_its_condition(page: Any) -> None:
+def test_a_page_claims_only_with_its_condition(page):
     cells = json.loads(page.read_text("utf-8"))["cells"]
     text = " ".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     sentences = text.replace("\n", " ").split(". ")

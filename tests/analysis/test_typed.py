@@ -1,11 +1,8 @@
 """What people type first: each call is answered, or refused in one line of ours that names what is near."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
@@ -26,15 +23,13 @@ if not os.environ.get("FAULTS"):  # `make soak`: each
 
 
 @pytest.fixture(scope="module")
-def names() -> dict[str, Any]:
+def names():
     exp = npl.read(npl.recorded())
     return {"npl": npl, "exp": exp, "runs": exp.runs, "plt": plt}
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_a_typed_call_is_answered_or_refused_in_one_line(
-    line: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_typed_call_is_answered_or_refused_in_one_line(line, names, tmp_path, monkeypatch):
     repository = Path(__file__).parents[2]
     (tmp_path / "data").symlink_to(repository / "data")
     monkeypatch.chdir(tmp_path)
@@ -54,7 +49,7 @@ def test_a_typed_call_is_answered_or_refused_in_one_line(
     plt.close("all")
 
 
-def test_an_error_of_ours_is_one_red_line_in_a_notebook(names: dict[str, Any]) -> None:
+def test_an_error_of_ours_is_one_red_line_in_a_notebook(names):
     with pytest.raises(NetperfError) as error:
         npl.levels(names["exp"], "latency_oneway_us", by="placment")
     (line,) = error.value._render_traceback_()

@@ -1,13 +1,8 @@
 """The short version of ``make validate``, proof that it fails when a guard is taken away, and a method of one's own."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from . import validate
@@ -30,26 +25,26 @@ SHORT = {
 OURS = {"this library": validate.this_library}
 
 
-def measured(name: str, samples: int, methods: Any = OURS) -> list[validate.Figure]:
+def measured(name, samples, methods=OURS):
     scenario = next(s for s in validate.scenarios() if s.name == name)
     return validate.simulate(scenario, methods, np.random.SeedSequence(20_000), samples)
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_the_statistics_keep_their_word(name: str) -> None:
+def test_the_statistics_keep_their_word(name):
     [figure] = measured(name, SHORT[name])
     assert figure.holds, figure
 
 
 @pytest.mark.parametrize("name", validate.MUTATIONS)
-def test_the_validation_fails_without_a_guard(name: str) -> None:
+def test_the_validation_fails_without_a_guard(name):
     scenario, samples, guard_taken = validate.MUTATIONS[name]
     with guard_taken():
         assert not all(figure.holds for figure in measured(scenario, samples))
 
 
-def test_a_method_of_ones_own_is_a_function_from_runs_and_contrasts_to_verdicts() -> None:
-    def medians(runs: pd.DataFrame, contrasts: list[dict[str, Any]]) -> Sequence[str]:
+def test_a_method_of_ones_own_is_a_function_from_runs_and_contrasts_to_verdicts():
+    def medians(runs, contrasts):
         middle = runs[runs["status"] == "ok"].groupby("placement")["latency_oneway_us"].median()
         ratios = [middle[c["a"]["placement"]] / middle[c["b"]["placement"]] for c in contrasts]
         return ["worse" if r > 1.1 else "better" if r < 1 / 1.1 else "equivalent" for r in ratios]
@@ -62,13 +57,13 @@ def test_a_method_of_ones_own_is_a_function_from_runs_and_contrasts_to_verdicts(
     assert f"| {noisy} | {ours.false:.1f} |" in page
 
 
-def test_it_runs_as_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_runs_as_a_program(capsys):
     asked = "--seed 1 --samples 20 --workers 1 --only"
     assert validate.main([*asked.split(), "exactly at the threshold, m=1"]) == 0
     assert "1 of 1 scenarios hold" in capsys.readouterr().out
 
 
-def test_what_is_false_and_what_is_right() -> None:
+def test_what_is_false_and_what_is_right():
     edge = math.log(1.1)
     assert validate.is_false("equivalent", edge)
     assert validate.is_false("worse", 0.0)

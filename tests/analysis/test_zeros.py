@@ -1,7 +1,5 @@
 """Values of zero (no loss, no jitter, no throughput): judged by their rank, part of the level, and never a failure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +12,7 @@ from .planted import compared
 LOSS = [0.00744, 0, 0, 0, 0, 0]
 
 
-def table(metric: str, **sides: list[float]) -> pd.DataFrame:
+def table(metric, **sides):
     rows = [
         {
             "deployment": 1,
@@ -32,7 +30,7 @@ def table(metric: str, **sides: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def judged(metric: str, **sides: list[float]) -> analysis.Comparison:
+def judged(metric, **sides):
     names = list(sides)
     contrast = {
         "metric": metric,
@@ -44,7 +42,7 @@ def judged(metric: str, **sides: list[float]) -> analysis.Comparison:
     return c
 
 
-def test_six_rounds_of_which_five_had_no_loss_are_six_rounds() -> None:
+def test_six_rounds_of_which_five_had_no_loss_are_six_rounds():
     c = judged("lost_ratio", a=LOSS, b=LOSS[::-1])
     assert (c.n, c.failed, c.runs) == (6, (0, 0), (6, 6))
     assert not any("failed" in w for w in c.warnings)
@@ -53,7 +51,7 @@ def test_six_rounds_of_which_five_had_no_loss_are_six_rounds() -> None:
     assert (row["n"], row["median"], row["largest"], row["failed"]) == (6, 0, 0.00744, 0)
 
 
-def test_no_loss_is_better_than_two_per_cent() -> None:
+def test_no_loss_is_better_than_two_per_cent():
     c = judged("lost_ratio", none=[0.0] * 10, some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2)
     assert (c.verdict, c.ratio, c.n) == ("better", 0, 10)
     assert c.words == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
@@ -66,7 +64,7 @@ def test_no_loss_is_better_than_two_per_cent() -> None:
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_a_round_of_zero_throughput_counts_as_the_lowest(paired: bool) -> None:
+def test_a_round_of_zero_throughput_counts_as_the_lowest(paired):
     a, b = [9e9 + 1e7 * i for i in range(12)], [1e9 + 1e7 * i for i in range(12)]
     none = compared([0.0] * 10, [0.02] * 10, better="lower", paired=paired)
     assert (none.verdict, none.ratio) == ("better", 0)
@@ -75,12 +73,12 @@ def test_a_round_of_zero_throughput_counts_as_the_lowest(paired: bool) -> None:
     assert 7 < c.ratio < 10
 
 
-def test_the_level_of_deployments_without_loss_counts_deployments() -> None:
+def test_the_level_of_deployments_without_loss_counts_deployments():
     found = analysis.level([0.0, 0.0, 0.0, 0.01, 0.0, 0.0], units=[1, 1, 2, 2, 3, 3])
     assert (found.unit, found.n, found.median) == ("deployment", 3, 0)
 
 
-def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said() -> None:
+def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said():
     c = compared([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower", quantity="loss")
     assert (c.verdict, c.ratio, c.high, c.more_rounds) == ("inconclusive", np.inf, np.inf, 0)
     assert "between the same and without bound" in c.words
@@ -96,7 +94,7 @@ def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_s
         ([0.006, 0.007, 0.008, 0.009] * 3, "worse"),
     ],
 )
-def test_rounds_without_loss_count_against_a_threshold(lost: list[float], verdict: str) -> None:
+def test_rounds_without_loss_count_against_a_threshold(lost, verdict):
     limit = {"metric": "lost_ratio", "a": {"placement": "a"}, "below": "0.1 %"}
     [c] = npl.analysis.judge(table("lost_ratio", a=lost), [limit])
     assert (c.verdict, c.n) == (verdict, len(lost))

@@ -17,7 +17,7 @@ import math
 import secrets
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
@@ -32,7 +32,7 @@ import scipy
 
 from netperf_lib.analysis import intervals, judging, samples
 from netperf_lib.experiment.model import Experiment
-from netperf_lib.experiment.schedule import Plan, schedule
+from netperf_lib.experiment.schedule import schedule
 
 from .power import NOISE, TESTS, power
 
@@ -50,15 +50,15 @@ Generator = np.random.Generator
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-def this_library(runs: pd.DataFrame, asked: Contrasts, rounds: int | None = None) -> Sequence[str]:
-    family = judging.judge(runs, asked, alpha=ALPHA, rounds=rounds)
+def this_library(runs, asked, rounds=None, declared=None):
+    family = judging.judge(runs, asked, alpha=ALPHA, rounds=rounds, declared=declared)
     return [str(v) for v in family.verdicts]
 
 
-def by_side(decide: Callable[[np.ndarray, np.ndarray], str]) -> Method:
+def by_side(decide):
     """A method that looks at the values of both sides, whatever their round."""
 
-    def method(runs: pd.DataFrame, asked: Contrasts) -> Sequence[str]:
+    def method(runs, asked):
         ok = runs[runs["status"] == "ok"]
         values = {p: x.to_numpy(float) for p, x in ok.groupby("placement")[METRIC]}
         sides = [[values.get(c[s]["placement"], np.empty(0)) for s in "ab"] for c in asked]
@@ -67,14 +67,14 @@ def by_side(decide: Callable[[np.ndarray, np.ndarray], str]) -> Method:
     return method
 
 
-def mann_whitney(a: np.ndarray, b: np.ndarray) -> str:
+def mann_whitney(a, b):
     """As benchstat does it: a difference where p < 0.05, else nothing is said."""
     exact = "exact" if max(a.size, b.size) <= 50 else "auto"
     p = scipy.stats.mannwhitneyu(a, b, method=exact).pvalue
     return "" if p >= 0.05 else "worse" if np.median(a) > np.median(b) else "better"
 
 
-def welch(a: np.ndarray, b: np.ndarray) -> str:
+def welch(a, b):
     """Welch's t on the means."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # values that are all alike
@@ -82,13 +82,13 @@ def welch(a: np.ndarray, b: np.ndarray) -> str:
     return "" if not p < 0.05 else "worse" if a.mean() > b.mean() else "better"
 
 
-def tolerance(a: np.ndarray, b: np.ndarray) -> str:
+def tolerance(a, b):
     """Means that differ by more than 10 % differ, as k8s-netperf compares two results; others are the same."""
     ratio = a.mean() / b.mean()
     return "worse" if ratio > 1 + MARGIN else "better" if ratio < 1 - MARGIN else "equivalent"
 
 
-METHODS: dict[str, Method] = {
+METHODS = {
     "this library": this_library,
     "Mann-Whitney": by_side(mann_whitney),
     "Welch's t": by_side(welch),
@@ -102,14 +102,15 @@ METHODS: dict[str, Method] = {
 class Simulated(NamedTuple):
     """One experiment.
 
-    Its runs, what is asked, the true log ratio of each contrast over the hours measured, and the rounds
-    that were planned, where some may be missing.
+    Its runs, what is asked, the true log ratio of each contrast over the hours measured, the rounds
+    that were planned, where some may be missing, and how many contrasts were declared.
     """
 
     runs: pd.DataFrame
     asked: Contrasts
     truth: np.ndarray
     rounds: int | None = None
+    declared: int | None = None
 
 
 class Scenario(NamedTuple):
@@ -122,9 +123,7 @@ class Scenario(NamedTuple):
     """Percent of the contrasts with a plain truth that must be told rightly."""
 
 
-def table(
-    logs: np.ndarray, rng: Generator, orders: np.ndarray | None = None, deployment: Any = 1
-) -> pd.DataFrame:
+def table(logs, rng, orders=None, deployment=1):
     """Table of runs from logs of shape (rounds, conditions); by default chained, as the library schedules them."""
     n, k = logs.shape
     rows, flat = (
@@ -147,7 +146,7 @@ def table(
     )
 
 
-def chained(rng: Generator, n: int, k: int) -> np.ndarray:
+def chained(rng, n, k):
     """Each round begins with the condition that ended the one before; the rest is random."""
     orders = [rng.permutation(k)]
     for _ in range(n - 1):
@@ -156,7 +155,7 @@ def chained(rng: Generator, n: int, k: int) -> np.ndarray:
     return np.array(orders)
 
 
-def contrasts(m: int, **more: Any) -> Contrasts:
+def contrasts(m, **more):
     """Conditions 1 … m against condition 0."""
     common = {"metric": METRIC, "b": {"placement": "p0"}, "margin": MARGIN} | more
     return [{"a": {"placement": f"p{i}"}} | common for i in range(1, m + 1)]
@@ -166,13 +165,11 @@ Noise = Callable[[Generator, int, int], np.ndarray]
 """Random numbers, rounds and conditions to logs of that shape."""
 
 
-def still(rng: Generator, n: int, k: int) -> np.ndarray:
+def still(rng, n, k):
     return np.zeros((n, k))
 
 
-def planted(
-    rng: Generator, n: int, noise: Noise, effects: Sequence[float], hours: Noise = still
-) -> Simulated:
+def planted(rng, n, noise, effects, hours=still):
     """One deployment; the log ratios of the contrasts as planted, and what the hours add to them."""
     k, level = len(effects) + 1, np.array([0.0, *effects])
     logs, drift = noise(rng, n, k), hours(rng, n, k)
@@ -180,34 +177,34 @@ def planted(
     return Simulated(table(logs + drift + level, rng), contrasts(k - 1), truth)
 
 
-def iid(cv: float, shared: float = 0.0) -> Noise:
+def iid(cv, shared=0.0):
     return lambda rng, n, k: cv * rng.standard_normal((n, k)) + shared * rng.standard_normal((n, 1))
 
 
-def uneven(rng: Generator, n: int, k: int) -> np.ndarray:
+def uneven(rng, n, k):
     return rng.standard_normal((n, k)) * np.where(np.arange(k) % 2, 0.20, 0.04)
 
 
-def slow(share: float, size: float = 3.0, cv: float = 0.08) -> Noise:
+def slow(share, size=3.0, cv=0.08):
     """A share of all runs is slower."""
     quiet = iid(cv)
     return lambda rng, n, k: quiet(rng, n, k) + math.log(size) * (rng.random((n, k)) < share)
 
 
-def quantised(rng: Generator, n: int, k: int) -> np.ndarray:
+def quantised(rng, n, k):
     """Values of about seven steps of the resolution."""
     return np.log(np.round(7 * np.exp(0.02 * rng.standard_normal((n, k)))) / 7)
 
 
-def drifting(rng: Generator, n: int, k: int) -> np.ndarray:
+def drifting(rng, n, k):
     """All conditions drift together over the experiment, by 15 %."""
     return 0.08 * rng.standard_normal((n, k)) + np.linspace(0, math.log1p(0.15), n)[:, None]
 
 
-def states(rho: float, sd: float) -> Noise:
+def states(rho, sd):
     """A slow state of each path; its mean over the hours is part of the truth."""
 
-    def hours(rng: Generator, n: int, k: int) -> np.ndarray:
+    def hours(rng, n, k):
         e = rng.standard_normal((n, k))
         for t in range(1, n):
             e[t] = rho * e[t - 1] + math.sqrt(1 - rho * rho) * e[t]
@@ -216,15 +213,15 @@ def states(rho: float, sd: float) -> Noise:
     return hours
 
 
-def dependent(rng: Generator, rho: float, n: int) -> Simulated:
+def dependent(rng, rho, n):
     half = 0.08 / math.sqrt(2)
     return planted(rng, n, iid(half), [0.0] * 6, states(rho, half))
 
 
-def regimes(size: float, hit: Callable[[np.ndarray], np.ndarray]) -> Noise:
+def regimes(size, hit):
     """Paths that change between two states, and stay in four rounds of five."""
 
-    def hours(rng: Generator, n: int, k: int) -> np.ndarray:
+    def hours(rng, n, k):
         state = rng.random((n, k)) < 0.5
         for t in range(1, n):
             state[t] = state[t - 1] ^ (rng.random(k) > 0.8)
@@ -233,17 +230,17 @@ def regimes(size: float, hit: Callable[[np.ndarray], np.ndarray]) -> Noise:
     return hours
 
 
-def wave(rng: Generator, n: int, k: int) -> np.ndarray:
+def wave(rng, n, k):
     """A quarter of a diurnal wave of 10 % on one path."""
     hours = np.zeros((n, k))
     hours[:, 1] = 0.1 * np.sin(2 * np.pi * (np.arange(n) / n / 4 + rng.random()))
     return hours
 
 
-def incident(size: float, path: int | slice) -> Noise:
+def incident(size, path):
     """For a quarter of the rounds everything, or one path, is slower."""
 
-    def hours(rng: Generator, n: int, k: int) -> np.ndarray:
+    def hours(rng, n, k):
         found, length = np.zeros((n, k)), round(n / 4)
         start = int(rng.integers(0, n - length + 1))
         found[start : start + length, path] = math.log1p(size)
@@ -252,14 +249,14 @@ def incident(size: float, path: int | slice) -> Noise:
     return hours
 
 
-def first_quarter(rng: Generator, n: int, k: int) -> np.ndarray:
+def first_quarter(rng, n, k):
     """Credits: A is three times as fast in the first quarter only; equal when sustained."""
     logs = 0.03 * rng.standard_normal((n, k))
     logs[: n // 4, 1] -= math.log(3)
     return logs
 
 
-def failing(rng: Generator, kind: str, truth: float, cv: float, n: int) -> Simulated:
+def failing(rng, kind, truth, cv, n):
     """Four in five of A's slower half fail: repeated, failed, or missing from the table."""
     logs = cv * rng.standard_normal((n, 2)) + np.array([0.0, truth])
     lost = np.flatnonzero((logs[:, 1] > truth) & (rng.random(n) < 0.8)) + 1
@@ -277,7 +274,7 @@ def failing(rng: Generator, kind: str, truth: float, cv: float, n: int) -> Simul
     return Simulated(runs, contrasts(1), np.array([truth]), rounds=n)
 
 
-def by_chance(rng: Generator, n: int) -> Simulated:
+def by_chance(rng, n):
     """Any run may fail."""
     found = planted(rng, n, iid(0.08), [UP])
     found.runs.loc[rng.random(2 * n) < 0.1, ["status", METRIC]] = ["failed", np.nan]
@@ -289,7 +286,7 @@ Hit = Callable[[Generator, np.ndarray], np.ndarray]
 
 
 @cache
-def plans(k: int, n: int, number: int) -> Plan:
+def plans(k, n, number):
     """A plan of the library's own order, of k conditions."""
     names = [f"p{i}" for i in range(k)]
     pairs = [{"client": "c", "server": name, "placement": name} for name in names]
@@ -299,7 +296,7 @@ def plans(k: int, n: int, number: int) -> Plan:
     return schedule(Experiment.model_validate(given), seed=number)
 
 
-def scheduled(rng: Generator, k: int, n: int, hit: Hit, *, led: bool = True) -> Simulated:
+def scheduled(rng, k, n, hit, *, led=True):
     """Some runs are 10 % slower, whatever their condition, in the library's own order; noise 2 %, margin 5 %."""
     trials = plans(k, n, int(rng.integers(400))).trials
     used = np.array([not t.leading for t in trials])
@@ -312,15 +309,15 @@ def scheduled(rng: Generator, k: int, n: int, hit: Hit, *, led: bool = True) -> 
     return Simulated(table(logs, rng, flat.reshape(n, k)), asked, np.zeros(k - 1))
 
 
-def carried(rng: Generator, flat: np.ndarray) -> np.ndarray:
+def carried(rng, flat):
     """What is measured right after the last condition."""
     return np.concatenate([[False], flat[:-1] == flat.max()])
 
 
-def every(rng: Generator, runs: float, k: int, n: int) -> Simulated:
+def every(rng, runs, k, n):
     """Runs of 10 s, one each 15 s, in which a job starts that a clock starts, once in so many runs."""
 
-    def hit(rng: Generator, flat: np.ndarray) -> np.ndarray:
+    def hit(rng, flat):
         seconds = 15 * runs
         start = np.cumsum(15 + 0.1 * rng.standard_normal(flat.size)) + seconds * rng.random()
         return np.asarray((start + 10) // seconds > start // seconds)
@@ -328,9 +325,7 @@ def every(rng: Generator, runs: float, k: int, n: int) -> Simulated:
     return scheduled(rng, k, n, hit)
 
 
-def deployments(
-    rng: Generator, count: int, tau: float, effects: Sequence[float], shared: float = 0.0
-) -> Simulated:
+def deployments(rng, count, tau, effects, shared=0.0):
     """Each deployment of 5 rounds is a draw of where VMs land; the claim is about placements in general."""
     k, unit = len(effects) + 1, np.repeat(np.arange(count), 5)
     landed = tau * rng.standard_normal((count, k)) + shared * rng.standard_normal((count, 1))
@@ -338,7 +333,7 @@ def deployments(
     return Simulated(table(logs, rng, deployment=unit), contrasts(k - 1), np.array(effects))
 
 
-def far_placing(rng: Generator, count: int) -> Simulated:
+def far_placing(rng, count):
     """One placing in ten lands three times slower: not equivalent within 10 % on average."""
     found, unit = deployments(rng, count, 0.01, [0.0]), np.flatnonzero(rng.random(count) < 0.1)
     far = found.runs["deployment"].isin(unit) & found.runs["placement"].eq("p1")
@@ -346,21 +341,21 @@ def far_placing(rng: Generator, count: int) -> Simulated:
     return found._replace(truth=np.array([0.1 * math.log(3)]))
 
 
-def apart(rng: Generator, n: int, effect: float) -> Simulated:
+def apart(rng, n, effect):
     """The sides share no round."""
     found = planted(rng, n, iid(0.08), [effect])
     found.runs.loc[found.runs["placement"] == "p1", "round"] += n
     return found
 
 
-def two_measurements(rng: Generator, count: int, effect: float) -> Simulated:
+def two_measurements(rng, count, effect):
     """Before and after, each of several deployments of 5 rounds: the sides share no round."""
     found = deployments(rng, count, 0.05, [effect])
     found.runs.loc[found.runs["placement"] == "p1", "deployment"] += count
     return found
 
 
-def looked(rng: Generator, rounds: int, effects: Sequence[float]) -> Simulated:
+def looked(rng, rounds, effects):
     """The results are looked at after every third round, and measuring ends once each contrast has a verdict."""
     found = planted(rng, rounds, iid(0.08), effects)
     runs = found.runs.assign(design="sequential")
@@ -371,7 +366,7 @@ def looked(rng: Generator, rounds: int, effects: Sequence[float]) -> Simulated:
     return found._replace(runs=so_far)
 
 
-def tail(rng: Generator, n: int, effect: float) -> Simulated:
+def tail(rng, n, effect):
     """The 99.9th percentile of the 20,000 packets of a run."""
     shares = rng.beta(19_980, 21, (n, 2))
     logs = 0.5 * (scipy.special.ndtri(shares) - scipy.special.ndtri(0.999))
@@ -381,26 +376,24 @@ def tail(rng: Generator, n: int, effect: float) -> Simulated:
     return Simulated(runs, contrasts(1, metric="latency_oneway_p999_us"), np.array([effect]))
 
 
-def chosen_after(rng: Generator, m: int) -> Simulated:
+def chosen_after(rng, m):
     """Contrasts of which one was declared and the others named after the data."""
-    found = planted(rng, 10, iid(0.08), [0.0] * m)
-    asked = contrasts(1, declared=True) + contrasts(m, declared=False)[1:]
-    return found._replace(asked=asked)
+    return planted(rng, 10, iid(0.08), [0.0] * m)._replace(declared=1)
 
 
-def below(rng: Generator, runs: pd.DataFrame, truth: Sequence[float]) -> Simulated:
+def below(rng, runs, truth):
     """Each condition against a threshold of 100 µs."""
     names = [f"p{i}" for i in range(len(truth))]
     asked = [{"metric": METRIC, "a": {"placement": p}, "below": "100 us"} for p in names]
     return Simulated(runs, asked, np.array(truth))
 
 
-def at_threshold(rng: Generator, m: int) -> Simulated:
+def at_threshold(rng, m):
     """Conditions that have nothing in common, each exactly at its threshold."""
     return below(rng, table(0.08 * rng.standard_normal((20, m)), rng), [0.0] * m)
 
 
-def long_day(rng: Generator, truth: float) -> Simulated:
+def long_day(rng, truth):
     """A run a minute for 22 hours against a threshold: neighbours are alike; slow runs, an incident of 4 h."""
     e = scipy.signal.lfilter([math.sqrt(1 - 0.81)], [1, -0.9], rng.standard_normal(1520))[200:]
     logs = truth + 0.05 * e
@@ -418,7 +411,7 @@ MIXED = [0.0, EDGE] * 3
 SIZES = [(k, n) for k in (2, 3, 7) for n in (10, 20, 40)]
 PERIODS = [(runs, k, n) for k, n in SIZES for runs in (k, 2 * k)]
 KINDS = ("repeated", "failed", "missing", "without the round")
-ROWS: dict[str, list[tuple[Any, ...]]] = {
+ROWS = {
     # name, experiment, what of it is in the name (with the power that it must have), and the rest
     "independent runs": [
         ("CV 8 %, +20 %, {} rounds", planted, {8: 85, 10: 93, 15: 95, 24: 95}, iid(0.08), [UP]),
@@ -540,7 +533,7 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-def scenarios() -> Iterator[Scenario]:
+def scenarios():
     for group, rows in ROWS.items():
         for name, make, cases, *fixed in rows:
             for case in cases:
@@ -550,9 +543,8 @@ def scenarios() -> Iterator[Scenario]:
                 yield Scenario(group, name.format(*shown), make_one, power)
 
 
-def _made(make: Any, shown: Sequence[Any], fixed: Sequence[Any], rng: Generator) -> Simulated:
-    found: Simulated = globals().get(make.__name__, make)(rng, *shown, *fixed)
-    return found
+def _made(make, shown, fixed, rng):
+    return globals().get(make.__name__, make)(rng, *shown, *fixed)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -568,46 +560,43 @@ class Figure(NamedTuple):
     """Share of the contrasts with a plain truth that was told; NaN: there is none."""
     samples: int
 
-    def error(self, value: float) -> float:
+    def error(self, value):
         """Monte-Carlo error of a percentage."""
         p = min(max(value / 100, 0.5 / self.samples), 1 - 0.5 / self.samples)
         return 100 * math.sqrt(p * (1 - p) / self.samples)
 
     @property
-    def holds(self) -> bool:
+    def holds(self):
         """Whether the promise and the power lie within three Monte-Carlo errors."""
         power, bound = self.scenario.power, 100 * ALPHA
         enough = not power or self.right >= power - 3 * self.error(power)
         return enough and self.false <= bound + 3 * self.error(bound)
 
 
-def is_false(verdict: str, truth: float) -> bool:
+def is_false(verdict, truth):
     """Whether a verdict on a log ratio (less is better) is untrue."""
     if verdict == "equivalent":
         return abs(truth) >= EDGE - 1e-9
     return (verdict == "better" and truth >= -0.005) or (verdict == "worse" and truth <= 0.005)
 
 
-def is_right(verdict: str, truth: float, threshold: bool) -> bool | None:
+def is_right(verdict, truth, threshold):
     """Whether it says what is plainly so; None where nothing is: at the edge, or near it."""
     if abs(truth) > EDGE + 1e-9 or (threshold and abs(truth) > 0.005):
         return verdict == ("worse" if truth > 0 else "better")
     return verdict == "equivalent" if abs(truth) < EDGE / 2 and not threshold else None
 
 
-def simulate(
-    scenario: Scenario, methods: Mapping[str, Method], seed: np.random.SeedSequence, samples: int
-) -> list[Figure]:
+def simulate(scenario, methods, seed, samples):
     """Run methods on the same simulated experiments of one scenario."""
     false = dict.fromkeys(methods, 0)
-    right: dict[str, list[bool]] = {name: [] for name in methods}
+    right = {name: [] for name in methods}
     for child in seed.spawn(samples):
-        runs, asked, truth, rounds = scenario.make(np.random.default_rng(child))
+        runs, asked, truth, *planned = scenario.make(np.random.default_rng(child))
         for name, method in methods.items():
             if "b" not in asked[0] and method is not this_library:
                 continue  # only this library compares with a threshold
-            planned = {"rounds": rounds} if method is this_library else {}
-            verdicts = method(runs, asked, **planned)
+            verdicts = method(runs, asked, *(planned if method is this_library else ()))
             false[name] += any(map(is_false, verdicts, truth))
             told = (
                 is_right(v, t, "b" not in c) for v, t, c in zip(verdicts, truth, asked, strict=True)
@@ -628,33 +617,33 @@ def simulate(
 # --- mutations --------------------------------------------------------------------------------------------------------
 
 
-def _undeclared_judged() -> Any:
+def _undeclared_judged():
     plain = samples._comparison
 
-    def judged(ratios: Any, *rest: Any) -> Any:
+    def judged(ratios, *rest, **options):
         sample = replace(ratios.sample, declared=True)
-        found = plain(replace(ratios, sample=sample), *rest)
+        found = plain(replace(ratios, sample=sample), *rest, **options)
         return replace(found, declared=ratios.sample.declared)
 
     return mock.patch.object(samples, "_comparison", judged)
 
 
-def _off_by_one() -> Any:
+def _off_by_one():
     plain = judging.by_round
 
-    def rolled(obs: Any) -> pd.DataFrame:
+    def rolled(obs):
         value = plain(obs)
         return value.assign(p0=np.roll(value["p0"], 1))
 
     return mock.patch.object(judging, "by_round", rolled)
 
 
-def _alone(e: Any, edges: Any, alpha: float, sequential: bool, **_: Any) -> Any:
+def _alone(e, edges, alpha, sequential, **_):
     each = zip(e, edges, strict=True)
     return [intervals.decide([x], [edge], alpha, sequential=sequential)[0] for x, edge in each]
 
 
-MUTATIONS: dict[str, tuple[str, int, Callable[[], Any]]] = {
+MUTATIONS = {
     "family size ignored": (
         "exactly at the threshold, m=20",
         15,
@@ -735,7 +724,7 @@ For this library, the function is `netperf_lib.analysis.judge(runs, contrasts).v
 """
 
 
-def page(figures: Sequence[Figure], seed: int) -> str:
+def page(figures, seed):
     """The page of the documentation."""
     methods = list(dict.fromkeys(f.method for f in figures))
     count = figures[0].samples
@@ -745,7 +734,7 @@ def page(figures: Sequence[Figure], seed: int) -> str:
         f"{count} experiments in each row, seed {seed}: by chance a figure of 5 % is off by",
         f"{chance:.1f} points (one standard error).\n",
     ]
-    rows: dict[str, dict[str, dict[str, str]]] = {}
+    rows = {}
     for f in figures:
         right = "–" if math.isnan(f.right) else f"{f.right:.0f}"
         cells = rows.setdefault(f.scenario.group, {}).setdefault(f.scenario.name, {})
@@ -761,7 +750,7 @@ def page(figures: Sequence[Figure], seed: int) -> str:
     return "\n".join([*lines, *power_table(count), HOWTO])
 
 
-def power_table(count: int) -> list[str]:
+def power_table(count):
     """The section on measured noise."""
     lines = [POWER, f"| | {' | '.join(TESTS)} |", "|---" * (1 + len(TESTS)) + "|"]
     for name, rounds, effect in product(NOISE, (10, 20), (0.1, 0.2, 0.5)):
@@ -771,13 +760,13 @@ def power_table(count: int) -> list[str]:
     return [*lines, ""]
 
 
-def _by_name(name: str, seed: np.random.SeedSequence, count: int) -> list[tuple[Any, ...]]:
+def _by_name(name, seed, count):
     """Figures without their scenario, whose functions do not travel between processes."""
     [scenario] = (s for s in scenarios() if s.name == name)
     return [figure[1:] for figure in simulate(scenario, METHODS, seed, count)]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, default in (("seed", secrets.randbits(32)), ("samples", 400), ("workers", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -788,7 +777,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [s for s in scenarios() if asked.only in s.name]
     # each scenario has its own stream of random numbers
     seeds = np.random.SeedSequence(asked.seed).spawn(len(chosen))
-    figures: list[Figure] = []
+    figures = []
     wrong = 0
     with ProcessPoolExecutor(asked.workers) as pool:
         names = [s.name for s in chosen]
