@@ -214,18 +214,22 @@ def judge_declared(
         declared=len(declared),
     )
     pairs = paired_conditions(source, asked)
-    shown = [p for p in pairs if _is_within(p, levels)]
-    if left := len(pairs) - len(shown):
+    found = [
+        (p, judged[every.index(c)])
+        for p, c in zip(pairs, asked, strict=True)
+        if _is_within(p, levels)
+    ]
+    if left := len(pairs) - len(found):
         words = ", ".join(f"{k}={v}" for k, v in (where or {}).items())
         warnings.append(f"{plural(left, 'contrast')} left out: no runs with {words} on both sides")
     family = replace(
         judged,
-        comparisons=tuple(judged[every.index(p.contrast)] for p in shown),
+        comparisons=tuple(c for _, c in found),
         experiment=str(origin.declared.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
         notice=origin.notice,
     )
-    return family, shown
+    return family, [p for p, _ in found]
 
 
 def _as_declared(c: Contrast, declared: Iterable[Contrast]) -> Contrast:

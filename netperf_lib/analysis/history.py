@@ -122,7 +122,7 @@ class History:
             # over the time that was measured: a month would be an extrapolation of hours
             factor, low, high = change.over(days)
             sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
-            interval = f"{percent(change.confidence)} interval {span(factor, low, high)}"
+            interval = f"95 % interval {span(factor, low, high)}"
             periods = f"the median of each {self.period}, {change.periods} in all"
             lines.append(
                 f"{name}: {sure} ({effect(factor)} over {self.span}; {interval}; {periods})"

@@ -149,8 +149,8 @@ def level(
     if several and (x > 0).all():  # levels of zero have no geometric mean
         logs = np.log(x)
         half = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2)) * logs.std(ddof=1)
-        ends = (float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half))
-        return Level(n, unit, *ends, confidence, metric)
+        middle, *ends = (float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half))
+        return Level(n, unit, middle, ends[0], ends[1], confidence, metric)
     if not n:
         return Level(0, unit, math.nan, math.nan, math.nan, 0.0, metric)
     return Level(n, unit, float(np.median(x)), *median_interval(x, confidence), metric)

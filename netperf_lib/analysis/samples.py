@@ -97,8 +97,6 @@ class Ratios:
         Deployments; rounds without a run on either side.
     failed : tuple of int
         Rounds in which A failed, and B.
-    uneven : bool
-        Whether one side failed more often than chance explains.
     """
 
     sample: Sample
@@ -108,7 +106,6 @@ class Ratios:
     failed: tuple[int, int]
     refusal: str
     paired: bool = True
-    uneven: bool = False
     absent: int = 0
 
 
@@ -217,7 +214,6 @@ def ratios(s: Sample) -> Ratios:
         each="deployment" if units > 1 else "part" if long else "round",
         units=units,
         failed=failed,
-        uneven=excess.size > 0,
         absent=int(absent.sum()),
         refusal=refusal,
     )
@@ -311,9 +307,7 @@ def _verdict(
         moved = r.sample.moved and r.paired and r.units > 1
         if unseen := _unseen(estimate.d, placings * r.units) if moved else None:
             return Verdict.NONE, *unseen
-        certain = decision.low > 0 or decision.high < 0
-        reason = "a difference is certain, and smaller than the margin" if certain else ""
-        return Verdict.EQUIVALENT, reason, 0
+        return Verdict.EQUIVALENT, "", 0
     if better is None:
         return Verdict.NONE, "it differs, but neither direction is better", 0
     return Verdict.BETTER if (code == ABOVE) == (better == "higher") else Verdict.WORSE, "", 0
@@ -399,9 +393,8 @@ def _warnings(r: Ratios, decision: Decision, medians: tuple[float, float]) -> tu
     remarks = [*s.warnings]
     if a or b:
         other = f", {s.names[1]} in {b}" if s.b is not None else ""
-        more = ": one side fails more often than the other" if other and r.uneven else ""
         text = f"failed, missing or repeated: {s.names[0]} in {a} of {plural(n, 'round')}"
-        remarks.append(text + other + more)
+        remarks.append(text + other)
     if r.absent:
         remarks.append(f"{plural(r.absent, 'round')} of {n} without a run on either side")
     if not r.paired:

@@ -65,14 +65,11 @@ class Changes:
         Periods of the lowest and of the highest value of the daily wave, if there is one.
     wave_ratio : float
         Highest over lowest value of that wave.
-    shortest : int
-        Periods that a change must last to be found.
     """
 
     abrupt: tuple[LevelChange, ...] = ()
     wave: tuple[int, int] | None = None
     wave_ratio: float = 1.0
-    shortest: int = SHORTEST_PERIODS
 
 
 def changes(values: Floats, hours: Floats | None = None, *, alpha: float = 0.01) -> Changes:
@@ -121,23 +118,53 @@ def changes(values: Floats, hours: Floats | None = None, *, alpha: float = 0.01)
     shortest = max(SHORTEST_PERIODS, math.ceil(SHORTEST_H / period_h))
     longest = math.ceil(LONGEST_H / period_h)
     if x.size < 3 * shortest or np.ptp(x) == 0:
-        return Changes(shortest=shortest)
+        return Changes()
     y = np.log(x)
     fits = [_search(y, base, shortest, longest, alpha) for base in _bases(times)]
     best = min(fits, key=lambda fit: fit.criterion)
     abrupt = tuple(_change(y, arc, best) for arc in sorted(best.arcs))
-    return Changes(abrupt, *_wave(best, times), shortest=shortest)
+    return Changes(abrupt, *_wave(best, times))
 
 
-@dataclass(frozen=True, slots=True)
 class _Fit:
-    """Levels on a base."""
+    """Levels on a base, fitted to a series whose outliers are drawn to `FAR`.
 
-    base: Floats
-    arcs: list[Arc]
-    coefficients: Floats
-    """Those of the base, then the heights of the arcs."""
-    criterion: float
+    `coefficients` are those of the base, then the heights of the arcs.
+    """
+
+    def __init__(self, y: Floats, base: Floats, arcs: list[Arc]) -> None:
+        self.base, self.arcs, self.design = base, arcs, _design(base, arcs)
+        self.drawn = y
+        for _ in range(4):
+            self.coefficients = np.linalg.lstsq(self.design, self.drawn, rcond=None)[0]
+            fitted = self.design @ self.coefficients
+            far = FAR * 1.4826 * float(np.median(np.abs(y - fitted))) + 1e-12
+            self.drawn = fitted + np.clip(y - fitted, -far, far)
+        self.noise = self.drawn - fitted
+        r = float(self.noise[1:] @ self.noise[:-1]) / max(float(self.noise @ self.noise), 1e-12)
+        n, numbers = self.design.shape
+        # of neighbours; a fit has taken away as much of it as it has numbers for n
+        self.correlation = float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
+
+    @property
+    def criterion(self) -> float:
+        """The information criterion (BIC)."""
+        n, new = self.noise.size, _whiten(self.noise, self.correlation)
+        numbers = self.base.shape[1] + 3 * len(self.arcs)
+        spread = max(float(new @ new) / n, 1e-18)
+        return float(n * math.log(spread) + numbers * math.log(n))
+
+    def p_value(self) -> float:
+        """Return that of the last column of the design."""
+        columns = _whiten(self.design, self.correlation)
+        new = _whiten(self.drawn, self.correlation)
+        others = np.linalg.qr(columns[:, :-1])[0]
+        level = columns[:, -1] - others @ (others.T @ columns[:, -1])
+        left = new - others @ (others.T @ new)
+        gain = float(level @ left) ** 2 / max(float(level @ level), 1e-12)
+        freedom = new.size - columns.shape[1] - 1
+        variance = max((float(left @ left) - gain) / freedom, 1e-18)
+        return float(2 * scipy.stats.t.sf(math.sqrt(gain / variance), freedom))
 
 
 def _bases(times: Floats) -> list[Floats]:
@@ -154,53 +181,27 @@ def _bases(times: Floats) -> list[Floats]:
 
 def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
     """Return the levels on a base: the most significant is added while chance does not explain it."""
-    arcs: list[Arc] = []
     places = 4 * y.size / shortest
     tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
-    while len(arcs) < MOST:
-        correlation = _correlation(y, _design(base, arcs))
-        arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
+    fit = _Fit(y, base, [])
+    while len(fit.arcs) < MOST:
+        arc = _best_arc(fit, fit.correlation, shortest, longest)
         # the change itself looks like correlation: search again with what is left without it
-        correlation = _correlation(y, _design(base, [*arcs, arc]))
-        arc = _best_arc(y, _design(base, arcs), correlation, shortest, longest)
-        if arc in arcs or _p_value(y, _design(base, [*arcs, arc])) * tests > alpha:
+        correlation = _Fit(y, base, [*fit.arcs, arc]).correlation
+        arc = _best_arc(fit, correlation, shortest, longest)
+        more = _Fit(y, base, [*fit.arcs, arc])
+        if arc in fit.arcs or more.p_value() * tests > alpha:
             break
-        arcs.append(arc)
-    heights = _clipped(y, _design(base, arcs))[1][base.shape[1] :]
-    arcs = [a for a, h in zip(arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)]
-    design = _design(base, arcs)
-    drawn, coefficients = _clipped(y, design)
-    noise = _whiten(drawn - design @ coefficients, _correlation(y, design))
-    numbers = base.shape[1] + 3 * len(arcs)
-    spread = max(float(noise @ noise) / y.size, 1e-18)
-    criterion = y.size * math.log(spread) + numbers * math.log(y.size)
-    return _Fit(base, arcs, coefficients, criterion)
+        fit = more
+    heights = fit.coefficients[base.shape[1] :]
+    large = [a for a, h in zip(fit.arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)]
+    return _Fit(y, base, large)
 
 
 def _design(base: Floats, arcs: list[Arc]) -> Floats:
     periods = np.arange(len(base))
     levels = [(periods >= start) & (periods < end) for start, end in arcs]
     return np.column_stack([base, *levels]).astype(float)
-
-
-def _clipped(y: Floats, design: Floats) -> tuple[Floats, Floats]:
-    """Return the series with outliers drawn to `FAR`, and the coefficients of the design."""
-    drawn = y
-    for _ in range(4):
-        coefficients = np.linalg.lstsq(design, drawn, rcond=None)[0]
-        fitted = design @ coefficients
-        far = FAR * 1.4826 * float(np.median(np.abs(y - fitted))) + 1e-12
-        drawn = fitted + np.clip(y - fitted, -far, far)
-    return drawn, np.asarray(coefficients, dtype=float)
-
-
-def _correlation(y: Floats, design: Floats) -> float:
-    """Return that of neighbours; a fit has taken away as much of it as it has numbers for n."""
-    drawn, coefficients = _clipped(y, design)
-    noise = drawn - design @ coefficients
-    r = float(noise[1:] @ noise[:-1]) / max(float(noise @ noise), 1e-12)
-    n, numbers = design.shape
-    return float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
 
 
 def _whiten(columns: Floats, correlation: float) -> Floats:
@@ -211,25 +212,11 @@ def _whiten(columns: Floats, correlation: float) -> Floats:
     return new
 
 
-def _p_value(y: Floats, design: Floats) -> float:
-    """Return that of the last column of a design."""
-    correlation = _correlation(y, design)
-    columns = _whiten(design, correlation)
-    new = _whiten(_clipped(y, design)[0], correlation)
-    others = np.linalg.qr(columns[:, :-1])[0]
-    level = columns[:, -1] - others @ (others.T @ columns[:, -1])
-    left = new - others @ (others.T @ new)
-    gain = float(level @ left) ** 2 / max(float(level @ level), 1e-12)
-    freedom = y.size - design.shape[1] - 1
-    variance = max((float(left @ left) - gain) / freedom, 1e-18)
-    return float(2 * scipy.stats.t.sf(math.sqrt(gain / variance), freedom))
-
-
-def _best_arc(y: Floats, design: Floats, correlation: float, shortest: int, longest: int) -> Arc:
+def _best_arc(fit: _Fit, correlation: float, shortest: int, longest: int) -> Arc:
     """Return the arc that takes most of the noise away, from running sums."""
-    n = y.size
-    basis = np.linalg.qr(_whiten(design, correlation))[0]
-    new = _whiten(_clipped(y, design)[0], correlation)
+    n = fit.noise.size
+    basis = np.linalg.qr(_whiten(fit.design, correlation))[0]
+    new = _whiten(fit.drawn, correlation)
     left = new - basis @ (basis.T @ new)
     rows = np.column_stack([left, basis])
     rows = np.vstack([rows, np.zeros(rows.shape[1])])
@@ -262,7 +249,7 @@ def _change(y: Floats, arc: Arc, fit: _Fit) -> LevelChange:
     start, end = arc
     coefficients = fit.coefficients.copy()
     coefficients[fit.base.shape[1] + fit.arcs.index(arc)] = 0
-    left = y - _design(fit.base, fit.arcs) @ coefficients
+    left = y - fit.design @ coefficients
     inside = _design(fit.base, [arc])[:, -1] > 0
     height = float(np.median(left[inside]) - np.median(left[~inside]))
     level = float(np.exp(np.median(y[inside])))
@@ -283,43 +270,39 @@ def _wave(fit: _Fit, times: Floats) -> tuple[tuple[int, int] | None, float]:
     return (int(height.argmin()), int(height.argmax())), ratio
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Trend:
     """The drift of a series.
 
     Attributes
     ----------
     slope, low, high : float
-        Change of the logarithm per day, and its confidence interval.
-    confidence : float
+        Change of the logarithm per day, and its interval at 95 %.
     periods : int
     """
 
     slope: float
     low: float
     high: float
-    confidence: float
     periods: int
 
     def over(self, days: float) -> tuple[float, float, float]:
         """Factor over this many days, and the ends of its interval."""
-        factor, low, high = (
-            math.exp(min(max(v * days, -700.0), 700.0)) for v in (self.slope, self.low, self.high)
-        )
+        ends = np.clip(np.array([self.slope, self.low, self.high]) * days, -700, 700)
+        factor, low, high = map(float, np.exp(ends))
         return factor, low, high
 
 
-def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
+def trend(days: Floats, values: Floats) -> Trend:
     """Return the drift of a series: Theil-Sen slope of the logarithm.
 
     Periods that resemble their neighbours carry less evidence: the interval is widened by the autocorrelation of
-    the residuals of the trend. Of series without drift about 1 − `confidence` have an interval without 0.
+    the residuals of the trend. Of series without drift about 5 % have an interval without 0.
 
     Parameters
     ----------
     days, values : ndarray, shape (periods,)
         Time of each period in days, and its positive value.
-    confidence : float, default 0.95
 
     Raises
     ------
@@ -333,18 +316,12 @@ def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
     0.0
     """
     y = np.asarray(values, dtype=float)
-    if y.size < 10 or np.isnan(y).any() or (y <= 0).any():
+    if y.size < 10 or not (y > 0).all():
         raise StatsError(
             f"a trend needs at least 10 periods with positive values; got {plural(y.size, 'period')}"
         )
     logs = np.log(y)
-    slope, _, low, high = scipy.stats.theilslopes(logs, days, alpha=confidence)
-    r = _correlation(logs, np.column_stack([np.ones_like(days), days]))
+    slope, _, low, high = map(float, scipy.stats.theilslopes(logs, days))
+    r = _Fit(logs, np.column_stack([np.ones_like(days), days]), []).correlation
     widened = math.sqrt((1 + r) / (1 - r))  # neighbours that resemble each other are less evidence
-    return Trend(
-        slope=float(slope),
-        low=float(slope - (slope - low) * widened),
-        high=float(slope + (high - slope) * widened),
-        confidence=confidence,
-        periods=y.size,
-    )
+    return Trend(slope, slope - (slope - low) * widened, slope + (high - slope) * widened, y.size)

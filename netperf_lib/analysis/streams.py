@@ -156,7 +156,7 @@ def saturation(
     for path, part in parts(obs, [f for f in obs.by if f != "streams"]).items():
         rows = part.complete.astype({"condition": object})
         wide = rows.pivot_table("value", ["unit", "round"], "condition", aggfunc="median")
-        wide.columns = pd.Index([part.at(c, "streams") for c in wide])
+        wide.columns = pd.Index([part.at(str(c), "streams") for c in wide])
         wide = wide.loc[:, wide.columns.notna()]
         if len(wide.columns) > 1:
             fits[path] = streams(wide, share=share, advertised_bps=advertised_bps)

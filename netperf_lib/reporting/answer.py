@@ -289,15 +289,16 @@ def _judged(
         return Family(()), ()
     size = None if margin is None else read_margin(margin)
     if declared := contrasts(source):
-        family, known = judge_declared(source, obs.metric, margin=size)
-        used = [p.contrast for p in known]
+        if not asked_about(obs, declared, where):
+            return Family(()), ()
+        family, known = judge_declared(source, obs.metric, margin=size, contrasts=declared)
+        used = [p.contrast for p in known if p.contrast]
     else:
         lead = lead_paragraph(source, margin=size)
-        family, used = lead.family, lead.contrasts if lead.judged else ()
-    asked = asked_about(obs, declared or used, where)
-    both = [(c, d) for c, d in zip(family, used, strict=bool(used)) if d in asked]
-    family = replace(family, comparisons=tuple(c for c, _ in both), notice=obs.origin.notice)
-    return family, tuple(d for _, d in both)
+        family, used = lead.family, [*lead.contrasts] if lead.judged else []
+    asked = asked_about(obs, used, where)
+    shown = tuple(c for c, about in zip(family, used, strict=bool(used)) if about in asked)
+    return replace(family, comparisons=shown, notice=obs.origin.notice), tuple(asked)
 
 
 def _against(

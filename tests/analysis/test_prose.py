@@ -189,24 +189,3 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs):
             assert c["values"] == pytest.approx(list(values), rel=1e-4)  # five digits
             assert (c["n"], c["failed"], c["missing"]) == (len(values), 0, 0)
     assert len(data["metrics"]) > 5
-
-
-def test_the_sentence_of_lesson_4_has_the_figures_of_the_raw_table(runs, capsys):
-    lesson = json.loads(
-        (REPO / "notebooks" / "workshop" / "4-window-rtt-streams.ipynb").read_text("utf-8")
-    )
-    cells = ["".join(c["source"]) for c in lesson["cells"] if c["cell_type"] == "code"]
-    names = {"npl": npl, "exp": npl.read(npl.recorded())}
-    far = next(c for c in cells if c.startswith("far ="))
-    exec(far, names)
-    exec(next(c for c in cells if "One way takes" in c), names)
-    shown = capsys.readouterr().out
-    path = {"placement": "cross-region", "during": None}
-    one_way = raw(runs, "latency_oneway_us", tool="qperf", **path)
-    rate = raw(runs, "throughput_bps", streams=1, tcp_buffer_bytes=None, **path)
-    many = raw(runs, "throughput_bps", streams=16, tcp_buffer_bytes=None, **path)
-    assert f"One way takes {format_value(one_way, 'us')}" in shown
-    assert f"one stream carries {format_value(rate, 'bps')}" in shown
-    in_flight = rate * 2 * one_way * 1e-6 / 8
-    for name, answer in (("window.bytes", in_flight), ("window.gain", many / rate)):
-        assert npl.workshop.check(name, answer, runs).title == "Correct"

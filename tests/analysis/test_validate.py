@@ -19,7 +19,6 @@ SHORT = {
     "one placing in ten far off, 4": 15,
     "a day against a threshold, log ratio -0.78": 5,
     "the sides share no round, +20 %, 12 rounds": 20,
-    "99.9th percentile, +20 %, 20 rounds": 20,
     "looked at after every third round, equal, 30 rounds": 10,
 }
 OURS = {"this library": validate.this_library}

@@ -366,16 +366,6 @@ def looked(rng, rounds, effects):
     return found._replace(runs=so_far)
 
 
-def tail(rng, n, effect):
-    """The 99.9th percentile of the 20,000 packets of a run."""
-    shares = rng.beta(19_980, 21, (n, 2))
-    logs = 0.5 * (scipy.special.ndtri(shares) - scipy.special.ndtri(0.999))
-    logs += 0.05 * rng.standard_normal((n, 2)) + np.array([0.0, effect])
-    runs = table(logs, rng).assign(packets_count=20_000)
-    runs["latency_oneway_p999_us"] = runs[METRIC]
-    return Simulated(runs, contrasts(1, metric="latency_oneway_p999_us"), np.array([effect]))
-
-
 def chosen_after(rng, m):
     """Contrasts of which one was declared and the others named after the data."""
     return planted(rng, 10, iid(0.08), [0.0] * m)._replace(declared=1)
@@ -422,8 +412,6 @@ ROWS = {
         ("uneven noise of 4 and 20 %, {} rounds", planted, (10, 20), uneven, MIXED),
         ("resolution of 7 steps, {} rounds", planted, (20,), quantised, [0.0] * 6),
         ("chosen after the data, best of {}", chosen_after, (15,)),
-        ("99.9th percentile, equal, {} rounds", tail, (20,), 0.0),
-        ("99.9th percentile, +20 %, {} rounds", tail, {20: 80}, UP),
         ("looked at after every third round, equal, {} rounds", looked, (30,), [0.0] * 3),
         ("looked at after every third round, +20 %, {} rounds", looked, {30: 85}, [UP]),
     ],
