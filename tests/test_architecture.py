@@ -180,7 +180,7 @@ PROTOCOLS = {
 DOUBLED = set(
     """
     AGAIN_S ALIKE ALPHA DEFAULT ENDS ERROR FAR HOME LONG Labels Level METRICS MOST ORDER
-    OTHERS PLACES Pair Placement Result SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS
+    OTHERS PLACES Pair Placement SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS
     check clean collect conditions describe dry_run examine headline in_words joined judge leftovers levels log main
     observe overview parse preflight read read_text source start text write
     """.split()

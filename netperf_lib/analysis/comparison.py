@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import ALPHA, MARGIN, Better, plural
 from .result import (
-    Result,
+    as_json,
     difference_words,
     direction,
     percent,
@@ -93,7 +93,7 @@ def verdict_counts(verdicts: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison(Subject, Result):
+class Comparison(Subject):
     """The result for A against B, or against a threshold.
 
     Attributes
@@ -104,6 +104,14 @@ class Comparison(Subject, Result):
         A divided by B (or by the threshold), and its interval; NaN, 0 and infinity if there is none.
         Values of zero are judged by their rank: the ratio is 0 or infinity where one side is typically
         zero. For an equivalence it is the interval of the two one-sided tests, inside the margin.
+    n : int
+        Independent observations: runs, paired rounds or deployments; never seconds or packets.
+    confidence : float
+        Actual confidence of the interval, which may differ from the one requested.
+    method : str
+        Name of the method.
+    assumptions, warnings : tuple of str
+        What must hold for the statement to hold, and what to know before relying on it.
     reason : str
         Why there is no clear verdict, or a remark on the given one; may be empty.
     more_rounds : int
@@ -124,6 +132,11 @@ class Comparison(Subject, Result):
     ratio: float
     low: float
     high: float
+    n: int
+    confidence: float
+    method: str
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     reason: str = ""
     more_rounds: int = 0
     family: int = 1
@@ -192,6 +205,15 @@ class Comparison(Subject, Result):
         a, b = self.runs
         return f"{a}/{b}" if a != b and not self.paired else str(self.n)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Every field and the words, as JSON types; values that are not finite are None."""
+        return {k: as_json(v) for k, v in vars(self).items()} | {"words": self.words}
+
+    def __repr__(self) -> str:
+        basis = f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
+        notes = (f"! {warning}" for warning in self.warnings)
+        return "\n  ".join([f"Comparison: {self.words}", basis, *notes])
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Family(Sequence[Comparison]):
@@ -255,8 +277,7 @@ class Family(Sequence[Comparison]):
 
         rows = []
         for c in self:
-            row = {f.name: getattr(c, f.name) for f in fields(c)}
-            row |= {"contrast": c.label, "words": c.words, "verdict": str(c.verdict)}
+            row = vars(c) | {"contrast": c.label, "words": c.words, "verdict": str(c.verdict)}
             for side, name, median in zip("ab", c.names, c.medians, strict=True):
                 row |= {side: name, f"median_{side}": median}
             rows.append(row | {"warnings": "; ".join(c.warnings)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -202,26 +202,28 @@ def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[P
 
     Raises UsageError where a side names several conditions, or what is no factor.
     """
-
-    @cache
-    def observed(metric: str, by: tuple[str, ...], pool: tuple[str, ...]) -> Observations | None:
-        with suppress(NothingToReport):
-            return observe(source, metric, by, pool=pool)
-        return None
-
     pairs = []
     for c in contrasts:
         named = {**c.a, **(c.b or {})}
         # the pairs of hosts of one condition are merged by round, unless a side names them
         pool = () if any(f.startswith(HOSTS) for f in named) else ("pairs",)
-        obs = observed(c.metric, (), pool)
+        obs = _observed(source, c.metric, (), pool)
         if obs is not None:
             check_factors(obs, named)
             split = (f for f in named if f not in obs.by and SEVERAL in set(obs.facts[f]))
-            obs = observed(c.metric, tuple(split), pool)
+            obs = _observed(source, c.metric, tuple(split), pool)
         a, b = ("" if side is None or not obs else _named(obs, side) for side in (c.a, c.b))
         pairs.append(Pair(obs, a, b, c.margin, c))
     return pairs
+
+
+@lru_cache(maxsize=16)  # contrasts of one metric stand on the same observations
+def _observed(
+    source: Observed, metric: str, by: tuple[str, ...], pool: tuple[str, ...]
+) -> Observations | None:
+    with suppress(NothingToReport):
+        return observe(source, metric, by, pool=pool)
+    return None
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:

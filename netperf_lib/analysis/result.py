@@ -1,11 +1,10 @@
-"""What every statistical result has in common: its numbers, its words, and how it is displayed."""
+"""Numbers and words that statistical results have in common."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,67 +13,6 @@ from ..errors import StatsError
 from ..metrics import METRICS, format_value
 
 Floats = npt.NDArray[np.float64]
-
-
-class Statement:
-    """A finding in words, as JSON, and as a cell of a notebook."""
-
-    __slots__ = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The result in a sentence, made from the data."""
-        raise NotImplementedError
-
-    @property
-    def basis(self) -> str:
-        """What the statement rests on, in a line."""
-        return ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field and the words, as JSON types; values that are not finite are None."""
-        return {f.name: as_json(getattr(self, f.name)) for f in fields(cast(Any, self))} | {
-            "words": self.words
-        }
-
-    def __repr__(self) -> str:
-        notes = "".join(f"\n  ! {w}" for w in self.warnings)
-        return (
-            f"{type(self).__name__}: {self.words}"
-            + (f"\n  {self.basis}" if self.basis else "")
-            + notes
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Result(Statement):
-    """A statement with what it rests on.
-
-    Attributes
-    ----------
-    n : int
-        Independent observations: runs, paired rounds or deployments; never seconds or packets.
-    confidence : float
-        Actual confidence of the interval, which may differ from the one requested.
-    method : str
-        Name of the method.
-    assumptions : tuple of str
-        What must hold for the statement to hold.
-    warnings : tuple of str
-        What the reader must know before relying on it.
-    """
-
-    n: int
-    confidence: float
-    method: str
-    assumptions: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def basis(self) -> str:
-        """What the statement rests on, in a line."""
-        return f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
 
 
 def as_json(value: Any) -> Any:
