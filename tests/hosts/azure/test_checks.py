@@ -8,7 +8,6 @@ from netperf_lib.hosts.azure.failures import error_of
 
 from .cloud import OTHER, SUBSCRIPTION
 from .conftest import PRICES, experiment, preflight
-from .recordings import fault
 
 SUBJECTS = ("login", "zones", "sizes", "quota", "access", "price", "time", "validation")
 
@@ -80,14 +79,6 @@ def test_going_on_is_not_stopped_by_its_own_quota(az, cloud, tmp_path):
     az.interrupt_when = None
     cloud.settle()
     assert len(azure.up(experiment(), number=1, state=tmp_path).hosts) == 2
-
-
-def test_a_policy_is_told_beforehand(az, cloud):
-    cloud.faults.append(fault("RequestDisallowedByPolicy", "validate", "b$"))
-    words, fine = found(experiment())["validation"]
-    assert not fine
-    assert "disallowed" in words
-    assert "ask its owner for an exemption" in words
 
 
 def test_zones_are_those_of_the_subscription(az, tmp_path):
