@@ -203,7 +203,7 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     if why:
         warnings.append(f"{server.name} does not tell what arrived: {why}")
     metrics |= run.metrics
-    unique = tuple(dict.fromkeys(warnings))
+    unique = list(dict.fromkeys(warnings))
     return replace(run, metrics=metrics | computed(metrics), warnings=unique)
 
 

@@ -6,14 +6,12 @@ Columns are named as the library names its metrics and factors; any other column
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from collections.abc import Iterable
 
 from ..errors import ParseError
 from ..metrics import METRICS, unknown_metric
-from .draft import Draft
 from .parsed import ParsedRun
 
 NAME = "figures"
@@ -25,39 +23,36 @@ _ENDS = re.compile(r"_(?:us|bps|per_s|ratio|count)$")
 
 def sightings(text: str) -> Iterable[int]:
     """Yield the start of the table if the text is one."""
-    return [0] if METRICS.keys() & {*_cells(text.partition("\n")[0])} else []
-
-
-def _cells(row: str) -> list[str]:
-    return [name.strip() for name in row.split(max(",;\t", key=row.count))]
+    names = re.split(r"\s*,\s*", text.partition("\n")[0].strip())
+    return [0] if METRICS.keys() & {*names} else []
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read each row as a run; ParseError if a column or a cell cannot be read."""
-    head = text.partition("\n")[0]
-    names = _cells(head)
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    names = [name.strip() for name in next(rows)]
     for name in names:
         if _ENDS.search(name) and name not in METRICS:
             raise _refused(1, unknown_metric(name))
         if names.count(name) > 1 or not name:
             raise _refused(1, f"the column {name!r} is there twice, or has no name")
-    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=head.count))
-    next(rows)
     return [_run(names, cells, rows.line_num) for cells in rows if any(map(str.strip, cells))]
 
 
 def _run(names: list[str], cells: list[str], line: int) -> ParsedRun:
     if len(cells) != len(names):
         raise _refused(line, f"{len(cells)} cells under {len(names)} columns")
-    row = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
-    draft = Draft(NAME, line)
-    draft.metrics = {
-        name: _number(name, row.pop(name), line)
-        for name in names
-        if name in METRICS and name in row
-    }
-    draft.parameters = row
-    return draft.run() if draft.metrics else draft.run("failed", "the row has no figure")
+    run = ParsedRun(tool=NAME, line=line)
+    for name, cell in zip(names, map(str.strip, cells), strict=True):
+        if name in METRICS and cell:
+            run.metrics[name] = _number(name, cell, line)
+        elif cell:
+            run.parameters[name] = cell
+    if run.metrics:
+        run.status = "ok"
+    else:
+        run.error = "the row has no figure"
+    return run
 
 
 def _number(name: str, cell: str, line: int) -> float:

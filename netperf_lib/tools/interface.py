@@ -34,9 +34,8 @@ class Commands:
 class Reader(Protocol):
     """Reads the logs of one tool."""
 
-    @property
-    def NAME(self) -> str:
-        """The tool's name in every table."""
+    NAME: str
+    """The tool's name in every table."""
 
     @property
     def MARKS(self) -> tuple[str, ...]:
@@ -60,13 +59,11 @@ class Reader(Protocol):
 class Tool(Reader, Protocol):
     """A tool that the project also runs."""
 
-    @property
-    def PACKAGE(self) -> str:
-        """The Debian package."""
+    PACKAGE: str
+    """The Debian package."""
 
-    @property
-    def VERSION(self) -> tuple[str, ...]:
-        """The command that prints the version."""
+    VERSION: tuple[str, str]
+    """The command that prints the version."""
 
     @property
     def TESTS(self) -> tuple[str, ...]:

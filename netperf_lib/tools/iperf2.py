@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 from ..errors import UsageError
-from .draft import Contradictory, Damaged, Draft, added, line_start, or_above
 from .interface import Commands
 from .iperf_rows import (
     BYTES,
@@ -25,13 +23,14 @@ from .iperf_rows import (
     check_sum,
     columns,
     counter,
-    read_row,
+    read_rows,
     take_loss,
-    take_windows,
+    take_path,
 )
 from .options import Option, arguments, bits_per_second, checked, levels
 from .parsed import ParsedRun
 from .request import Request
+from .shared import Contradictory, Damaged, added, filled, line_start, or_above
 
 NAME = "iperf2"
 PACKAGE = "iperf"
@@ -84,10 +83,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     server = ["iperf", "-s", *both, *levels(request, buffer="-w", message="-l" if udp else "")]
     if udp:
         server.append("-u")
-        settings.setdefault("bitrate", "1m")
-    if "bitrate" in settings:
-        # its own M is 2^20, its m 10^6
-        settings["bitrate"] = f"{bits_per_second(settings['bitrate']):.0f}"
+        settings.setdefault("bitrate", "1M")
     return Commands(
         client=(*client, *arguments(OPTIONS, settings)),
         server=tuple(server),
@@ -147,20 +143,17 @@ def sightings(text: str) -> Iterator[int]:
 
 def read(text: str) -> list[ParsedRun]:
     """Read the test of one program."""
-    if _CSV.match(text):
-        error = "CSV (-y C) is not read, as it does not say which end printed it: leave out -y"
-        return [Draft(NAME).run("failed", error)]
-    for form, trace in _OTHER_FORMS.items():
+    for form, trace in _NOT_READ.items():
         if re.search(trace, text):
-            return [Draft(NAME).run("failed", f"a log of iperf 2 with {form} is not read")]
-    if all(banner in text for banner in MARKS[:2]):
-        return [Draft(NAME).run("failed", "a log of iperf 2 with -d or -r is not read")]
-    return [Draft(NAME).filled(_fill, _Log(text, _BANNER.findall(text)))]
+            return [ParsedRun(tool=NAME, error=f"a log of iperf 2 with {form} is not read")]
+    return [filled(ParsedRun(tool=NAME), _fill, text)]
 
 
 # --- one test ------------------------------------------------------------------------------------
 
-_OTHER_FORMS = {
+_NOT_READ = {
+    "CSV (-y C)": r"\A\d{14}[^ ]*,",
+    "-d or -r": rf"\A(?=(?s:.*){MARKS[0]})(?=(?s:.*){MARKS[1]})",
     "--full-duplex": r"\(full-duplex\)|\[FD\d*\]",
     "--bounceback": r"\(bb |BB cnt|bounceback",
     "--isochronous": r"\(isoch\)|isochronous|Frames",
@@ -187,11 +180,11 @@ _BUFFER = re.compile(
 )
 _MESSAGE = re.compile(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte")
 _SENT = re.compile(r"\[\s*\*?([^\]]+?)\s*\] Sent (\d+) datagrams\s*$", re.MULTILINE)
-_REPORT = re.compile(r"[^\[]{0,80}\[\s*\*?([^\]]+?)\s*\] Server Report:\s*$")
 _FOUR = r"-?\d+(?:\.\d+)?(?:/\s*-?\d+(?:\.\d+)?){3} ms"
 _FIGURES = [
     re.compile(form)
     for form in (
+        r"\s*$",
         # since 2.2 windows are also printed in packets; --histograms adds times of writes
         (
             r"\s+(?P<writes>\d+)/\d+\s+(?P<retransmits>-?\d+)"
@@ -205,7 +198,6 @@ _FIGURES = [
         r"\s+-?\d+/\s*-?\d+\s+\(-?(?:[\d.]+(?:e-\d+)?|nan|inf)%\)\s*$",
         rf"\s+{_FOUR} \(\d+/\d+\)(?:\s.*)?$",
         r"\s+(?P<reads>\d+)(?:=|\s+)\d+(?::\d+){7}\s*$",
-        r"\s*$",
     )
 ]
 """What may follow the rate in a row."""
@@ -214,103 +206,82 @@ _CONNECTS = re.compile(r"final connect times \(min/avg/max/stdev\) = [\d.]+/([\d
 _PROCESSES = "lines of two processes: "
 
 
-@dataclass
 class _Log:
-    """The text of one test, its banners, and the rows by stream."""
+    """The rows of one test."""
 
-    text: str
-    banners: list[tuple[str, str, str]]
-    streams: dict[str, list[Row]] = field(default_factory=dict)
-    reports: dict[str, Row] = field(default_factory=dict)
-    """The server's report in the log of a UDP client."""
-    damage: Damaged | None = None
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.banners = _BANNER.findall(text)
+        self.connections = _LOCAL.findall(text)
+        self.sent = {name: int(number) for name, number in _SENT.findall(text)}
+        self.reverse = re.search(r"\(reverse\)|\[ *\*", text) is not None
+        self.rows: list[Row] = []
+        self.streams: dict[str, list[Row]] = {}
+        self.reports: dict[str, Row] = {}
+        """The server's report in the log of a UDP client."""
+        self.damage = read_rows(text, self._take)
 
-    def read_rows(self, direction: str) -> list[Row]:
-        """Read and return all rows but the reports."""
-        reported, every = "", list[Row]()
-        for line in self.text.split("\n"):
-            if m := _REPORT.match(line):
-                reported = m[1]
-            try:
-                row = read_row(line)
-                if row is None:
-                    continue
-                row.details, row.direction = _details(row), direction
-            except Damaged as error:
-                self.damage = self.damage or error
-                continue
-            if row.stream == reported:
-                self.reports[reported], reported = row, ""
-                continue
-            every.append(row)
-            if row.number == -1:
-                continue
-            rows = self.streams.setdefault(row.stream, [])
-            if any(row.details.keys() != other.details.keys() for other in rows[-1:]):
-                self.damage = Damaged(f"a row is cut short: {row.text!r}")
-            rows.append(row)
-        return every
-
-
-def _details(row: Row) -> dict[str, Any]:
-    m = next(filter(None, (form.match(row.figures) for form in _FIGURES)), None)
-    if m is None:
-        raise Damaged(f"a row is damaged, cut short or of an unknown form: {row.text!r}")
-    details: dict[str, Any] = dict(m.groupdict())
-    if "retransmits" in details:
-        details["retransmits"] = counter(details["retransmits"])
-        size = int(details["cwnd"] or 0)
-        details["cwnd"] = size * BYTES[details["unit"]] if size > 0 else None
-        details["rtt"] = int(details["rtt"] or 0) or None
-    return details
+    def _take(self, row: Row, above: str) -> None:
+        m = next(filter(None, (form.match(row.figures) for form in _FIGURES)), None)
+        if m is None:
+            raise Damaged(f"a row is damaged, cut short or of an unknown form: {row.text!r}")
+        row.details = details = m.groupdict()
+        row.direction = "reverse" if self.reverse else "forward"
+        if "retransmits" in details:
+            row.retransmits_count = counter(details["retransmits"])
+            size = int(details["cwnd"] or 0)
+            row.cwnd_bytes = size * BYTES[details["unit"]] if size > 0 else None
+            row.rtt_loaded_us = int(details["rtt"] or 0) or None
+        if "Server Report:" in above:
+            self.reports[row.name] = row
+            return
+        self.rows.append(row)
+        if row.stream == -1:
+            return
+        rows = self.streams.setdefault(row.name, [])
+        rows.append(row)
+        if details.keys() != rows[0].details.keys():
+            raise Damaged(f"a row is cut short: {row.text!r}")
 
 
-def _fill(run: Draft, log: _Log) -> None:
-    text = log.text
-    reverse = re.search(r"\(reverse\)|\[ *\*", text) is not None
-    direction = "reverse" if reverse else "forward"
-    rows = log.read_rows(direction)
-    run.intervals, run.begun = columns(rows), bool(log.streams)
+def _fill(run: ParsedRun, text: str) -> None:
+    log = _Log(text)
+    rows, streams = log.rows, log.streams
+    run.intervals, run.status = columns(rows), "partial" if rows else "failed"
     host, protocol, port = (log.banners or [("", "", "")])[-1]
-    udp = any("lost" in row.details for row in rows)
-    if udp and protocol == "TCP":
-        log.damage = Contradictory(f"{_PROCESSES}datagrams under a banner of TCP")
-    udp |= protocol == "UDP"
-    run.parameters = _parameters(text) | {
-        "port": int(port) if port else None,
-        "server": host or None,
-    }
-    if log.streams or port:
+    datagrams = any("lost" in row.details for row in rows)
+    udp = datagrams or protocol == "UDP"
+    if streams or port:
         run.test = "udp" if udp else "tcp"
-    if log.streams:
-        run.parameters |= {
-            "protocol": run.test,
-            "streams": len(log.streams),
-            "direction": direction,
-        }
+    run.parameters = _parameters(text) | {"server": host or None}
+    if streams:
+        direction = "reverse" if log.reverse else "forward"
+        run.parameters |= {"protocol": run.test, "streams": len(streams), "direction": direction}
     errors = [error.strip() for error in _ERROR.findall(text)]
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
         raise Damaged("; ".join(fatal))
     run.warnings += [error for error in errors if not error.startswith("WARNING")]
+    if datagrams and protocol == "TCP":
+        raise Contradictory(f"{_PROCESSES}datagrams under a banner of TCP")
     if log.damage:
         raise log.damage
-    if not log.streams:
+    if not streams:
         raise Damaged((errors or ["the test did not run: there are no rows"])[0])
     serving = _check_connections(log)
     totals = _totals(log)
     # what is torn before its last row ends with another one
-    sums = [row for row in rows[-1:] if row.number == -1 and row.start_s == 0]
-    whole = [*totals.values(), *sums]
-    run.intervals = columns([row for row in rows if not any(row is other for other in whole)])
+    sums = [row for row in rows[-1:] if row.stream == -1 and row.start_s == 0]
+    whole = {id(row) for row in (*totals, *sums)}
+    run.intervals = columns([row for row in rows if id(row) not in whole])
     # a TCP client knows what it sends, and with -R what it receives
-    receives = serving != reverse
+    receives = serving != log.reverse
     foreign = "writes" if receives else "reads"
-    if any(foreign in row.details for row in totals.values()):
+    if any(foreign in row.details for row in totals):
         raise Damaged("rows of the other direction: a line is damaged")
     # the sum of a server that sends (2.1) is not that of its rows
-    _throughput(run, log, totals, [] if reverse else sums, "" if receives else "_sent")
+    _throughput(run, log, totals, [] if log.reverse else sums, "" if receives else "_sent")
     if udp and receives:
-        take_loss(run, text, [rows[-1] for rows in log.streams.values()], None)
+        take_loss(run, text, totals, None)
     elif udp and not serving:
         _reports(run, log, totals)
     _path(run, log)
@@ -328,15 +299,12 @@ def _parameters(text: str) -> dict[str, Any]:
 def _check_connections(log: _Log) -> bool:
     """Return whether the log is the server's; refuse lines that are not of one test."""
     ports = {port for _, _, port in log.banners} or {"5001"}
-    ends: dict[str, tuple[str, str]] = {}
-    connections = _LOCAL.findall(log.text)
-    for name, _, *pair in connections:
+    ends: dict[str, list[str]] = {}
+    for name, _, *pair in log.connections:
         if ends.setdefault(name, pair) != pair:
             raise Contradictory(f"{_PROCESSES}two connections of stream {name}")
-    if (
-        len({udp for _, udp, _ in log.banners}) > 1
-        or len({host for _, host, *_ in connections}) > 1
-    ):
+    protocols = {protocol for _, protocol, _ in log.banners}
+    if max(len(protocols), len({host for _, host, *_ in log.connections})) > 1:
         raise Contradictory(f"{_PROCESSES}two protocols, or several addresses")
     if log.text.rfind("] local ") > log.text.find("/sec"):
         raise Damaged("several tests of one server: save the log of each by itself")
@@ -351,15 +319,14 @@ def _check_connections(log: _Log) -> bool:
     return serving
 
 
-def _totals(log: _Log) -> dict[str, Row]:
+def _totals(log: _Log) -> list[Row]:
     """Return the row over the whole test of each stream; `Damaged` if one has none."""
-    known = log.reports or _SENT.search(log.text)
-    totals = {name: rows[-1] for name, rows in log.streams.items()}
-    cut = [row for row in totals.values() if row.start_s > 0]
-    alone = all(len(rows) == 1 for rows in log.streams.values())
-    if len({len(rows) for rows in log.streams.values()}) > 1:
+    totals = [rows[-1] for rows in log.streams.values()]
+    lengths = {len(rows) for rows in log.streams.values()}
+    if len(lengths) > 1:
         raise Damaged("rows of a stream are missing")
-    if cut or (alone and not known and any(map(_is_interval, totals.values()))):
+    alone = lengths == {1} and not log.reports and not log.sent
+    if any(row.start_s > 0 or (alone and _is_interval(row)) for row in totals):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     return totals
 
@@ -370,94 +337,85 @@ def _is_interval(row: Row) -> bool:
     return row.end_s <= 1 if len(digits) < 4 else digits.endswith("000")
 
 
-def _throughput(
-    run: Draft, log: _Log, totals: Mapping[str, Row], sums: list[Row], side: str
-) -> None:
-    for name, total in totals.items():
-        steps = log.streams[name][:-1]
-        if any(row.start_s > 0 for row in steps[:1]):
+def _throughput(run: ParsedRun, log: _Log, totals: list[Row], sums: list[Row], side: str) -> None:
+    steps = [rows[:-1] for rows in log.streams.values()]
+    for total, rows in zip(totals, steps, strict=True):
+        if rows and rows[0].start_s > 0:
             raise Damaged("the first interval is missing")
-        check_intervals(steps, total, 1.005, 2)
-    steps = [row for rows in log.streams.values() for row in rows[:-1]]
-    empty = sum(not row.size.value for row in steps)
-    if 2 * empty > len(steps):
+        check_intervals(rows, total, 1.005, 2)
+    sizes = [row.size.value for rows in steps for row in rows]
+    if 2 * sizes.count(0) > len(sizes):
         raise Damaged(
-            f"nothing passed in {empty} of {len(steps)} intervals: the network was lost, or the clock "
-            "was stepped"
+            f"nothing passed in {sizes.count(0)} of {len(sizes)} intervals: the network was lost, "
+            "or the clock was stepped"
         )
-    rows = list(totals.values())
-    lengths = [row.length_s for row in rows]
-    rates = [row.rate_bps for row in rows]
-    length, size, rate = max(lengths), sum(row.size.value for row in rows), added(rates)
     if sums:
         # 2.2 sometimes counts the last write of a stream a second late; the sum is then shorter
-        check_sum(sums[0], rows, 1e-3)
-    if sums and len(rows) > 1:
-        length, size, rate = sums[0].length_s, sums[0].size.value, sums[0].rate_bps
-    elif len(rows) > 1:
+        check_sum(sums[0], totals, 1e-3)
+    whole = sums[0] if sums and len(totals) > 1 else totals[0]
+    length, size, rate = whole.length_s, whole.size.value, whole.rate_bps
+    if not sums and len(totals) > 1:
+        lengths = [row.length_s for row in totals]
+        length, size = max(lengths), sum(row.size.value for row in totals)
         if length - min(lengths) > 1:
             raise Damaged("the row of the sum of the result is missing")
         run.warnings.append("there is no row [SUM] of the result; the streams are added")
         # rates over different times do not add up
-        rate = rate if length < 1.01 * min(lengths) else 8 * size / length
+        same = length < 1.01 * min(lengths)
+        rate = added(row.rate_bps for row in totals) if same else 8 * size / length
     if rate is None:
         run.warnings.append("the result is no number: the throughput is left out")
     else:
         done = "sent" if side else "transferred"
         run.metrics |= {f"throughput{side}_bps": rate, f"{done}_bytes": size}
     run.metrics["duration_measured_s"] = length
-    alone = not steps and not log.reports and not _SENT.search(log.text)
-    if alone and any(row.end_s == int(row.end_s) or "rtt" in row.details for row in rows):
+    run.metrics["retransmits_count"] = added(row.retransmits_count for row in totals)
+    alone = not sizes and not log.reports and not log.sent
+    if alone and any(row.end_s == int(row.end_s) or "rtt" in row.details for row in totals):
         run.warnings.append(
             "each stream has one row: the result, or the first interval of a log that was cut"
         )
-    run.metrics["retransmits_count"] = added(row.details.get("retransmits") for row in rows)
 
 
-def _reports(run: Draft, log: _Log, totals: Mapping[str, Row]) -> None:
+def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
     """Take the receiver's figures of UDP from the server's reports."""
-    views = [log.reports[name] for name in totals if name in log.reports]
+    views = [log.reports[row.name] for row in totals if row.name in log.reports]
     if len(views) < len(totals):
         silent = "the log is cut short, damaged, or the server was silent"
         raise Damaged(f"the server's report is missing: {silent}")
-    rates = [row.rate_bps for row in views]
-    if None in rates:
+    rate = added(row.rate_bps for row in views)
+    if rate is None:
         run.warnings.append("the server's report is no number, and is left out")
         return
-    sent = [int(number) for name, number in _SENT.findall(log.text) if name in totals]
-    take_loss(run, log.text, views, None, sent=sum(sent) + 2 if len(sent) == len(views) else 0)
-    for whole, row in zip(totals.values(), views, strict=True):
+    sent = added(log.sent.get(row.name) for row in totals)
+    take_loss(run, log.text, views, None, sent=0 if sent is None else int(sent) + 2)
+    for whole, row in zip(totals, views, strict=True):
         if row.size.value > 1.1 * whole.size.value:
             raise Damaged(f"more received than sent: {row.text!r}")
-    here, there = (max(row.length_s for row in rows) for rows in (totals.values(), views))
+    run.metrics["transferred_bytes"] = sum(row.size.value for row in views)
+    here, there = (max(row.length_s for row in rows) for rows in (totals, views))
     if abs(here - there) <= 0.2 * there + 1:
-        run.metrics["throughput_bps"] = added(rates)
-        run.metrics["transferred_bytes"] = sum(row.size.value for row in views)
+        run.metrics["throughput_bps"] = rate
         return
     # the end whose intervals add up is believed
     run.warnings.append(f"a clock was stepped: {here:g} s at the client, {there:g} s at the server")
-    run.metrics["transferred_bytes"] = sum(row.size.value for row in views)
     steps = [[row.rate_bps or 0 for row in rows[:-1]] for rows in log.streams.values()]
     if not all(len(each) > 1 and max(each) < 2 * min(each) for each in steps):
         run.metrics |= {"throughput_sent_bps": None, "duration_measured_s": None}
 
 
-def _path(run: Draft, log: _Log) -> None:
+def _path(run: ParsedRun, log: _Log) -> None:
     """Take round trips under load, windows, and the time of connecting."""
-    intervals = [rows[:-1] for rows in log.streams.values()]
-    pairs = zip(log.streams.values(), intervals, strict=True)
+    steps = [rows[:-1] for rows in log.streams.values()]
     if all(
-        each and rows[-1].end_s - each[-1].end_s <= 0.5 * each[0].length_s for rows, each in pairs
+        rows[1:] and rows[-1].end_s - rows[-2].end_s <= 0.5 * rows[0].length_s
+        for rows in log.streams.values()
     ):
-        rtts = [rtt for rows in intervals for row in rows if (rtt := row.details.get("rtt"))]
-        if rtts:
-            run.metrics["rtt_loaded_us"] = sum(rtts) / len(rtts)
-            run.metrics |= {"rtt_loaded_min_us": min(rtts), "rtt_loaded_max_us": max(rtts)}
-        take_windows(run, intervals)
-    elif any(intervals) and any("rtt" in row.details for row in intervals[0]):
+        take_path(run, steps)
+    elif any(row.rtt_loaded_us for rows in steps for row in rows):
         run.warnings.append("the last interval is missing: windows and round trips are left out")
     connects = [float(ms) for ms in dict(_CONNECT.findall(log.text)).values()]
     if printed := _CONNECTS.search(log.text):
         run.metrics["connect_us"] = 1e3 * float(printed[1])
-    elif len(connects) == len(log.streams):
+    elif len(connects) == len(steps):
         run.metrics["connect_us"] = 1e3 * sum(connects) / len(connects)

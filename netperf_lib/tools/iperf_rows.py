@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from ..metrics import to_bps, to_bytes
-from .draft import Contradictory, Damaged, Draft, Figure, added, rate_fits
-from .parsed import Columns
+from .parsed import Columns, ParsedRun
+from .shared import Contradictory, Damaged, Figure, add_path, added, rate_fits
 
 _FIGURE = r"(-?nan|-?inf|\d+(?:\.\d+)?)"
 _ROW = re.compile(
     r"\[\s*\*?([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
-    rf"{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?)(bits|Bytes)/sec(.*)"
+    rf"{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?(?:bits|Bytes))/sec(.*)"
 )
 _BROKEN = re.compile(r"\[[^\]\[\n]{1,40}\]\s*\d+\.\d*\s*-\s*[\d.]*(?!.*(?:PDF|out-of-order))")
 """The start of a row."""
 _DISORDER = re.compile(r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order")
 """A line of its own: the stream, and its datagrams out of order."""
-BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in ("", *"KMGT")}
+BYTES = {prefix: 1024**power for power, prefix in enumerate(["", *"KMGT"])}
 """Bytes by the letter before "Bytes"."""
+_RATES = {f"{prefix}bits": 1000**power for power, prefix in enumerate(BYTES)} | {
+    # -f K, M, G
+    f"{prefix}Bytes": 8 * size
+    for prefix, size in BYTES.items()
+}
 LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
     r"\((?P<percent>-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan|-?inf)%\)"
@@ -43,10 +47,14 @@ More received than sent is printed as a loss of 2^64 - n and a negative share.
 class Row:
     """One row, in the library's units."""
 
-    stream: str
+    name: str
+    """The stream as printed."""
+    stream: int
+    """Its number; -1 is the sum of all."""
     role: str | None
     start_s: float
     end_s: float
+    length_s: float
     size: Figure
     """Bytes."""
     rate_bps: float | None
@@ -56,18 +64,16 @@ class Row:
     text: str
     direction: str | None = "forward"
     omitted: bool = False
-    details: dict[str, Any] = field(default_factory=dict)
-    """`retransmits`, `rtt` in µs and `cwnd` in bytes; others of the program."""
+    retransmits_count: int | None = None
+    rtt_loaded_us: int | None = None
+    cwnd_bytes: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the program prints after the rate."""
 
     @property
-    def length_s(self) -> float:
-        """Duration of the row in seconds."""
-        return self.end_s - self.start_s
-
-    @property
-    def number(self) -> int:
-        """The number of the stream; -1 is the sum of all."""
-        return -1 if self.stream.startswith("SUM") else int(re.sub(r"\D", "", self.stream) or 0)
+    def throughput_bps(self) -> float | None:
+        """The rate; None over no time, where it is meaningless."""
+        return self.rate_bps if self.length_s else None
 
 
 def read_row(line: str) -> Row | None:
@@ -77,12 +83,10 @@ def read_row(line: str) -> Row | None:
         if _BROKEN.search(line):
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {text!r}")
         return None
-    stream, role, begin, finish, amount, prefix, speed, letter, unit, figures = m.groups()
+    name, role, begin, finish, amount, prefix, speed, unit, figures = m.groups()
     start, end = Figure.printed(begin), Figure.printed(finish)
     length = Figure(end.value - start.value, end.half + start.half)
-    size = Figure.printed(amount, BYTES[prefix])
-    # -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
-    rate = Figure.printed(speed, to_bps(1, letter, "bit") if unit == "bits" else 8 * BYTES[letter])
+    size, rate = Figure.printed(amount, BYTES[prefix]), Figure.printed(speed, _RATES[unit])
     bps: float | None = rate.value
     if not math.isfinite(size.value + rate.value):
         size, bps = Figure(0.0, math.inf), None
@@ -90,37 +94,44 @@ def read_row(line: str) -> Row | None:
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
     elif length.value:
         bps = rate.value or 8 * size.value / length.value  # too slow for the unit of -f
-    return Row(stream, role, start.value, end.value, size, bps, figures, text)
+    number = -1 if name.startswith("SUM") else int("".join(filter(str.isdecimal, name)) or 0)
+    return Row(name, number, role, start.value, end.value, length.value, size, bps, figures, text)
+
+
+def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:
+    """Have `take` look at each row and the line above it; return the first damage."""
+    damage, above = None, ""
+    for line in text.split("\n"):
+        try:
+            if row := read_row(line):
+                take(row, above)
+        except Damaged as error:
+            damage = damage or error
+        if "[ ID]" not in line:
+            above = line
+    return damage
 
 
 _COLUMNS = (
-    "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
+    "direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
 ).split()
 
 
 def columns(rows: Sequence[Row]) -> Columns:
     """Return the table of intervals; a direction's only stream is also its sum."""
-    streams = {(row.direction, row.number) for row in rows}
+    streams = {(row.direction, row.stream) for row in rows}
     alone = all(number != -1 for _, number in streams)
     alone &= len(streams) == len({way for way, _ in streams})
-    each = [(n, row) for row in rows for n in ((row.number, -1) if alone else (row.number,))]
-    cells = []
-    for n, row in each:
-        # a rate over no time is meaningless
-        rate = row.rate_bps if row.length_s else None
-        path = [row.details.get(key) if n != -1 else None for key in ("rtt", "cwnd")]
-        cells.append(
-            (
-                *(n, row.direction, row.start_s, row.end_s, row.omitted, rate),
-                *(row.details.get("retransmits"), *path),
-            )
-        )
-    return dict(zip(_COLUMNS, map(list, zip(*cells, strict=True)), strict=bool(cells)))
+    each = [(n, row) for row in rows for n in ((row.stream, -1) if alone else (row.stream,))]
+    table = {name: [getattr(row, name) for _, row in each] for name in _COLUMNS}
+    for name in _COLUMNS[-2:]:  # a sum has none
+        table[name] = [None if n == -1 else getattr(row, name) for n, row in each]
+    return {"stream": [n for n, _ in each]} | table if rows else {}
 
 
-def counter(text: str) -> int | None:
+def counter(text: str | None) -> int | None:
     """Read a 32-bit counter; None if it wrapped around or is negative: it was never set."""
-    value = int(text)
+    value = int(text or -1)
     return value if 0 <= value < 2**31 else None
 
 
@@ -156,46 +167,51 @@ def check_intervals(steps: Sequence[Row], total: Row | None, late: float, lost: 
         raise Contradictory(f"the result contradicts its intervals: {total.text!r}")
 
 
-def take_windows(run: Draft, streams: Iterable[Sequence[Row]]) -> None:
-    """Take the congestion windows of all streams from their intervals."""
-    windows = [[w for row in rows if (w := row.details.get("cwnd"))] for rows in streams]
-    if windows and all(windows):
-        run.metrics["cwnd_bytes"] = sum(w[-1] for w in windows)
-        run.metrics["cwnd_max_bytes"] = sum(map(max, windows))
+def take_path(run: ParsedRun, streams: Sequence[Sequence[Row]]) -> None:
+    """Take round trips and congestion windows of all streams from their intervals."""
+    rtts = [row.rtt_loaded_us for rows in streams for row in rows if row.rtt_loaded_us]
+    windows = [[row.cwnd_bytes for row in rows if row.cwnd_bytes] for rows in streams]
+    add_path(run.metrics, rtts, windows)
 
 
 def take_loss(
-    run: Draft, text: str, streams: Sequence[Row], total: Row | None, word: str = "", sent: int = 0
+    run: ParsedRun,
+    text: str,
+    streams: Sequence[Row],
+    total: Row | None,
+    word: str = "",
+    sent: int = 0,
 ) -> None:
     """Take loss and jitter of the receiver from the rows of its streams, or from their sum."""
     rows = [total] if total else streams
-    if short := [row.text for row in [*rows, *streams] if "jitter" not in row.details]:
+    every = [*rows, *streams]
+    if short := [row.text for row in every if "jitter" not in row.details]:
         raise Damaged(f"a row has no loss: the log is cut short or damaged: {short[0]!r}")
-    jitters, lost, packets = (
-        [row.details[key] for row in rows] for key in ("jitter", "lost", "total")
-    )
-    gone, count = added(map(counter, lost)), added(map(counter, packets))
+    counts = [
+        added(counter(row.details[key]) for row in part)
+        for part in (rows, streams)
+        for key in ("lost", "total")
+    ]
+    lost, count = counts[:2]
     if not count:
         return
     if sent and count > sent:
         raise Damaged(f"{count} datagrams received, and {sent} sent")
-    for row in [*rows, *streams]:
-        percent, of = float(row.details["percent"]), int(row.details["total"])
-        loss = 100 * int(row.details["lost"])
+    for row in every:
+        percent, of, gone = (float(row.details[key]) for key in ("percent", "total", "lost"))
         # of several streams --bidir of iperf3 prints the share of what was sent
-        shares = [loss / n for n in (of, sent if row is total else 0) if n]
+        shares = [100 * gone / n for n in (of, sent if row is total else 0) if n]
         if shares and not any(math.isclose(percent, s, rel_tol=0.06, abs_tol=1e-3) for s in shares):
             raise Contradictory(f"the loss contradicts itself: {row.text!r}")
-    each = [added(counter(row.details[key]) for row in streams) for key in ("lost", "total")]
-    if streams and each != [gone, count]:
+    if streams and counts[2:] != [lost, count]:
         raise Contradictory("the datagrams contradict those of the streams")
-    jitter = sum(1e3 * float(text) for text in jitters) / len(jitters)
-    if (gone or 0) > count or jitter > 1e6 * rows[0].length_s:
-        raise Contradictory(f"{gone} of {count} lost, jitter of {jitter:g} us: impossible")
+    jitter = sum(1e3 * float(row.details["jitter"]) for row in rows) / len(rows)
+    if (lost or 0) > count or jitter > 1e6 * rows[0].length_s:
+        raise Contradictory(f"{lost} of {count} lost, jitter of {jitter:g} us: impossible")
     run.metrics |= {
         f"packets{word}_count": count,
-        f"lost{word}_count": gone,
-        f"lost{word}_ratio": None if gone is None else gone / count,
+        f"lost{word}_count": lost,
+        f"lost{word}_ratio": None if lost is None else lost / count,
         f"jitter{word}_us": jitter,
     }
     disorder = {name: int(number) for name, number in _DISORDER.findall(text)}

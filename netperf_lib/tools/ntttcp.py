@@ -12,17 +12,16 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from ..metrics import to_bps
-from .draft import (
-    CONTRADICTION,
+from .parsed import ParsedRun
+from .shared import (
     Contradictory,
     Damaged,
-    Draft,
     Figure,
+    filled,
     line_start,
     or_above,
     rate_fits,
 )
-from .parsed import ParsedRun
 
 NAME = "ntttcp"
 _TOTALS = "#####  Totals:  #####"
@@ -33,7 +32,6 @@ _START = re.compile(
     re.MULTILINE,
 )
 _COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
-_NUMBER = r"(\d+(?:\.\d+)?)"
 _MEGABYTE = {True: 10**6, False: 2**20}
 """Bytes of a megabyte, on Linux and on Windows."""
 
@@ -54,31 +52,34 @@ def read(text: str) -> list[ParsedRun]:
         form = _document
     elif "Copyright Version" in text:
         form = _windows
-    return [Draft(NAME).filled(form, text)]
+    return [filled(ParsedRun(tool=NAME), form, text)]
 
 
-def _figure(figures: dict[str, str], key: str, pattern: str = _NUMBER, factor: float = 1) -> Figure:
+def _figure(figures: dict[str, str], key: str, factor: float = 1) -> Figure:
     """Return a figure by its name; `Damaged` if it is missing or no number."""
-    found = re.fullmatch(pattern, figures.get(key, ""))
-    if found is None:
-        raise Damaged(f"{key!r} is {figures.get(key, 'missing')}: the log is cut or damaged")
-    unit = to_bps(1, found[2], "bit") if found.re.groups > 1 else factor
-    return Figure.printed(found[1], unit)
+    text = figures.get(key, "missing")
+    if not re.fullmatch(r"\d+(\.\d+)?", text):
+        raise Damaged(f"{key!r} is {text}: the log is cut or damaged")
+    return Figure.printed(text, factor)
 
 
-def _optional(figures: dict[str, str], key: str, pattern: str = _NUMBER) -> float | None:
-    unknown = figures.get(key) in ("-1", "NA")
-    return None if unknown else _figure(figures, key, pattern).value
+def _optional(figures: dict[str, str], key: str) -> float | None:
+    return None if figures.get(key) in ("-1", "NA") else _figure(figures, key).value
 
 
 def _totals(
-    run: Draft, rate: Figure, size: Figure, seconds: Figure, cpu: float | None, slack: float = 6e-4
+    run: ParsedRun,
+    rate: Figure,
+    size: Figure,
+    seconds: Figure,
+    cpu: float | None,
+    slack: float = 6e-4,
 ) -> None:
     """Store the totals under the names of the end that printed them; the share in percent."""
     if not size.value or not seconds.value or not rate.value:
         raise Damaged("nothing was transferred")
     if not rate_fits(size, seconds, rate, slack):
-        raise Contradictory(f"{CONTRADICTION}bytes in {seconds.value:g} s and {rate.value:g} bit/s")
+        raise Contradictory(f"bytes in {seconds.value:g} s and {rate.value:g} bit/s")
     sends = run.test == "sender"
     run.metrics |= {
         "throughput_sent_bps" if sends else "throughput_bps": rate.value,
@@ -88,7 +89,7 @@ def _totals(
     }
 
 
-def _document(run: Draft, text: str) -> None:
+def _document(run: ParsedRun, text: str) -> None:
     """Read a document; its figures are named by element and ``metric``."""
     inside, end, _ = text.partition(f"</{text.lstrip()[1:8]}>")
     try:
@@ -101,14 +102,14 @@ def _document(run: Draft, text: str) -> None:
         if figures.setdefault(key, value) != value:
             raise Contradictory(f"two different values of {key!r} in the document")
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
-    run.version = root.get("version", "")
+    run.tool_version = root.get("version", "")
     if "udp" not in figures:
         raise Damaged("'udp' is missing: the document is damaged")
-    linux, tcp = run.version.endswith("-linux"), figures["udp"] == "False"
+    linux, tcp = run.tool_version.endswith("-linux"), figures["udp"] == "False"
     rate = _figure(figures, "throughput mbps", factor=1e6)
     again = _figure(figures, "throughput MB/s", factor=8.0 * _MEGABYTE[linux])
     if not again.agrees(rate, 1e-5):
-        raise Contradictory(f"{CONTRADICTION}MB/s and {rate.value:g} bit/s")
+        raise Contradictory(f"MB/s and {rate.value:g} bit/s")
     cpu = "cpu_busy_all %" if "cpu_busy_all %" in figures else "cpu %"
     size = _figure(figures, "total_bytes MB", factor=_MEGABYTE[linux])
     _totals(run, rate, size, _figure(figures, "realtime s"), _optional(figures, cpu))
@@ -124,40 +125,43 @@ def _document(run: Draft, text: str) -> None:
     }
 
 
-_KEY = re.compile(r"^(?:[\d:]{8} INFO: )?[ \t]*([a-z][^:\t\n]*?)[ \t]*:[ \t]*(\S.*?)[ \t]*\n", re.M)
+_LINUX = re.compile(
+    r"""
+    test\ duration\s*:\s*(\d+\.\d\d)\ seconds\s*\n
+    (?s:.*?)total\ bytes\s*:\s*(\d+)\s*\n
+    (?s:.*?)throughput\s*:\s*(\d+\.\d\d)([KMGT]?)bps\s*\n
+    (?:(?s:.*?)retrans\ segs\s*:\s*(\d+)\s*\n)?
+    (?s:.*?)cpu\ busy\ \(all\)\s*:\s*(\d+\.\d\d)%\s*\n
+    """,
+    re.VERBOSE,
+)
 _SENDS = re.compile(
     r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s", re.MULTILINE
 )
 
 
-def _linux(run: Draft, text: str) -> None:
+def _linux(run: ParsedRun, text: str) -> None:
     head, found, totals = text.partition(_TOTALS)
     version = re.search(r"NTTTCP for Linux (\S+)", text)
-    run.version = version[1] if version else None
+    run.tool_version = version[1] if version else None
     run.test = "sender" if _SENDS.search(head) else "receiver"
     if streams := re.search(r"\b(\d+) connections (?:tested|created)", text):
         run.parameters["streams"] = int(streams[1])
     if complaint := re.search(r"\bERR : (.*)", text):
         raise Damaged(complaint[1].strip())
     if not found:
-        has_rates = "Real-time throughput" in text  # rates without times
-        raise Damaged("the log ends before its totals", "partial" if has_rates else "failed")
+        raise Damaged("the log ends before its totals")
     if _TOTALS in totals:
         raise Contradictory("totals of several tests, or of two processes: pass one test per log")
     if not version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
-    figures = dict(reversed(_KEY.findall(totals)))
-    cpu = _figure(figures, "cpu busy (all)", r"(\d+\.\d\d)%")
-    _totals(
-        run,
-        _figure(figures, "throughput", r"(\d+\.\d\d)([KMGT]?)bps"),
-        _figure(figures, "total bytes", r"(\d+)"),
-        _figure(figures, "test duration", r"(\d+\.\d\d) seconds"),
-        cpu.value,
-        1e-4,
-    )
-    if "retrans segs" in figures:
-        run.metrics["retransmits_count"] = _figure(figures, "retrans segs", r"(\d+)").value
+    m = _LINUX.search(totals)
+    if m is None:
+        raise Damaged("a figure is missing, or no number: the log is cut or damaged")
+    rate = Figure.printed(m[3], to_bps(1, m[4], "bit"))
+    _totals(run, rate, Figure.printed(m[2]), Figure.printed(m[1]), float(m[6]), 1e-4)
+    if m[5]:
+        run.metrics["retransmits_count"] = int(m[5])
     elif not re.search(r"\bUDP\b", text, re.IGNORECASE):
         raise Damaged("'retrans segs' is missing: the log is cut or damaged")
 
@@ -171,9 +175,9 @@ _TITLES = (
 _TITLE = re.compile(re.escape(_TITLES).replace(r"\|", "|"))
 
 
-def _windows(run: Draft, text: str) -> None:
+def _windows(run: ParsedRun, text: str) -> None:
     version = re.search(r"Copyright Version (\d+\.\d+)", text)
-    run.version = version[1] if version else None
+    run.tool_version = version[1] if version else None
     figures: dict[str, str] = {}
     rows = [" ".join(row.split()) for row in text.split("\n")[:-1]]  # the last may be cut
     for row, below in zip(rows, rows[2:], strict=False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.csv import ReadOptions, read_csv
 
-from .draft import CONTRADICTION
 from .parsed import Columns, ParsedRun
 
 # it begins with a line break and not with ^, as Python finds a character faster than a position
@@ -20,7 +18,7 @@ _NO_ROW = re.compile(r"\n(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MUL
 _COLUMNS = ("packet", "tx_s", "rx_s", "latency_us")
 
 
-def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
+def add_packets(run: ParsedRun, text: str, line: int) -> None:
     """Add the packets, up to the first line that is none; a run is complete if all are there.
 
     `text` begins with the line break before the first packet, which is in `line`.
@@ -34,18 +32,18 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     trip_us = (rx_s - tx_s) * (1e6 if run.percentile_basis == "rtt" else 5e5)
     off = (np.abs(trip_us - latency_us) > 0.0021) | (packet != np.arange(len(packet)))
     good = int(np.argmax(off)) if off.any() else len(packet)
-    samples = partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good])
-    run = replace(run, samples_count=good, samples=samples)
-    nothing: dict[str, Any] = {"metrics": {}, "percentiles": (), "percentile_basis": None}
-    if run.status != "ok":
-        return run
+    run.samples_count = good
+    run.samples = partial(_samples, tx_s[:good] - tx_s[:1], latency_us[:good])
     count = run.metrics.get("messages_count")
+    if run.status != "ok":
+        return
     if good != count:
-        error = f"{good} of {count} packets are readable; line {line + good} is not"
-        return replace(run, status="partial", error=error, **nothing)
-    if wrong := _contradiction(run, rx_s[-1] - tx_s[0], np.sort(latency_us)):
-        return replace(run, status="failed", error=wrong, contradictory=True, **nothing)
-    return run
+        run.error = f"{good} of {count} packets are readable; line {line + good} is not"
+        run.status = "partial"
+    elif wrong := _contradiction(run, rx_s[-1] - tx_s[0], np.sort(latency_us)):
+        run.status, run.error, run.contradictory = "failed", wrong, True
+    if run.error:
+        run.metrics, run.percentiles, run.percentile_basis = {}, (), None
 
 
 def _contradiction(run: ParsedRun, length_s: float, latency_us: Any) -> str | None:
@@ -67,7 +65,7 @@ def _contradiction(run: ParsedRun, length_s: float, latency_us: Any) -> str | No
     duration_s = run.metrics.get("duration_measured_s", length_s)
     if not run.metrics.get("lost_count") and abs(duration_s - length_s) > 0.0006:
         off.append("duration")
-    return f"{CONTRADICTION}not of the packets: {', '.join(off)}" if off else None
+    return f"statistics that are not of the packets: {', '.join(off)}" if off else None
 
 
 def _samples(t_s: Any, latency_us: Any) -> Iterator[Columns]:

@@ -30,12 +30,12 @@ def _no_samples() -> Iterator[Columns]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ParsedRun:
     """One run as a tool's log reports it. Numbers are in the library's units; unknown values are absent, never zero."""
 
     tool: str
-    status: Status
+    status: Status = "failed"
     """`ok`: every number is valid. `partial`: cut short, with intervals but without metrics. `failed`: no numbers."""
     tool_version: str | None = None
     test: str | None = None
@@ -43,12 +43,12 @@ class ParsedRun:
     """The tool's own message, or what was missing; set unless the status is `ok`."""
     contradictory: bool = False
     """The log cannot be that of one run: it is damaged, or another process wrote into it."""
-    warnings: tuple[str, ...] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    metrics: dict[str, Any] = field(default_factory=dict)
     """Metric name (see `netperf_lib.metrics`) to value."""
-    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     """The settings that the log states: `streams`, `message_bytes`, `protocol`, `direction`, `duration_s`, `omit_s`,
-    `tcp_buffer_bytes`, `congestion_control`, `server`, `port`, `started_utc` …, each only if the log contains it."""
+    `tcp_buffer_bytes`, `congestion_control`, `server`, `started_utc` …, each only if the log contains it."""
     intervals: Columns = field(default_factory=dict)
     """Columns `stream` (int; -1 is the sum of all), `direction` ("forward" or "reverse": forward is client to
     server), `start_s`, `end_s`, `omitted` (bool), `throughput_bps`, `retransmits_count`, `rtt_loaded_us`,

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs
 from .interface import Commands
 from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
 from .request import Request
+from .shared import Contradictory, Damaged, add_cpu_costs, filled
 
 NAME = "qperf"
 PACKAGE = "qperf"
@@ -83,15 +83,17 @@ def read(text: str) -> list[ParsedRun]:
     if header is None or header["known"] == "conf":
         return []
     name = str(header[header.lastgroup or 0])
-    draft = Draft(NAME, 1 + text[: header.start(header.lastgroup or 0)].count("\n"), test=name)
+    line = 1 + text[: header.start(header.lastgroup or 0)].count("\n")
+    run = ParsedRun(tool=NAME, line=line, test=name)
     if header["bad"]:
-        return [draft.run("failed", header[0].strip())]
-    return [draft.filled(_fill, text)]
+        run.error = header[0].strip()
+        return [run]
+    return [filled(run, _fill, text)]
 
 
 # --- one block -----------------------------------------------------------------------------------
 
-_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
+_LINE = re.compile(r"[ \t>]*(([a-z_]+)[ \t]*)=[ \t]+(\S.*)")
 _NUMBER = re.compile(
     r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
 )
@@ -147,7 +149,7 @@ def _figure(kind: str, text: str) -> float:
     return value
 
 
-def _fill(run: Draft, text: str) -> None:
+def _fill(run: ParsedRun, text: str) -> None:
     """Read one block."""
     test = run.test or ""
     figures = _lines(text)
@@ -162,7 +164,7 @@ def _fill(run: Draft, text: str) -> None:
     if ways and (ends or re.fullmatch(r"[a-z]+_lat", test)):
         raise Contradictory(f"lines are lost, or of another process: {min(ways)}")
     if contradiction := _contradiction(figures):
-        raise Contradictory(CONTRADICTION + contradiction)
+        raise Contradictory(contradiction)
     _metrics(run, test, figures)
     if gone := _incomplete(test, figures.keys()):
         run.warnings.append(f"lines are missing: {gone}")
@@ -171,35 +173,37 @@ def _fill(run: Draft, text: str) -> None:
 def _lines(text: str) -> dict[str, float]:
     """Return the figures of a block by their names."""
     figures: dict[str, float] = {}
-    columns: set[int] = set()  # positions of the equals sign, which qperf aligns
-    last, unread, width, longest = 0, "", 0, 0
+    names: list[tuple[str, ...]] = []
+    last, unread = 0, ""
     rows = text.partition(":")[2].split("\n")[1:]
     for number, row in enumerate(rows, 1):
         m = _LINE.fullmatch(row)
         if m is None:
             unread = unread or row.strip()
             continue
-        key, value = m[1], m[2].rstrip()
-        plain, longest = _ENDS.sub("", key), max(longest, len(key))
+        key, plain = m[2], _ENDS.sub("", m[2])
+        names.append(m.groups())
         kind = _KINDS.get(plain)
         if kind is None:
             continue
         if figures and unread:
             raise Damaged(f"line {unread!r} is not readable")
         rank = _ORDER.index(key if key in _ORDER else "parameter" if plain == key else "later")
-        # somebody may have removed the blanks
-        columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
-        if key in figures or rank < last or len(columns) > 1:
+        if key in figures or rank < last:
             raise Contradictory(f"lines are lost, or of another process: before {row.strip()!r}")
         if kind == "count" and number == len(rows):
             raise Damaged(f"the line of {key} may be cut")
-        last, width = rank, row.index("=") - row.index(key) - 2
+        last = rank
         try:
-            figures[key] = _figure(kind, value)
+            figures[key] = _figure(kind, m[3].rstrip())
         except Damaged as error:
             raise Damaged(f"{error} in {row.strip()!r}") from None
-    if -1 not in columns and width > longest:
-        raise Damaged("lines are missing: the names are aligned with a longer one")
+    # qperf aligns the equals signs; somebody may have removed the blanks
+    widths = {len(one) if one.endswith("  ") and "\t" not in one else 0 for one, *_ in names}
+    longest = max((len(key) for _, key, _ in names), default=0)
+    if figures and widths not in ({0}, {longest + 2}):
+        damage = Contradictory if len(widths) > 1 else Damaged
+        raise damage("lines are lost, or of another process: names are not aligned")
     return figures
 
 
@@ -234,7 +238,7 @@ def _lacking(test: str, seen: AbstractSet[str]) -> str:
     return ""
 
 
-def _metrics(run: Draft, test: str, figures: Mapping[str, float]) -> None:
+def _metrics(run: ParsedRun, test: str, figures: Mapping[str, float]) -> None:
     def value(*keys: str) -> float | None:
         return next((figures[key] for key in keys if key in figures), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -30,8 +30,6 @@ _UNIQUE = re.compile(
 
 LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
-_SAVE = "save what the tool prints to a file, such as `iperf3 -c HOST > log.txt`, and pass that"
-_MIXED = "the log next to it may contain lines of another process: lines of this run may be missing"
 
 
 def parse(
@@ -60,47 +58,52 @@ def parse(
         The text contains no run of a known tool, or other programs put something around it, or it is larger than
         `LARGEST`.
     """
-    if isinstance(data, bytes) and (document := iperf3.read_whole(data)):
-        return [_complete(document, file)]
+    try:
+        document = iperf3.read_whole(data) if isinstance(data, bytes) else None
+        runs = [document] if document else _read(data, tool)
+    except ParseError as error:
+        raise ParseError(str(error), file=file) from None
+    return [_complete(run, file) for run in runs]
+
+
+def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
     if len(data) > LARGEST:
         raise ParseError(
             f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
-            "split it into one run per file, or measure with longer intervals, sockperf for fewer seconds or without "
-            "--full-log",
-            file=file,
+            "split it into one run per file, or measure with longer intervals, sockperf for fewer "
+            "seconds or without --full-log",
+            file=None,
         )
     text = decode(data) if isinstance(data, bytes) else data
     text = without_colours(text) if tool else clean(text)
     if not text or text.isspace():
         error = "the log is empty: nothing was printed"
-        return [ParsedRun(tool="unknown", status="failed", error=error, file=file)]
+        return [ParsedRun(tool="unknown", status="failed", error=error)]
     around = "" if tool else foreign(text)
-    if around:
-        raise ParseError(f"not as a tool prints it: {around}; {_SAVE}", file=file)
-    try:
-        runs = [_complete(run, file) for run in _runs(text, tool)]
-    except ParseError as error:  # a reader does not know the file
-        raise ParseError(str(error), file=file) from None
+    runs = [] if around else _runs(text, [READERS[tool]] if tool else READERS.values())
     if not runs and tool:
-        return parse(data, file=file)
-    if not any(run.status == "ok" or run.contradictory for run in runs) and (why := trace(text)):
-        raise ParseError(f"not as a tool prints it: {why}; {_SAVE}", file=file)
+        return _read(text, None)
+    if not any(run.status == "ok" or run.contradictory for run in runs):
+        around = around or trace(text)
+    if around:
+        raise ParseError(
+            f"not as a tool prints it: {around}; save what the tool prints to a file, "
+            "such as `iperf3 -c HOST > log.txt`, and pass that",
+            file=None,
+        )
     if not runs:
         raise ParseError(
-            f"no run of a known tool in this text; pass the complete output of one of {', '.join(READERS)}",
-            file=file,
+            "no run of a known tool in this text; pass the complete output of one of "
+            f"{', '.join(READERS)}",
+            file=None,
         )
-    return _beside_others(runs)
-
-
-def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
-    """Warn if the run before or after a run, of the same tool, may contain lines of another process."""
-    pairs = [*pairwise(range(len(runs))), *pairwise(range(len(runs) - 1, -1, -1))]
-    doubted = {b for a, b in pairs if runs[a].contradictory and runs[a].tool == runs[b].tool}
-    return [
-        _warned(run, _MIXED) if number in doubted and run.status == "ok" else run
-        for number, run in enumerate(runs)
-    ]
+    mixed = {run.tool for run in runs if run.contradictory}
+    for run in runs:
+        if run.status == "ok" and run.tool in mixed:
+            run.warnings.append(
+                "lines of another process are in this file: lines of this run may be missing"
+            )
+    return runs
 
 
 def identity(text: str) -> str | None:
@@ -113,51 +116,35 @@ def identity(text: str) -> str | None:
     return hashlib.blake2s(" ".join(text.split()).encode(), digest_size=9).hexdigest()
 
 
-def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
+def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
+    """Split `text` where a reader sees a run, and read each part; a run that is there twice counts once."""
+    claims: dict[int, Reader] = {}
+    for reader in readers:
+        if any(mark in text for mark in reader.MARKS):
+            claims |= {start: reader for start in reader.sightings(text) if start not in claims}
+    starts = sorted(claims)
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
-    segments = [*_segments(text, [READERS[tool]] if tool else READERS.values())]
-    for line, segment, readers in segments:
-        parsed = next(filter(None, (reader.read(segment) for reader in readers)), [])
-        measured = len(segments) > 1 and parsed and parsed[0].status != "failed"
+    line = 1 + text.count("\n", 0, starts[0]) if starts else 1
+    for start, end in pairwise([*starts, len(text)]):
+        segment = text[start:end]
+        parsed = claims[start].read(segment)
+        measured = len(claims) > 1 and parsed and parsed[0].status != "failed"
         name = identity(segment) if measured else None
-        if name in seen:
-            first = seen[name]
-            runs[first] = _warned(
-                runs[first], f"printed a second time in line {line}; counted once"
-            )
-            continue
-        if name:
-            seen[name] = len(runs)
-        runs += [replace(run, line=line + run.line - 1) for run in parsed]
+        first = seen.setdefault(name, len(runs)) if name else len(runs)
+        if first < len(runs):
+            runs[first].warnings.append(f"printed a second time in line {line}; counted once")
+        else:
+            runs += [replace(run, line=line + run.line - 1) for run in parsed]
+        line += segment.count("\n")
     return runs
 
 
 def _complete(run: ParsedRun, file: str | None) -> ParsedRun:
     """Return the run with the metrics that follow from its own, and without those that no table has."""
-    unknown = sorted(run.metrics.keys() - METRICS.keys())
-    warnings = tuple(
-        f"left out, since netperf_lib.metrics does not have it: {name}" for name in unknown
-    )
-    metrics = {name: value for name, value in run.metrics.items() if name not in unknown}
-    metrics |= computed(metrics)
-    return replace(run, metrics=metrics, warnings=(*run.warnings, *warnings), file=file)
-
-
-def _warned(run: ParsedRun, warning: str) -> ParsedRun:
-    return replace(run, warnings=(*run.warnings, warning))
-
-
-def _segments(text: str, readers: Iterable[Reader]) -> Iterator[tuple[int, str, list[Reader]]]:
-    """Split `text` at every sighting: the line where a segment starts, its text, and the tools that claim it."""
-    claims: dict[int, list[Reader]] = {}
-    for module in readers:
-        if any(mark in text for mark in module.MARKS):
-            for offset in module.sightings(text):
-                claims.setdefault(offset, []).append(module)
-    line = 1
-    for start, end in pairwise([*sorted({0, *claims}), len(text)]):
-        segment = text[start:end]
-        if start in claims:
-            yield line, segment, claims[start]
-        line += segment.count("\n")
+    for name in sorted(run.metrics.keys() - METRICS.keys()):
+        del run.metrics[name]
+        run.warnings.append(f"left out, since netperf_lib.metrics does not have it: {name}")
+    run.metrics |= computed(run.metrics)
+    run.file = file
+    return run

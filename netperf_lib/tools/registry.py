@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 
 from ..errors import UsageError
 from . import figures, iperf2, iperf3, ntttcp, qperf, sockperf
@@ -23,18 +24,13 @@ def _load(point: EntryPoint) -> None:
     """Add the reader of an entry point; it is left out with a warning if it cannot be used."""
     try:
         reader: Reader = point.load()
-        members = ("NAME", "MARKS", "sightings", "read")
-        if lacking := [name for name in members if not hasattr(reader, name)]:
-            raise TypeError(f"it lacks {', '.join(lacking)}")
+        attrgetter("MARKS", "sightings", "read")(reader)
         if reader.NAME in READERS:
             raise ValueError(f"there is another reader called {reader.NAME}")
         READERS[reader.NAME] = reader
     except Exception as error:  # noqa: BLE001 - whatever the module of another package raises
-        package = point.dist.name if point.dist else "of an unknown package"
         why = f"{type(error).__name__}: {error}"
-        warnings.warn(
-            f"the reader {point.value} ({package}) is left out: {why}", UserWarning, stacklevel=2
-        )
+        warnings.warn(f"the reader {point.value} is left out: {why}", UserWarning, stacklevel=2)
 
 
 for _point in entry_points(group="netperf_lib.readers"):

@@ -13,18 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
-from .draft import (
-    CONTRADICTION,
-    Contradictory,
-    Damaged,
-    Draft,
-    line_start,
-    or_above,
-)
 from .interface import Commands
 from .options import Option, arguments, check_unloaded, checked, levels
 from .parsed import ParsedRun, Percentile
 from .request import Request
+from .shared import Contradictory, Damaged, filled, line_start, or_above
 
 NAME = "sockperf"
 MARKS = (
@@ -168,14 +161,17 @@ def sightings(text: str) -> Iterator[int]:
 
 _LINE = re.compile(
     r"""
-    \[(?P<span>Total\ Run|Valid\ Duration)\]\ RunTime=(?P<seconds>\d+\.\d{3})\ sec;
+    \[Total\ Run\]\ RunTime=(?P<seconds>\d+\.\d{3})\ sec;
         \ (?:Warm\ up\ [a-z]+=\d+(?:\ msec)?;\ )?SentMessages=(?P<messages>\d+);
         \ ReceivedMessages=(?P<received>\d+)(?:;\ SkippedMessages=\d+)?\s*\n
-    |avg-(?:(?P<round>rtt)|latency|lat)=\ *(?P<mean>\d+\.\d{3})(?!\d)
+    |\[Valid\ Duration\]\ RunTime=(?P<valid_seconds>\d+\.\d{3})\ sec;
+        \ SentMessages=(?P<valid_messages>\d+);
+        \ ReceivedMessages=(?P<valid_received>\d+)(?:;\ SkippedMessages=\d+)?\s*\n
+    |avg-(?:rtt|latency|lat)=\ *(?P<mean>\d+\.\d{3})(?!\d)
         \ \(std-dev=\ *(?P<deviation>\d+\.\d{3})(?!\d)(?:,\ mean-ad=.*)?\)
     |\#\ dropped\ messages\ =\ (?P<dropped>\d+);\ \#\ duplicated\ messages\ =\ (?P<duplicated>\d+);
         \ \#\ out-of-order\ messages\ =\ (?P<disorder>\d+)\s*\n
-    |Summary:\ (?:(?P<trip>Round\ trip)|Latency)(?:\ of\ burst\ of\ \d+\ messages)?
+    |Summary:\ (?:Round\ trip|Latency)(?:\ of\ burst\ of\ \d+\ messages)?
         \ is\ (?P<summary>\d+\.\d{3})(?!\d)\ usec
     |Total\ (?P<observations>\d+)\ observations;\ each\ percentile\ contains
         \ \d+\.\d\d\ observations
@@ -208,34 +204,24 @@ _COMPLAINTS = re.compile(
     r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*"
     r"|Test end before test start.*"
 )
-_PERCENTILES = {
-    99.999: "p99999",
-    99.99: "p9999",
-    99.9: "p999",
-    99.5: "",
-    99.0: "p99",
-    95.0: "p95",
-    90.0: "p90",
-    75.0: "p75",
-    50.0: "p50",
-    25.0: "p25",
-}
+_PERCENTILES = (99.999, 99.99, 99.9, 99.5, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run."""
     header = _HEADER.search(text) if "txTime" in text else None
     if header is None:
-        return [Draft(NAME).filled(_fill, text)]
-    run = Draft(NAME).filled(_fill, text[: header.start()])
-    from .packets import with_rows  # needs numpy, which no other log does
+        return [filled(ParsedRun(tool=NAME), _fill, text)]
+    run = filled(ParsedRun(tool=NAME), _fill, text[: header.start()])
+    from .packets import add_packets  # needs numpy, which no other log does
 
-    return [with_rows(run, text[header.end() - 1 :], 1 + text[: header.end()].count("\n"))]
+    add_packets(run, text[header.end() - 1 :], 1 + text[: header.end()].count("\n"))
+    return [run]
 
 
-def _fill(run: Draft, text: str) -> None:
+def _fill(run: ParsedRun, text: str) -> None:
     version = re.search(r"version #(\S+) ?==", text)
-    run.version = version[1] if version else None
+    run.tool_version = version[1] if version else None
     run.parameters = _parameters(text)
     command = re.search(_COMMAND, text)
     run.test = mode = _MODES.get(command[1], command[1]) if command else None
@@ -250,12 +236,9 @@ def _fill(run: Draft, text: str) -> None:
     if throughput:
         _throughput(run, figures)
     else:
-        _latencies(run, figures, percentiles)
+        whole = run.parameters.get("full_rtt") or re.search(r"avg-rtt|Summary: Round trip", text)
+        _latencies(run, figures, percentiles, "rtt" if whole else "latency_oneway")
     run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
-
-
-def _last(text: str) -> str:
-    return text.rstrip("\n").rpartition("\n")[2].strip()
 
 
 def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
@@ -270,16 +253,14 @@ def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
             break
         if m is None:
             raise Damaged(f"not readable (leave out --giga-size): {row.strip()!r}")
-        found = {name: value for name, value in m.groupdict().items() if value is not None}
-        span = "valid_" if "Valid" in found.pop("span", "") else ""
+        found = {name: float(value) for name, value in m.groupdict().items() if value is not None}
         if "percentile" in found:
-            at, value = float(found["percentile"]), float(found["latency"])
+            at, value = found["percentile"], found["latency"]
             if at not in _PERCENTILES or percentiles.setdefault(at, value) != value:
                 raise Contradictory(f"another percentile before: {row.strip()!r} is the second")
             continue
-        for name, text_value in found.items():
-            value = 1.0 if name in ("round", "trip") else float(text_value)
-            if figures.setdefault(span + name, value) != value:
+        for name, value in found.items():
+            if figures.setdefault(name, value) != value:
                 raise Contradictory(f"two different values: {row.strip()!r} is the second")
     return figures, percentiles
 
@@ -290,7 +271,7 @@ def _refuse_gaps(there: Iterable[str | float], needed: Iterable[str | float]) ->
         raise Damaged(f"the log is cut, or lines are missing: {', '.join(gone)}")
 
 
-def _throughput(run: Draft, figures: Mapping[str, float]) -> None:
+def _throughput(run: ParsedRun, figures: Mapping[str, float]) -> None:
     _refuse_gaps(figures, ("rate", "bandwidth"))
     if "sent" not in figures:
         run.warnings.append("without messages_count: its line is missing")
@@ -307,36 +288,35 @@ _NEEDED = ("mean", "dropped", "observations", "maximum", "minimum", "valid_secon
 
 
 def _latencies(
-    run: Draft, figures: Mapping[str, float], percentiles: Mapping[float, float]
+    run: ParsedRun, figures: Mapping[str, float], percentiles: Mapping[float, float], basis: str
 ) -> None:
     _refuse_gaps(figures, _NEEDED)
     n = int(figures["observations"])
     least = 25.0 if n >= 4 else 50.0
     _refuse_gaps(percentiles, [p for p in _PERCENTILES if p >= least and p not in (95.0, 99.5)])
     if wrong := _contradiction(figures, percentiles):
-        raise Contradictory(CONTRADICTION + wrong)
-    rtt = figures.keys() & {"round", "trip"} or run.parameters.get("full_rtt")
-    run.basis = basis = "rtt" if rtt else "latency_oneway"
+        raise Contradictory(wrong)
     # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
     run.percentiles = tuple(
         Percentile(p, value, n - int(0.5 + round(p / 100, 7) * n))
         for p, value in sorted(percentiles.items())
     )
-    run.metrics = {
-        f"{basis}_us": figures["mean"],
+    run.percentile_basis = basis
+    latencies = {
+        "us": figures["mean"],
         # 0.000 with one observation, which has no deviation
-        f"{basis}_stdev_us": figures["deviation"] or None,
-        f"{basis}_min_us": figures["minimum"],
-        f"{basis}_max_us": figures["maximum"],
+        "stdev_us": figures["deviation"] or None,
+        "min_us": figures["minimum"],
+        "max_us": figures["maximum"],
+    }
+    latencies |= {f"p{p:g}_us".replace(".", ""): percentiles[p] for p in percentiles if p != 99.5}
+    run.metrics = {f"{basis}_{name}": value for name, value in latencies.items()} | {
         "messages_count": n,
         "lost_count": figures["dropped"],
         "duplicated_count": figures["duplicated"],
         "out_of_order_count": figures["disorder"],
         "duration_measured_s": figures["valid_seconds"] or None,
     }
-    for p, value in percentiles.items():
-        if name := _PERCENTILES[p]:
-            run.metrics[f"{basis}_{name}_us"] = value
 
 
 def _why_nothing(text: str) -> str:
@@ -344,33 +324,33 @@ def _why_nothing(text: str) -> str:
         return complaint[0].strip()
     if "[SERVER]" in text:
         return "the log of a server, which prints no figures; pass the client's"
-    return f"no statistics: the log ends after {_last(text)!r}"
+    if "Usage: sockperf" in text:
+        return "an option was wrong, and sockperf printed its usage"
+    last = text.rstrip("\n").rpartition("\n")[2].strip()
+    return f"no statistics: the log ends after {last!r}"
 
 
 _STATED = {
-    "mps": "mps",
-    "burst": "burst",
-    "reply-every": "reply_every",
-    "msg-size": "message_bytes",
-    "time": "duration_s",
+    "server": r"IP = (\S+)\s+PORT = ",
+    "protocol": r"IP = \S+\s+PORT = +\d+ # (TCP|UDP)",
+    "message_bytes": r"using msg-size=(\d+)|^\tmsg_size = (\d+)|parameters: .*--msg-size=(\d+)",
+    "burst": r"burst of (\d+) messages|parameters: .*--burst=(\d+)",
+    "mps": r"parameters: .*--mps=(\d+)",
+    "reply_every": r"parameters: .*--reply-every=(\d+)",
+    "duration_s": r"parameters: .*--time=(\d+)",
 }
+"""Settings with how a log states them."""
 
 
 def _parameters(text: str) -> dict[str, Any]:
     """Return the settings that the log states."""
     parameters: dict[str, Any] = {}
-    if m := re.search(r"IP = (\S+)\s+PORT = +(\d+) # (TCP|UDP)", text):
-        parameters |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
-    if m := re.search(r"using msg-size=(\d+)|^\tmsg_size = (\d+)", text, re.MULTILINE):
-        parameters["message_bytes"] = int(m[1] or m[2])
-    if m := re.search(r"test was performed using the following parameters: (.*)\n", text):
-        for key, value in re.findall(r"--([a-z-]+)=(\d+)(?=\s|$)", m[1]):
-            if key in _STATED:
-                parameters[_STATED[key]] = int(value)
-        if "--full-rtt" in m[1]:
-            parameters["full_rtt"] = True
-    if m := re.search(r"burst of (\d+) messages", text):
-        parameters["burst"] = int(m[1])
+    for name, pattern in _STATED.items():
+        if m := re.search(pattern, text, re.MULTILINE):
+            value = m[m.lastindex or 0]
+            parameters[name] = int(value) if value.isdecimal() else value.lower()
+    if re.search("parameters: .*--full-rtt", text):
+        parameters["full_rtt"] = True
     return parameters
 
 

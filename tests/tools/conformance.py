@@ -23,10 +23,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from netperf_lib.experiment.model import Pair, TestSpec, Trial
 from netperf_lib.tools import TOOLS
@@ -77,7 +75,7 @@ class Case:
     """The commands are those of a trial, and have address and port."""
 
     @property
-    def name(self) -> str:
+    def name(self):
         return " ".join(
             filter(
                 None,
@@ -94,7 +92,7 @@ class Case:
 # --- cases ------------------------------------------------------------------------------------------------------------
 
 
-def iperf3() -> Iterator[Case]:
+def iperf3():
     """Every base × every option of TCP or UDP, both ends, in JSON and in text."""
     shared = [
         "",
@@ -128,7 +126,7 @@ def iperf3() -> Iterator[Case]:
                 )
 
 
-def iperf2() -> Iterator[Case]:
+def iperf2():
     """The same for iperf 2, in text and enhanced text."""
     shared = [
         "",
@@ -158,7 +156,7 @@ def iperf2() -> Iterator[Case]:
             yield Case("iperf2", tuple(words.split()), tuple(serving.split()), bool(transport))
 
 
-def latency_tools() -> Iterator[Case]:
+def latency_tools():
     """Tests of qperf and sockperf: sizes × options × forms in which they print."""
     tests = ("tcp_lat", "tcp_bw", "udp_lat", "udp_bw")
     sizes = ("", "-m 1", "-m 64", "-m 1000", "-m 1400", "-m 8K", "-m 32K")
@@ -235,7 +233,7 @@ EVENTS = (
 EVENTS += ("clock -1 h",)
 
 
-def broken() -> Iterator[Case]:
+def broken():
     """Tests that something happens to after a second."""
     commands = [
         ("iperf3", f"iperf3 -c {{server}} -t 4 {u} {way} {form}", f"iperf3 -s -1 {form}", bool(u))
@@ -273,7 +271,7 @@ def broken() -> Iterator[Case]:
         yield Case(tool, tuple(client.split()), tuple(server.split()), udp, event)
 
 
-def lossy() -> Iterator[Case]:
+def lossy():
     """Datagrams at 20 Mbit/s over paths that are a little too slow for them."""
     rates = ("20500kbit", "19500kbit", "15mbit")
     for rate, way, streams, form in itertools.product(
@@ -298,9 +296,9 @@ def lossy() -> Iterator[Case]:
         )
 
 
-def own() -> Iterator[Case]:
+def own():
     """What the project itself runs."""
-    options: dict[str, list[dict[str, Any]]] = {
+    options = {
         "tcp": [
             {},
             {"reverse": True},
@@ -336,7 +334,7 @@ def own() -> Iterator[Case]:
                 yield Case(tool.NAME, commands.client, commands.server, udp, own=True)
 
 
-def cases() -> list[Case]:
+def cases():
     every = (*own(), *iperf3(), *iperf2(), *latency_tools(), *lossy(), *broken())
     return list(dict.fromkeys(every))
 
@@ -344,14 +342,14 @@ def cases() -> list[Case]:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def run(command: str) -> str:
+def run(command):
     return subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout
 
 
 class Link:
     """Two namespaces and a path between them; counters at both ends."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         self.client, self.server = f"conf{os.getpid()}c{number}", f"conf{os.getpid()}s{number}"
         for name in (self.client, self.server):
             run(f"ip netns add {name}")
@@ -365,16 +363,16 @@ class Link:
             run(f"ip -n {name} link set v0 gso_max_segs 1 up")
             run(f"ip -n {name} link set lo up")
 
-    def shape(self, rate: str) -> None:
+    def shape(self, rate):
         for name in (self.client, self.server):
             options = f"tbf rate {rate} burst 10k limit {QUEUE}"
             run(f"tc -n {name} qdisc replace dev v0 root {options}")
 
-    def switch(self, state: str) -> None:
+    def switch(self, state):
         run(f"ip -n {self.server} link set v0 {state}")
 
-    def counters(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def counters(self):
+        found = {}
         for name, way in ((self.client, "forward"), (self.server, "reverse")):
             (link,) = json.loads(run(f"ip -j -s -n {name} link show v0"))
             (disc,) = json.loads(run(f"tc -j -s -n {name} qdisc show dev v0"))
@@ -383,7 +381,7 @@ class Link:
             found[f"{way}_dropped"] = disc["drops"]
         return found
 
-    def round_trips(self) -> list[float]:
+    def round_trips(self):
         text = run(f"ip netns exec {self.client} ss -tinHO dport = :{PORT}")
         sizes = [
             (int(b[1]), float(r[1]))
@@ -393,14 +391,12 @@ class Link:
         ]
         return [1e3 * rtt for size, rtt in sizes if size > 50_000]
 
-    def close(self) -> None:
+    def close(self):
         for name in (self.client, self.server):
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def inside(
-    namespace: str, host: str, words: tuple[str, ...], log: Path, **options: Any
-) -> subprocess.Popen[bytes]:
+def inside(namespace, host, words, log, **options):
     """Start a program in a namespace, under another name of the host; both its outputs go to the log."""
     with log.open("wb") as out:
         script = f'hostname {host}; exec "$@"'
@@ -410,7 +406,7 @@ def inside(
         )  # fmt: skip
 
 
-def stop(process: subprocess.Popen[bytes], number: int) -> None:
+def stop(process, number):
     if process.poll() is None:
         process.send_signal(number)
         try:
@@ -420,12 +416,12 @@ def stop(process: subprocess.Popen[bytes], number: int) -> None:
             process.wait()
 
 
-def listening(link: Link, udp: bool, port: int) -> bool:
+def listening(link, udp, port):
     kind = "-u" if udp else "-t"
     return bool(run(f"ip netns exec {link.server} ss -lnH {kind} sport = :{port}").strip())
 
 
-def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
+def measure(case, link, folder):
     """Run a case and return a document for each end."""
     link.shape(case.rate)
     chosen = ("-lp" if case.tool == "qperf" else "-p", str(PORT))
@@ -448,7 +444,7 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
         )
     before, started = link.counters(), time.monotonic()
     client = inside(link.client, "client", command, logs["client"], env=environment)
-    rtts: list[float] = []
+    rtts = []
     happened = False
     while client.poll() is None and time.monotonic() - started < 20:
         passed = time.monotonic() - started
@@ -465,7 +461,7 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
         server.wait(1.0 if case.tool == "iperf3" else 0.3)
     except subprocess.TimeoutExpired:
         stop(server, signal.SIGINT)
-    truth: dict[str, Any] = {k: v - before[k] for k, v in link.counters().items()}
+    truth = {k: v - before[k] for k, v in link.counters().items()}
     truth |= {"elapsed_s": round(elapsed, 3), "exit": None if hung else client.returncode}
     if len(rtts) >= 10:
         truth |= {"rtt_us": [round(min(rtts)), round(max(rtts))]}
@@ -485,9 +481,7 @@ def measure(case: Case, link: Link, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def happen(
-    event: str, client: subprocess.Popen[bytes], server: subprocess.Popen[bytes], link: Link
-) -> None:
+def happen(event, client, server, link):
     if event == "peer killed":
         server.kill()
     elif event.startswith("client"):
@@ -497,19 +491,19 @@ def happen(
         threading.Timer(2.0, link.switch, ["up"]).start()
 
 
-def every(chosen: list[Case], tell: Callable[[int], None] = lambda _: None) -> list[dict[str, Any]]:
+def every(chosen, tell=lambda _: None):
     """Measure all cases, `PATHS` at a time."""
-    waiting: queue.SimpleQueue[tuple[int, Case]] = queue.SimpleQueue()
+    waiting = queue.SimpleQueue()
     for item in enumerate(chosen):
         waiting.put(item)
-    done: dict[int, list[dict[str, Any]]] = {}
+    done = {}
     with tempfile.TemporaryDirectory() as name:
         for library, step in (("ahead", "3600"), ("back", "-3600")):
             source = Path(name) / f"{library}.c"
             source.write_text(CLOCK)
             run(f"cc -shared -fPIC -DSTEP={step} -o {name}/{library}.so {source} -ldl")
 
-        def work(number: int) -> None:
+        def work(number):
             folder = Path(name) / str(number)
             folder.mkdir()
             link = Link(number)
@@ -535,19 +529,19 @@ def every(chosen: list[Case], tell: Callable[[int], None] = lambda _: None) -> l
     return [document for i in sorted(done) for document in done[i]]
 
 
-def read() -> list[dict[str, Any]]:
+def read():
     """Return the committed documents."""
     with gzip.open(CORPUS, "rt", encoding="utf-8") as f:
         return [json.loads(line) for line in f]
 
 
-def write(documents: list[dict[str, Any]], to: Path = CORPUS) -> None:
+def write(documents, to=CORPUS):
     with to.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as f:
         for document in documents:
             f.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="a regular expression for the command")
     parser.add_argument("--times", type=int, default=1)

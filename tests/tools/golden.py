@@ -4,8 +4,6 @@ Run as a script (``make golden``) to write the expectations anew; it prints ever
 against the log before it is committed.
 """
 
-from __future__ import annotations
-
 import difflib
 import gzip
 import hashlib
@@ -17,12 +15,10 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
-from netperf_lib.tools.parsed import ParsedRun
 from tests.tools.measure import interleaved
 
 ROOT = Path(__file__).parents[1] / "logs"
@@ -31,15 +27,15 @@ EDGES = Path(__file__).with_name("edges.jsonl.gz")
 """Texts that stand at the edge of a rule of a reader, each with a digest of what is read of it."""
 
 
-def golden_logs() -> list[Path]:
+def golden_logs():
     return sorted(p for p in ROOT.glob("*/*") if not p.name.endswith(".expected.json"))
 
 
-def expectation(log: Path) -> Path:
+def expectation(log):
     return log.with_name(log.name + ".expected.json")
 
 
-def read(data: bytes | str) -> list[dict[str, Any]] | str:
+def read(data):
     """What the library says of a log: its runs, or that it refuses."""
     try:
         runs = tools.parse(data)
@@ -49,12 +45,12 @@ def read(data: bytes | str) -> list[dict[str, Any]] | str:
 
 
 @cache
-def edges() -> list[dict[str, Any]]:
+def edges():
     with gzip.open(EDGES, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def digest(edge: dict[str, Any]) -> str:
+def digest(edge):
     """Return a digest in which figures have 12 digits, as from Python 3.12 on sums are exact."""
     text = edge["text"]
     read_now = dump(read(text.encode("latin-1") if edge["bytes"] else text))
@@ -62,7 +58,7 @@ def digest(edge: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rounded).encode()).hexdigest()[:10]
 
 
-def complete(run: ParsedRun) -> dict[str, Any]:
+def complete(run):
     """Everything that a reader says about a run; tables with their columns and a digest of their values."""
     plain = logs.to_json(run)
     plain["parameters"] = dict(sorted(run.parameters.items()))
@@ -82,13 +78,13 @@ def complete(run: ParsedRun) -> dict[str, Any]:
     return plain
 
 
-def _text(value: Any) -> str:
+def _text(value):
     """Nine digits of a number: the last ones depend on the version of numpy."""
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return f"{float(value):.9g}" if number else str(value)
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a, b):
     """Equal, where numbers may differ in the last digits that a float holds."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
@@ -99,11 +95,11 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def dump(value: Any) -> str:
+def dump(value):
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def difference(log: Path) -> str:
+def difference(log):
     """Return the unified difference between what is expected and what is read; empty when there is none."""
     path = expectation(log)
     expected = json.loads(path.read_text()) if path.exists() else None
@@ -120,7 +116,7 @@ def difference(log: Path) -> str:
     )
 
 
-def damaged(log: Path) -> str:
+def damaged(log):
     """Return a digest of all that is read of a log that is cut, loses, repeats or changes a line, or meets another."""
     rng = random.Random(log.name)
     data, digest = log.read_bytes(), hashlib.sha256()
@@ -144,7 +140,7 @@ def damaged(log: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _another(row: bytes, rng: random.Random) -> bytes:
+def _another(row, rng):
     """Change one figure of a row, or one letter."""
     figures = list(re.finditer(rb"\d+", row))
     if not figures or rng.random() < 0.2:
@@ -166,12 +162,12 @@ def _another(row: bytes, rng: random.Random) -> bytes:
 
 
 @cache
-def small_logs() -> list[Path]:
+def small_logs():
     """The logs whose damages are read."""
     return [log for log in golden_logs() if log.stat().st_size < 20_000]
 
 
-def main() -> None:
+def main():
     changed = 0
     for log in golden_logs():
         if text := difference(log):

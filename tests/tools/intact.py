@@ -1,21 +1,17 @@
 """What an undamaged log holds, to hold a damaged one against it."""
 
-from __future__ import annotations
-
 from functools import cache
-from pathlib import Path
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
-from netperf_lib.tools.parsed import ParsedRun
 
 
 @cache
-def content(log: Path) -> bytes:
+def content(log):
     return log.read_bytes()
 
 
-def read(data: bytes) -> list[ParsedRun]:
+def read(data):
     """Read every run, and none where there is none: any other error is a fault of the reader."""
     try:
         return tools.parse(data)
@@ -24,5 +20,5 @@ def read(data: bytes) -> list[ParsedRun]:
 
 
 @cache
-def intact(log: Path) -> list[ParsedRun]:
+def intact(log):
     return read(content(log))

@@ -6,31 +6,18 @@ intact log gives is gone without a warning. Nothing is left out, not even a log 
 ended with fewer options. The page of the documentation lists those that no reader can tell (`untold`).
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-from netperf_lib import tools
-from netperf_lib.errors import ParseError
-from netperf_lib.tools.parsed import ParsedRun
+from tests.tools.intact import read
 
 LOGS = Path(__file__).parents[1] / "logs"
 PAGE = Path(__file__).parents[2] / "docs/reference/logs.md"
 
 
-def read(data: bytes) -> list[ParsedRun]:
-    """Read every run, and none where the log is refused."""
-    try:
-        return tools.parse(data)
-    except ParseError:
-        return []
-
-
-def right(run: ParsedRun, truth: list[ParsedRun]) -> bool:
+def right(run, truth):
     """Whether a run that is `ok` says what some run of the intact logs says, or warns of what it lacks."""
     if run.status != "ok":
         return True
@@ -46,14 +33,12 @@ def right(run: ParsedRun, truth: list[ParsedRun]) -> bool:
     return False
 
 
-def near(a: float, b: float) -> bool:
+def near(a, b):
     """Equal within the rounding of three digits, which is what text says twice."""
     return abs(a - b) <= 0.03 * max(abs(a), abs(b)) + 0.003
 
 
-def damages(
-    data: bytes, other: bytes, rng: random.Random, lines: int | None = None, cuts: int = 20
-) -> Iterator[tuple[str, bytes]]:
+def damages(data, other, rng, lines=None, cuts=20):
     """Every way to end a log early, to lose or repeat a line; some cuts anywhere; and the `other` log, line by line.
 
     With `lines` only that many lines are damaged.
@@ -69,13 +54,11 @@ def damages(
     yield "interleaved", interleaved(data, other, rng)
 
 
-def every(
-    seed: int, lines: int | None = None, only: str = ""
-) -> tuple[set[tuple[str, str]], Counter[str]]:
+def every(seed, lines=None, only=""):
     """Do all `damages` to all logs, or to `only` one; return which were silently wrong, and how many were tried."""
     rng = random.Random(seed)
-    wrong: set[tuple[str, str]] = set()
-    tried: Counter[str] = Counter()
+    wrong = set()
+    tried = Counter()
     logs = {
         p: p.read_bytes() for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json")
     }
@@ -95,7 +78,7 @@ def every(
     return wrong, tried
 
 
-def interleaved(one: bytes, two: bytes, rng: random.Random) -> bytes:
+def interleaved(one, two, rng):
     """Write the lines of two processes into one file, each in its own order."""
     rest, both = [one.splitlines(keepends=True), two.splitlines(keepends=True)], []
     while any(rest):
@@ -104,13 +87,13 @@ def interleaved(one: bytes, two: bytes, rng: random.Random) -> bytes:
     return b"".join(both)
 
 
-def untold() -> set[tuple[str, str]]:
+def untold():
     """The damages (kind and log) that no reader can tell, as the documentation lists them."""
     rows = re.findall(r"^\| ([\w, ]+) \| `([\w.-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
     return {(kind, name) for kinds, name in rows for kind in kinds.split(", ")}
 
 
-def main() -> None:
+def main():
     """Print what is silently wrong."""
     wrong, tried = every(seed=1)
     print(

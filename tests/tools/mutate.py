@@ -20,10 +20,8 @@ import random
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd  # noqa: F401 - what tests import is imported once, and shared by all processes
 import pytest
@@ -58,16 +56,16 @@ class Change:
     kind: str
     line: int
 
-    def apply(self, source: str) -> str:
+    def apply(self, source):
         return source[: self.start] + self.new + source[self.end :]
 
 
-def changed_line(change: Change) -> str:
+def changed_line(change):
     source = (PACKAGE / change.path).read_text("utf-8")
     return change.apply(source).split("\n")[change.line - 1].strip()
 
 
-def changes(path: Path) -> Iterator[Change]:
+def changes(path):
     """Every change of a file; texts that only people read (docstrings, annotations) are left out."""
     source = path.read_text("utf-8")
     starts = [0]
@@ -75,7 +73,7 @@ def changes(path: Path) -> Iterator[Change]:
         starts.append(starts[-1] + len(line.encode()))
     data = source.encode()
 
-    def offset(line: int, column: int) -> int:
+    def offset(line, column):
         return len(data[: starts[line - 1] + column].decode())
 
     name = str(path.relative_to(PACKAGE))
@@ -132,7 +130,7 @@ def changes(path: Path) -> Iterator[Change]:
                 )
 
 
-def walk(node: ast.AST) -> Iterator[ast.AST]:
+def walk(node):
     """All nodes but docstrings, annotations and the parts of formatted texts."""
     yield node
     for name, value in ast.iter_fields(node):
@@ -154,26 +152,24 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 class Loader(importlib.abc.Loader):
     """Loads the changed source under the name of the module."""
 
-    def __init__(self, source: str, path: Path) -> None:
+    def __init__(self, source, path):
         self._source, self._path = source, path
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module):
         exec(compile(self._source, str(self._path), "exec"), module.__dict__)
 
 
 class Finder(importlib.abc.MetaPathFinder):
     """Finds one changed module."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change):
         self._path = PACKAGE / change.path
         self._name = "netperf_lib." + change.path.removesuffix(".py").removesuffix(
             "/__init__"
         ).replace("/", ".")
         self._source = change.apply(self._path.read_text("utf-8"))
 
-    def find_spec(
-        self, name: str, path: object, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name, path, target=None):
         if name != self._name:
             return None
         inside = [str(self._path.parent)] if self._path.name == "__init__.py" else None
@@ -183,7 +179,7 @@ class Finder(importlib.abc.MetaPathFinder):
         )
 
 
-def red(change: Change) -> bool:
+def red(change):
     """Whether a test shows the change; in this process, which is of no use afterwards."""
     sys.meta_path.insert(0, Finder(change))
     for name in [
@@ -204,7 +200,7 @@ def red(change: Change) -> bool:
     )
 
 
-def _figures_differ(part: str) -> bool:
+def _figures_differ(part):
     """Whether a log, a damaged log, a document of the corpus or a command is different."""
     from tests.tools import golden, test_commands
 
@@ -229,7 +225,7 @@ def _figures_differ(part: str) -> bool:
     return any(test_conformance.digest(d) != digest for d, digest in each)
 
 
-def shown(change: Change) -> bool:
+def shown(change):
     """`red` in a process of its own; an error is red, and so is a loop."""
     process = os.fork()
     if not process:
@@ -244,14 +240,14 @@ def shown(change: Change) -> bool:
     return os.waitpid(process, 0)[1] != 0
 
 
-def stratified(size: int, rng: random.Random) -> list[Change]:
+def stratified(size, rng):
     """Draw changes, the same share of every file."""
     files = [list(changes(path)) for path in sorted((PACKAGE / "tools").rglob("*.py"))]
     total = sum(map(len, files))
     return [c for every in files for c in rng.sample(every, round(size * len(every) / total))]
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -262,7 +258,7 @@ def main() -> None:
         for c in stratified(a.sample, random.Random(a.seed))
         if c.path.startswith(f"tools/{a.only}")
     ]
-    counts: Counter[tuple[str, bool]] = Counter()
+    counts = Counter()
     for i, change in enumerate(chosen, 1):
         killed = shown(change)
         counts[change.kind, killed] += 1

@@ -1,16 +1,12 @@
 """What each tool is told to run, word by word: for every test, with each option and level by itself."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from netperf_lib.errors import UsageError
 from netperf_lib.tools import TOOLS, Request
 
 EXPECTED = Path(__file__).with_name("commands.txt")
-LEVELS: tuple[dict[str, Any], ...] = (
+LEVELS = (
     {},
     {"streams": 2},
     {"tcp_buffer_bytes": 65536},
@@ -21,7 +17,7 @@ LEVELS: tuple[dict[str, Any], ...] = (
 VALUES = {"rate": "2.5M", "messages": "max", "word": "reno", bool: True, int: 12, float: 0.5}
 
 
-def told() -> Iterator[str]:
+def told():
     """A line for each request: what is asked, the commands, the rate; or why it is refused."""
     for name, tool in TOOLS.items():
         yield f"{name} {tool.PACKAGE} {' '.join(tool.VERSION)}; loads: {' '.join(tool.LOAD_TESTS)}"
@@ -50,7 +46,7 @@ def told() -> Iterator[str]:
             yield f"{name} {test} IPv6: {answer(Request(tool=name, test=test, duration_s=10), 'fd00::2')}"
 
 
-def answer(request: Request, address: str) -> str:
+def answer(request, address):
     tool = TOOLS[request.tool]
     try:
         c = tool.commands(request, address, 5201)
@@ -60,7 +56,7 @@ def answer(request: Request, address: str) -> str:
     return f"{ends} {tool.rate_bps(request):g}"
 
 
-def test_every_command_is_as_before() -> None:
+def test_every_command_is_as_before():
     lines = list(told())
     assert lines == EXPECTED.read_text().splitlines(), (
         "python -m tests.tools.test_commands takes what is told now"

@@ -1,14 +1,11 @@
 """Documents of real tools, against what the interfaces, ``ss`` and the exit status said at the time (`conformance`)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,43 +38,43 @@ UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:-R )?clock")
 
 
 @cache
-def _parse(text: str) -> list[ParsedRun]:
+def _parse(text):
     try:
         return tools.parse(text)
     except ParseError:
         return []
 
 
-def parse(document: dict[str, Any]) -> list[ParsedRun]:
+def parse(document):
     return _parse(document["text"])
 
 
-def payload(document: dict[str, Any], way: str) -> float:
+def payload(document, way):
     truth = document["truth"]
     headers = UDP_HEADERS if document["udp"] else TCP_HEADERS
     return float(truth[f"{way}_bytes"] - headers * truth[f"{way}_packets"])
 
 
-def _rounded(figure: str) -> str:
+def _rounded(figure):
     return f"{float(figure):.12g}"
 
 
-def digest(document: dict[str, Any]) -> str:
+def digest(document):
     """A digest of all that is read of a document; 12 digits of each figure, for from Python 3.12 on sums are exact."""
     runs = json.dumps([golden.complete(run) for run in parse(document)])
     rounded = json.loads(runs, parse_float=_rounded, parse_int=_rounded)
     return hashlib.sha256(golden.dump(rounded).encode()).hexdigest()[:8]
 
 
-def near(read: float, true: float, relative: float, absolute: float = 0.0) -> bool:
+def near(read, true, relative, absolute=0.0):
     return abs(read - true) <= relative * abs(true) + absolute
 
 
-def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
+def wrong(document, run):
     """What a run says that the interfaces contradict."""
     m, truth, command = run.metrics, document["truth"], document["command"]
     udp, event, qperf = document["udp"], document["event"], document["tool"] == "qperf"
-    found: list[str] = []
+    found = []
     reverse = run.parameters.get("direction") == "reverse"
     for word in ("", "_reverse"):
         way = "reverse" if reverse != bool(word) else "forward"
@@ -176,7 +173,7 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
     return found
 
 
-def test_the_documentation_says_how_far_the_counters_are_off() -> None:
+def test_the_documentation_says_how_far_the_counters_are_off():
     unsent, trips = [], []
     for document in DOCUMENTS:
         good = [run for run in parse(document) if run.status == "ok"]
@@ -211,12 +208,12 @@ def test_the_documentation_says_how_far_the_counters_are_off() -> None:
     assert f"{second:.2f} times the largest, and once {first:.2f} times" in page
 
 
-def asked_seconds(command: str) -> float | None:
+def asked_seconds(command):
     found = re.search(r" -t (\d+)", command)
     return float(found[1]) if found else None
 
 
-def findings(documents: list[dict[str, Any]]) -> tuple[list[str], list[str], int]:
+def findings(documents):
     """Return wrong figures, needless refusals, and the number of whole documents."""
     bad, refused, whole = [], [], 0
     for document in documents:
@@ -242,7 +239,7 @@ def findings(documents: list[dict[str, Any]]) -> tuple[list[str], list[str], int
     return bad, refused, whole
 
 
-def summary(documents: list[dict[str, Any]]) -> str:
+def summary(documents):
     """Return the table of the documentation."""
     heads = (
         "tool",
@@ -278,27 +275,27 @@ def summary(documents: list[dict[str, Any]]) -> str:
     return "".join(f"| {line} |\n" for line in lines)
 
 
-def test_the_documentation_has_the_table() -> None:
+def test_the_documentation_has_the_table():
     page = (Path(__file__).parents[2] / "docs/reference/logs.md").read_text("utf-8")
     shown = page.partition("<!-- conformance -->\n\n")[2].partition("\n<!-- end -->")[0]
     assert shown == summary(DOCUMENTS), "`make golden` writes it"
 
 
-def test_nothing_is_wrong_and_nothing_whole_is_refused() -> None:
+def test_nothing_is_wrong_and_nothing_whole_is_refused():
     bad, refused, whole = findings(DOCUMENTS)
     assert len(DOCUMENTS) >= 500
     assert not bad, "\n".join(bad)
     assert len(refused) <= 0.005 * whole, "\n".join(refused)
 
 
-def test_the_documents_are_of_every_tool_that_is_run() -> None:
+def test_the_documents_are_of_every_tool_that_is_run():
     ends = Counter((d["tool"], d["event"]) for d in DOCUMENTS)
     events = conformance.EVENTS
     assert {tool for tool, _ in ends} == set(tools.TOOLS)
     assert {event for _, event in ends} == {"", *events}
 
 
-def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
+def test_a_trial_refuses_what_took_much_longer_than_it_asked_for():
     """The clock was stepped by an hour: the log alone may be that of a long test, so the figures agree in it."""
     stepped, others = [], []
     for document in DOCUMENTS:
@@ -332,7 +329,7 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(25.0, "ok"), (25.1, "partial")])
-def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds: float, status: str) -> None:
+def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds, status):
     run = ParsedRun(tool="iperf2", status="ok", metrics={"duration_measured_s": seconds})
     trial = {"tool": "iperf2", "duration_s": 10.0, "omit_s": 10.0 / 3}
     row = run_row(new_record(trial=trial), [run], None)
@@ -345,7 +342,7 @@ def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds: float, st
     )
 
 
-def test_all_that_is_read_of_them_is_as_before() -> None:
+def test_all_that_is_read_of_them_is_as_before():
     changed = [
         d["command"]
         for d, a, b in zip(

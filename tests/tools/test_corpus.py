@@ -1,7 +1,5 @@
 """Every log of the shared collection, against the figures that its index quotes (tests/tools/corpus_*.tsv)."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re
@@ -13,7 +11,6 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
-from netperf_lib.tools.parsed import ParsedRun
 
 HERE = Path(__file__).parent
 LOGS = Path(os.environ.get("NETPERF_SHARED", HERE.parents[2] / "shared")) / "logs"
@@ -25,9 +22,9 @@ Expectation = tuple[str, str, dict[str, str]]
 
 
 @cache
-def expectations() -> dict[str, list[Expectation]]:
+def expectations():
     """Log -> for each run in it: its number, its status, its figures."""
-    found: dict[str, list[Expectation]] = defaultdict(list)
+    found = defaultdict(list)
     for table in sorted(HERE.glob("corpus_*.tsv")):
         for line in table.read_text().splitlines():
             if line and not line.startswith("#"):
@@ -37,13 +34,13 @@ def expectations() -> dict[str, list[Expectation]]:
     return dict(found)
 
 
-def half_unit(number: str) -> float:
+def half_unit(number):
     """Half a unit of the last digit as written: what rounding may take away."""
     mantissa, _, exponent = number.lower().partition("e")
     return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
-def value(run: ParsedRun, name: str) -> float | None:
+def value(run, name):
     if name == "intervals":
         return len(run.intervals["start_s"]) if run.intervals else 0
     if name == "samples":
@@ -52,8 +49,7 @@ def value(run: ParsedRun, name: str) -> float | None:
         column = {"interval_bps": "throughput_bps", "interval_retransmits": "retransmits_count"}[
             name
         ]
-        found: float | None = run.intervals[column][0]
-        return found
+        return run.intervals[column][0]
     if m := re.fullmatch(r"(p[\d.]+)(_beyond)?", name):
         point = next(p for p in run.percentiles if p.percentile == float(m[1][1:]))
         return point.beyond if m[2] else point.latency_us
@@ -63,12 +59,12 @@ def value(run: ParsedRun, name: str) -> float | None:
 @pytest.mark.skipif(
     not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
 )
-def test_figures_of_the_index() -> None:
+def test_figures_of_the_index():
     for log, expected in sorted(expectations().items()):
         check(log, expected)
 
 
-def check(log: str, expected: list[Expectation]) -> None:
+def check(log, expected):
     data = (LOGS / log).read_bytes()
     if expected[0][1] == "refused":
         with pytest.raises(ParseError):
@@ -97,7 +93,7 @@ def check(log: str, expected: list[Expectation]) -> None:
 @pytest.mark.skipif(
     not LOGS.exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
 )
-def test_no_log_of_the_index_is_left_out() -> None:
+def test_no_log_of_the_index_is_left_out():
     with (LOGS / "INDEX.tsv").open(newline="") as f:
         rows = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
         listed = {row["path"] for row in rows if row["path"].startswith(TOOLS)}
@@ -108,7 +104,7 @@ def test_no_log_of_the_index_is_left_out() -> None:
 @pytest.mark.skipif(
     not (LOGS / "udp").exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
 )
-def test_public_documents_over_udp_are_read() -> None:
+def test_public_documents_over_udp_are_read():
     """270 of 270 of the best-known benchmark of container networks were refused once; 30 of them are in the sample."""
     with (LOGS / "udp" / "INDEX.tsv").open(encoding="utf-8") as table:
         rows = [

@@ -9,8 +9,6 @@ latencies once: there, a digit in the place of another is a number that only the
 digit for a digit in a figure that is said once, are what the tests leave out, and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -18,7 +16,6 @@ from pathlib import Path
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from netperf_lib.tools.parsed import ParsedRun
 from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
@@ -41,11 +38,11 @@ SAID_ONCE = {
 """Figures without a second one to check them."""
 
 
-def kind(log: Path) -> str:
+def kind(log):
     return "json" if b'"bits_per_second"' in content(log) else "text"
 
 
-def slack(log: Path, name: str, value: float) -> float:
+def slack(log, name, value):
     """How far two figures of a log may differ and still both be what was printed."""
     if name.startswith("cpu_"):
         return 5e-4 + 0.003 * value  # of three figures measured with three clocks
@@ -55,12 +52,10 @@ def slack(log: Path, name: str, value: float) -> float:
     return 0.03 * value + 1e-9
 
 
-def changed(
-    run: ParsedRun, truth: ParsedRun, log: Path
-) -> dict[str, tuple[float | None, float | None]]:
+def changed(run, truth, log):
     """Metric -> (true, read), of those that a reader would now take for something else without being told."""
     said = {w for w in run.warnings if w not in truth.warnings}
-    found: dict[str, tuple[float | None, float | None]] = {}
+    found = {}
     for name in run.metrics.keys() | truth.metrics.keys():
         a, b = truth.metrics.get(name), run.metrics.get(name)
         if a is None or b is None:
@@ -71,14 +66,14 @@ def changed(
     return found
 
 
-def least_changed(run: ParsedRun, log: Path) -> dict[str, tuple[float | None, float | None]]:
+def least_changed(run, log):
     every = [changed(run, truth, log) for truth in intact(log) if truth.status == "ok"]
     return min(every, key=len) if every else {"a run that was none": (None, None)}
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(LOGS), st.floats(0, 1))
-def test_any_prefix(log: Path, share: float) -> None:
+def test_any_prefix(log, share):
     data = content(log)
     cut = int(share * len(data))
     for run in read(data[:cut]):
@@ -100,7 +95,7 @@ def test_any_prefix(log: Path, share: float) -> None:
 @example(
     next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"), 0.5, ord(".")
 )  # power 1.6.18
-def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
+def test_any_flipped_byte(log, share, byte):
     data = content(log)
     place = int(share * len(data))
     in_a_number = data[place] in NUMERIC and byte in NUMERIC
@@ -130,7 +125,7 @@ LATENCY = [
 ]
 
 
-def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
+def figures(runs):
     return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
 
 
@@ -138,7 +133,7 @@ def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
 @given(
     st.sampled_from([LOGS, LATENCY]).flatmap(lambda logs: st.tuples(*2 * [st.sampled_from(logs)]))
 )
-def test_two_logs_in_one_file_are_the_runs_of_both(logs: tuple[Path, Path]) -> None:
+def test_two_logs_in_one_file_are_the_runs_of_both(logs):
     first, second = logs
     assume(first != second)
 
@@ -173,7 +168,7 @@ KEYS = (
     }
 )
 @example({"event": "end", "data": None})
-def test_any_json(value: object) -> None:
+def test_any_json(value):
     for text in (
         json.dumps(value),
         json.dumps(value, indent="\t"),

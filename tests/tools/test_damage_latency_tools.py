@@ -4,15 +4,12 @@ Where a log says a figure once, in bare digits, another digit in its place canno
 left out, except for the logs of what this project itself runs: these hold every figure twice.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from netperf_lib.tools.parsed import ParsedRun
 from tests.tools import measure
 from tests.tools.intact import content, intact, read
 
@@ -29,13 +26,11 @@ UNTOLD = measure.untold()
 SMALL = [p for p in LOGS if p.stat().st_size < 20_000]
 
 
-def says(run: ParsedRun, name: str, value: float, slack: float) -> bool:
+def says(run, name, value, slack):
     return name in run.metrics and abs(run.metrics[name] - value) <= slack
 
 
-def assert_nothing_new(
-    found: list[ParsedRun], log: Path, *, ignored: tuple[str, ...] = (), slack: float = 0
-) -> None:
+def assert_nothing_new(found, log, *, ignored=(), slack=0):
     """Each run that claims to be whole says nothing that a run of the intact log does not say."""
     for run in found:
         if run.status == "ok":
@@ -51,14 +46,14 @@ def assert_nothing_new(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([p for p in LOGS if ("torn", p.name) not in UNTOLD]), st.floats(0, 1))
-def test_any_prefix(log: Path, share: float) -> None:
+def test_any_prefix(log, share):
     data = content(log)
     assert_nothing_new(read(data[: int(share * len(data))]), log)
 
 
 @settings(max_examples=250, deadline=None)
 @given(st.sampled_from(SMALL), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
-def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
+def test_any_flipped_byte(log, share, byte):
     data = content(log)
     place = int(share * len(data))
     assume(not (chr(byte).isdecimal() and chr(data[place]) in "0123456789. "))
@@ -73,7 +68,7 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
     share=st.floats(0, 1, exclude_max=True),
     byte=st.one_of(st.sampled_from(b"0123456789. \n"), st.integers(0, 255)),
 )
-def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, byte: int) -> None:
+def test_any_flipped_byte_where_figures_are_told_twice(name, share, byte):
     """But for what is told once, and for the last digit, which rounding leaves open."""
     log = FOLDER / name
     data = content(log)
@@ -88,6 +83,6 @@ def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300))
-def test_any_text(text: str) -> None:
+def test_any_text(text):
     for run in read(text.encode()):
         assert run.status != "ok" or run.metrics

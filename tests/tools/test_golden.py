@@ -1,9 +1,6 @@
 """Each log of the collection reads as a person reads it."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +13,12 @@ LOGS = golden.golden_logs()
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_log_reads_as_expected(log: Path) -> None:
+def test_log_reads_as_expected(log):
     assert golden.expectation(log).exists(), "no expectation: read the log, then `make golden`"
     assert golden.difference(log) == ""
 
 
-def test_damaged_logs_read_as_before() -> None:
+def test_damaged_logs_read_as_before():
     """Status, error, warnings and figures of 20 damages of each log."""
     expected = dict(line.split() for line in golden.DAMAGED.read_text().splitlines())
     found = {f"{log.parent.name}/{log.name}": golden.damaged(log) for log in golden.small_logs()}
@@ -30,12 +27,12 @@ def test_damaged_logs_read_as_before() -> None:
     )
 
 
-def test_texts_at_the_edge_of_a_rule_read_as_before() -> None:
+def test_texts_at_the_edge_of_a_rule_read_as_before():
     found = [row | {"read": golden.digest(row)} for row in golden.edges()]
     assert [row["text"] for row in found if row not in golden.edges()] == []
 
 
-def test_every_tool_has_a_golden_log() -> None:
+def test_every_tool_has_a_golden_log():
     covered = {p.parent.name for p in LOGS}
     # results of other projects are made in their own tests
     assert covered >= {
@@ -45,7 +42,7 @@ def test_every_tool_has_a_golden_log() -> None:
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_contract_of_runs(log: Path) -> None:
+def test_contract_of_runs(log):
     if golden.expectation(log).read_text().startswith('"'):
         with pytest.raises(ParseError) as refusal:
             tools.parse(log.read_bytes())

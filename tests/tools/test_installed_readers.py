@@ -1,7 +1,5 @@
 """Readers of other packages: the one that the documentation shows, installed and used."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -22,13 +20,13 @@ rtt min/avg/max/mdev = 0.036/0.044/0.052/0.008 ms
 """
 
 
-def block(language: str) -> str:
+def block(language):
     section = PAGE.read_text("utf-8").partition("\n## A reader of another tool\n")[2]
     (text,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```", section)
     return str(text)
 
 
-def install(folder: Path, module: str) -> None:
+def install(folder, module):
     """Write what an installer writes: the module, and the metadata with its entry points."""
     project = tomllib.loads(block("toml"))["project"]
     (folder / "ping_reader.py").write_text(module)
@@ -44,14 +42,14 @@ def install(folder: Path, module: str) -> None:
     )
 
 
-def parse(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+def parse(folder, text):
     return subprocess.run(
         [sys.executable, "-m", "netperf_lib", "parse", "-"],
         input=text, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(folder)}, check=False,
     )  # fmt: skip
 
 
-def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path: Path) -> None:
+def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
     install(tmp_path, block("py"))
     result = parse(tmp_path, LOG * 2)
     assert result.returncode == 0, result.stderr
@@ -69,16 +67,14 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path: Path) -> N
     ("module", "message"),
     [
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
-        ("NAME = 'ping'", "it lacks MARKS, sightings, read"),
+        ("NAME = 'ping'", "has no attribute 'MARKS'"),
         (
             "from netperf_lib.tools.ntttcp import MARKS, NAME, read, sightings",
             "there is another reader called ntttcp",
         ),
     ],
 )
-def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(
-    tmp_path: Path, module: str, message: str
-) -> None:
+def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(tmp_path, module, message):
     install(tmp_path, module)
     result = parse(tmp_path, (Path(__file__).parents[1] / "logs/qperf/aks-vvs-gb.txt").read_text())
     assert result.returncode == 0
@@ -86,7 +82,7 @@ def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(
     assert message in result.stderr
 
 
-def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path):
     install(tmp_path, block("py").replace('"rtt_min_us"', '"rtt_least_us"'))
     result = parse(tmp_path, LOG)
     assert result.returncode == 0, result.stderr

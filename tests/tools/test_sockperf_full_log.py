@@ -1,11 +1,8 @@
 """sockperf's log of every packet: complete, cut, and damaged anywhere."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
-from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"
 PING_PONG, UNDER_LOAD = (
@@ -24,7 +20,7 @@ PING_PONG, UNDER_LOAD = (
 FIRST = PING_PONG.index(b"usec)\n") + 6
 
 
-def samples(run: ParsedRun) -> dict[str, Any]:
+def samples(run):
     batches = list(run.samples())
     return (
         {k: np.concatenate([b[k] for b in batches]) for k in ("t_s", "latency_us")}
@@ -33,7 +29,7 @@ def samples(run: ParsedRun) -> dict[str, Any]:
     )
 
 
-def test_a_large_file_is_read_and_travels_between_processes(tmp_path: Path) -> None:
+def test_a_large_file_is_read_and_travels_between_processes(tmp_path):
     n = 120_000
     rows = b"".join(
         b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000) for i in range(n)
@@ -79,16 +75,14 @@ packet, txTime(sec), rxTime(sec), latency(usec)
     assert "line 60020" in str(run.error)
 
 
-def test_a_row_with_digits_of_another_script_is_no_row() -> None:
+def test_a_row_with_digits_of_another_script_is_no_row():
     at = PING_PONG.index(b"\n2, ", FIRST)
     [run] = tools.parse(PING_PONG[:at] + PING_PONG[at:].replace(b"\n2, ", "\n\u0662, ".encode(), 1))
     assert (run.status, run.samples_count) == ("partial", 2)
 
 
 @pytest.mark.parametrize(("off_ns", "status"), [(2, "ok"), (4, "failed")])
-def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(
-    off_ns: int, status: str
-) -> None:
+def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns, status):
     line = re.search(rb"<MAX> observation = +([0-9.]+)", PING_PONG)
     assert line
     told = line[0].replace(line[1], b"%.3f" % (float(line[1]) + off_ns / 1000))
@@ -96,7 +90,7 @@ def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(
 
 
 @pytest.mark.parametrize(("off_ms", "status"), [(0, "ok"), (2, "failed")])
-def test_the_duration_is_that_of_the_packets_to_the_millisecond(off_ms: int, status: str) -> None:
+def test_the_duration_is_that_of_the_packets_to_the_millisecond(off_ms, status):
     line = re.search(rb"Valid Duration\] RunTime=([0-9.]+)", PING_PONG)
     assert line
     told = line[0].replace(line[1], b"%.3f" % (float(line[1]) + off_ms / 1000))
@@ -104,7 +98,7 @@ def test_the_duration_is_that_of_the_packets_to_the_millisecond(off_ms: int, sta
 
 
 @given(st.integers(0, len(PING_PONG)))
-def test_a_cut_log_is_never_complete(length: int) -> None:
+def test_a_cut_log_is_never_complete(length):
     intact = tools.parse(PING_PONG)[0]
     try:
         found = tools.parse(PING_PONG[:length])
@@ -122,7 +116,7 @@ def test_a_cut_log_is_never_complete(length: int) -> None:
 
 
 @given(st.integers(FIRST, len(PING_PONG) - 33), st.binary(min_size=1, max_size=1))
-def test_a_damaged_packet_is_never_read_as_another(place: int, byte: bytes) -> None:
+def test_a_damaged_packet_is_never_read_as_another(place, byte):
     damaged = PING_PONG[:place] + byte + PING_PONG[place + 1 :]
     whole = samples(tools.parse(PING_PONG)[0])
     [run] = [r for r in tools.parse(damaged) if r.samples_count] or tools.parse(damaged)[:1]

@@ -1,15 +1,11 @@
 """A reader says what the log says: nothing is asserted, and no figure is lost without a word."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
 IPERF3_TAIL = """\
@@ -37,12 +33,12 @@ UDP_RESULT = """\
 QPERF = "tcp_bw:\n    bw  =  2.32 GB/sec\ntcp_lat:\n    latency  =  20 us\n"
 
 
-def only(text: str) -> ParsedRun:
+def only(text):
     (run,) = tools.parse(text)
     return run
 
 
-def test_direction_without_head_is_unknown() -> None:
+def test_direction_without_head_is_unknown():
     run = only(IPERF3_TAIL)
 
     assert run.metrics["throughput_bps"] == 943e6
@@ -60,9 +56,7 @@ def test_direction_without_head_is_unknown() -> None:
         ("-tR", None, 1),
     ],
 )
-def test_command_above_rows_tells_direction(
-    options: str, direction: str | None, streams: int
-) -> None:
+def test_command_above_rows_tells_direction(options, direction, streams):
     run = only(f"user@host:~$ iperf3 -c 10.0.0.4 {options} | tail -5\n{IPERF3_TAIL}")
 
     assert run.status == "ok"
@@ -70,7 +64,7 @@ def test_command_above_rows_tells_direction(
     assert run.parameters.get("streams") == streams
 
 
-def test_stepped_server_clock_takes_no_figures_of_the_client() -> None:
+def test_stepped_server_clock_takes_no_figures_of_the_client():
     run = only(UDP_CLIENT + UDP_INTERVALS + UDP_RESULT)
 
     assert run.status == "ok"
@@ -81,7 +75,7 @@ def test_stepped_server_clock_takes_no_figures_of_the_client() -> None:
     assert any("clock" in warning for warning in run.warnings)
 
 
-def test_clocks_that_nothing_decides_leave_no_rate() -> None:
+def test_clocks_that_nothing_decides_leave_no_rate():
     run = only(UDP_CLIENT + UDP_RESULT)
 
     assert run.metrics["packets_count"] == 852
@@ -89,7 +83,7 @@ def test_clocks_that_nothing_decides_leave_no_rate() -> None:
 
 
 @pytest.mark.parametrize("before", ["<pre>", "[sudo] password for u: ", "$ qperf h tcp_bw "])
-def test_qperf_header_behind_other_text(before: str) -> None:
+def test_qperf_header_behind_other_text(before):
     runs = tools.parse(before + QPERF)
 
     assert [run.test for run in runs] == ["tcp_bw", "tcp_lat"]
@@ -114,13 +108,13 @@ Connecting to host 10.0.0.4, port 5201
         "# [SUM] is the sum of all; 401 Mbits/sec is what we wanted",
     ],
 )
-def test_remark_of_a_script_is_no_row(remark: str) -> None:
+def test_remark_of_a_script_is_no_row(remark):
     run = only(f"{IPERF3_HEAD}{IPERF3_TAIL}{remark}\n")
 
     assert (run.status, run.metrics["throughput_bps"]) == ("ok", 943e6)
 
 
-def test_interrupted_run_whose_message_comes_first_is_one() -> None:
+def test_interrupted_run_whose_message_comes_first_is_one():
     error = "iperf3: interrupt - the client has terminated\n"
 
     run = only(error + IPERF3_HEAD.partition("- - -")[0])
@@ -128,7 +122,7 @@ def test_interrupted_run_whose_message_comes_first_is_one() -> None:
     assert (run.status, run.error) == ("partial", "interrupt - the client has terminated")
 
 
-def test_server_without_results_of_its_client_is_one_run() -> None:
+def test_server_without_results_of_its_client_is_one_run():
     head = IPERF3_HEAD.replace("Connecting to host 10.0.0.4, port 5201", ACCEPTED)
     receiver = IPERF3_TAIL.splitlines()[1]
     error = "iperf3: error - unable to receive results: Bad file descriptor"
@@ -142,20 +136,20 @@ def test_server_without_results_of_its_client_is_one_run() -> None:
 ACCEPTED = "Accepted connection from 10.0.0.5, port 39998"
 
 
-def test_streams_of_sums_alone_are_those_of_the_command() -> None:
+def test_streams_of_sums_alone_are_those_of_the_command():
     run = only(f"$ iperf3 -c 10.0.0.4 -P 4 | grep SUM\n{IPERF3_TAIL.replace('[  5]', '[SUM]')}")
 
     assert run.parameters["streams"] == 4
 
 
-def test_connections_of_ntttcp_are_streams() -> None:
+def test_connections_of_ntttcp_are_streams():
     text = (LOGS / "ntttcp" / "linux-aks-1.4.0-94gbps.txt").read_text()
 
     assert only(text).parameters["streams"] == 64
 
 
 @pytest.mark.parametrize("no_number", ["-nan", "nan", "inf"])
-def test_report_that_is_no_number_takes_only_itself(no_number: str) -> None:
+def test_report_that_is_no_number_takes_only_itself(no_number):
     report = UDP_RESULT.replace("1.52 Kbits", f"{no_number} bits").replace(
         "(0%)", f"({no_number}%)"
     )
@@ -167,7 +161,7 @@ def test_report_that_is_no_number_takes_only_itself(no_number: str) -> None:
     assert any("no number" in warning for warning in run.warnings)
 
 
-def test_interval_that_is_no_number_takes_only_itself() -> None:
+def test_interval_that_is_no_number_takes_only_itself():
     interval = IPERF3_HEAD.replace("944 Mbits/sec", "-nan bits/sec")
 
     run = only(interval + IPERF3_TAIL)
@@ -176,7 +170,7 @@ def test_interval_that_is_no_number_takes_only_itself() -> None:
     assert {*run.intervals["throughput_bps"]} == {None}
 
 
-def compact(text: str) -> str:
+def compact(text):
     return json.dumps(json.loads(text))
 
 
@@ -189,9 +183,7 @@ def compact(text: str) -> str:
         ("qperf/gen-v.txt", str, 2),  # three digits
     ],
 )
-def test_run_that_is_printed_twice_counts_once(
-    log: str, again: Callable[[str], str], runs: int
-) -> None:
+def test_run_that_is_printed_twice_counts_once(log, again, runs):
     text = (LOGS / log).read_text()
     once = tools.parse(text)
 

@@ -1,10 +1,6 @@
 """A file is what a tool printed; anything else around it is one refusal that names it."""
 
-from __future__ import annotations
-
-import html
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,11 +21,11 @@ SAMPLES = [
 TEXTS = ["iperf3/moler-basic-client.txt", *(log for log in SAMPLES[2:] if log.endswith(".txt"))]
 
 
-def text_of(log: str) -> str:
+def text_of(log):
     return tools.decode((LOGS / log).read_bytes())
 
 
-def before_each_line(mark: str) -> Callable[[str], str]:
+def before_each_line(mark):
     return lambda text: "".join(f"{mark}{line}\n" for line in text.splitlines())
 
 
@@ -44,7 +40,7 @@ def before_each_line(mark: str) -> Callable[[str], str]:
     ],
 )
 @pytest.mark.parametrize("log", SAMPLES)
-def test_log_reads_the_same_in_a_terminal(log: str, wrap: Callable[[str], str]) -> None:
+def test_log_reads_the_same_in_a_terminal(log, wrap):
     found = tools.parse(wrap(text_of(log)))
 
     assert [run.metrics for run in found] == [run.metrics for run in tools.parse(text_of(log))]
@@ -52,7 +48,7 @@ def test_log_reads_the_same_in_a_terminal(log: str, wrap: Callable[[str], str]) 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("log", SAMPLES)
-def test_log_reads_the_same_as_powershell_writes_it(log: str, encoding: str) -> None:
+def test_log_reads_the_same_as_powershell_writes_it(log, encoding):
     data = text_of(log).replace("\n", "\r\n").encode(encoding)
 
     assert tools.parse(data) == tools.parse(text_of(log))
@@ -69,7 +65,7 @@ def test_log_reads_the_same_as_powershell_writes_it(log: str, encoding: str) -> 
     ],
 )
 @pytest.mark.parametrize("log", TEXTS)
-def test_prefix_of_another_program_is_named(log: str, mark: str, named: str) -> None:
+def test_prefix_of_another_program_is_named(log, mark, named):
     with pytest.raises(ParseError, match="another program began its lines") as refusal:
         tools.parse(before_each_line(mark)(text_of(log)))
 
@@ -87,28 +83,19 @@ def test_prefix_of_another_program_is_named(log: str, mark: str, named: str) -> 
     ],
 )
 @pytest.mark.parametrize("log", TEXTS)
-def test_log_within_json_is_refused(log: str, wrap: Callable[[str], str], named: str) -> None:
+def test_log_within_json_is_refused(log, wrap, named):
     with pytest.raises(ParseError, match="not as a tool prints it") as refusal:
         tools.parse(wrap(text_of(log)))
 
     assert named in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("log", "change", "named"),
-    [
-        ("iperf2/gen-tcp.txt", lambda text: text.replace(".", ","), "decimal commas"),
-        ("qperf/gen-v.txt", lambda text: text.replace("=", "=3D=\n"), "an encoded mail"),
-        ("ntttcp/linux-gen-recv.xml", html.escape, "a web page"),
-        ("sockperf/gen-pp-burst.txt", lambda text: text.replace("= ", "= **"), "bold print"),
-    ],
-)
-def test_changed_text_is_named(log: str, change: Callable[[str], str], named: str) -> None:
-    with pytest.raises(ParseError, match=named):
-        tools.parse(change(text_of(log)))
+def test_encoded_mail_is_named():
+    with pytest.raises(ParseError, match="an encoded mail"):
+        tools.parse(text_of("qperf/gen-v.txt").replace("=", "=3D=\n"))
 
 
-def test_own_logs_are_read_as_they_are() -> None:
+def test_own_logs_are_read_as_they_are():
     raw = Path(__file__).parents[2] / "data/recorded/lab-full/raw"
     for log in sorted(raw.glob("d01-r001-*/client.out")):
         tool = json.loads(log.with_name("run.json").read_bytes())["trial"]["tool"]

@@ -1,7 +1,5 @@
 """Reading takes as long as the text is: ten times the lines, some ten times as long."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 
@@ -25,7 +23,7 @@ LINES = {
 }
 
 
-def seconds(text: str) -> float:
+def seconds(text):
     started = time.process_time()
     with contextlib.suppress(ParseError):
         tools.parse(text)
@@ -33,7 +31,7 @@ def seconds(text: str) -> float:
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_time_grows_with_the_text_and_no_faster(kind: str) -> None:
+def test_time_grows_with_the_text_and_no_faster(kind):
     head = "{\n" if kind == "JSON" else ""
     lines = 5_000 if kind == "JSON" else 500
     short, long = (head + LINES[kind] * n for n in (lines, 10 * lines))

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 
 from ...errors import UsageError
-from ..draft import line_start, or_above
 from ..interface import Commands
 from ..options import Option, arguments, bits_per_second, checked, levels
 from ..parsed import ParsedRun
 from ..request import Request
+from ..shared import line_start, or_above
 from .document import NAME as NAME
 from .document import first_document, from_events, read_document, whole_document
 from .text import AFTER_RESULT, COMMAND, read_text
@@ -36,7 +36,7 @@ OPTIONS = (
     Option("congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)),
     Option("mss", int, "maximum segment size of TCP", "-M", unit="bytes", tests=("tcp",)),
     Option("zerocopy", bool, "send with sendfile, which needs less CPU", "-Z", default=False),
-    Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
+    Option("interval_s", float, "time between two rows of the log", "-i", 1.0, "s"),
 )
 
 
@@ -50,9 +50,8 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         )
     if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
-    interval = f"{float(settings.get('interval_s', 1)):g}"
     client = f"iperf3 -c {server_address} -p {port} -J -t {int(request.duration_s)}".split()
-    client += f"-i {interval} --connect-timeout 5000".split()
+    client += ["--connect-timeout", "5000"]
     if request.omit_s:
         client += ["-O", str(int(request.omit_s))]
     client += levels(request, streams="-P", buffer="-w", message="-l")
@@ -82,16 +81,17 @@ _START = re.compile(
     "|".join(
         f"(?:{pattern})(?P<{kind}>)"
         for kind, pattern in {
-            "json": r'^\{\s*"(?:start|title|intervals|end|error)"\s*:',
-            "event": r'^\{\s*"event"\s*:\s*"\w+"',
-            "nested": r"^.*Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
+            # each begins with a literal character: the engine looks for these first
+            "json": r'\{(?<=^\{)\s*"(?:start|title|intervals|end|error)"\s*:',
+            "event": r'\{(?<=^\{)\s*"event"\s*:\s*"\w+"',
+            "nested": r"Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
             "s0": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$(?=(?:\n.*){1,9}\n(?:Connecting to|Server listening))",
-            "s1": r"Connecting to host \S+, port \d+|Accepted connection from ",
+            "s1": r"Connecting to host \S+, port \d+",
+            "s1_server": r"Accepted connection from ",
             "s2": r"\]\s+local \S+ port \d+ connected to ",
-            "s4": r"^.*- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
+            "s4": r"- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
             # iperf 2 has other columns
             "s3": r"\[ ID\].*\sInterval\s+Transfer\s.*(?:Retr\b|Bitrate|[^/]Total Datagrams|\[Role\])",
-            "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
             "s5": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
             "done": r"iperf Done\.",
             "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
@@ -103,6 +103,7 @@ _START = re.compile(
 _RESULT, _OVER = 5, 6
 _COMMAND = re.compile(".*" + COMMAND.pattern)
 _RULE = re.compile(r"[ >]*- - -")
+_END = re.compile(r'"event"\s*:\s*"end"')
 
 
 def sightings(text: str) -> Iterator[int]:
@@ -113,18 +114,16 @@ def sightings(text: str) -> Iterator[int]:
         stage = int(kind[1]) if kind[1].isdigit() else _OVER
         new = stage < reached if reached < _OVER else kind not in ("nested", "done")
         if kind == "event":
-            run, what = text[begun : m.start()], m[0].rsplit('"', 2)[1]
-            over = what == "error" and re.search(r'"event"\s*:\s*"end"', run) is not None
-            new = what == "start" or not run.startswith("{") or over
+            what = m[0].rsplit('"', 2)[1]
+            over = what == "error" and _END.search(text, begun, at) is not None
+            new = what == "start" or not text.startswith("{", begun) or over
         elif kind == "json":
             new = True
-        elif kind in ("row", "s5") and reached == _OVER:
+        elif kind == "s5" and reached == _OVER:
             # what ran iperf3 may repeat the row of the result
             new, stage = "connected with" not in text[:at] and m[0] not in text[begun:at], 3
         elif kind == "error":
             new, stage = _error_is_new(text, m.end(), text[begun:at], over=reached >= _RESULT)
-        elif kind == "row":
-            continue
         if new:
             begun = at if text[at] == "{" else or_above(text, or_above(text, at, _RULE), _COMMAND)
             yield begun

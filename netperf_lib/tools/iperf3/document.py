@@ -22,8 +22,8 @@ from typing import Any
 
 import orjson
 
-from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
 from ..parsed import Columns, ParsedRun
+from ..shared import Contradictory, Damaged, add_cpu_costs, add_path, added, filled
 
 NAME = "iperf3"
 Object = dict[str, Any]
@@ -60,15 +60,13 @@ def from_events(text: str) -> tuple[Object, str]:
     for line in re.findall(r'^\{\s*"event".*', text, re.MULTILINE):
         event = whole_document(line) or {}
         if event.keys() != {"event", "data"}:
-            return doc, "the stream is cut short or damaged in an event"
+            return doc, "the stream is cut short or damaged"
         if event["event"] == "interval":
             doc["intervals"].append(event["data"])
         else:
             doc[str(event["event"])] = event["data"]
-    if unknown := doc.keys() - _EVENTS:
-        return doc, f"the stream is damaged in an event: {min(unknown)[:40]!r}"
-    lacking = [kind for kind in ("start", "end") if kind not in doc and "error" not in doc]
-    return doc, f"the stream has no event `{lacking[0]}`: it was cut short" if lacking else ""
+    over = "error" in doc or doc.keys() >= {"start", "end"}
+    return doc, "" if over and doc.keys() <= _EVENTS else "the stream is cut short or damaged"
 
 
 def count(value: Any) -> int | None:
@@ -86,9 +84,9 @@ def _refuse_gaps(rows: list[Object]) -> None:
 
 # --- the result ----------------------------------------------------------------------------------
 
-_ERROR = re.compile(
-    r"^[^\n]{0,80}?\biperf3: ((?:error|interrupt)\b[^\n]*|unrecognized option[^\n]*|parameter error[^\n]*)",
-    re.MULTILINE,
+ERROR = re.compile(
+    r"\biperf3(?:\.exe)?: ((?:error|interrupt|the server|unable|parameter)\b.*"
+    r"|unrecognized option.*|(?:command )?not found.*)"
 )
 _TOLERANCE = 3e-5
 """The oldest versions print only six digits of a rate."""
@@ -101,48 +99,45 @@ def read_document(doc: Object, *, after: str = "", cut: str = "") -> ParsedRun:
     """
     if not cut and re.match(r'\s*[}\],":]', after):
         cut = "the document is damaged: figures follow its end"
-    printed = _ERROR.search(after)
+    printed = ERROR.search(after)
 
-    def fill(run: Draft, doc: Object) -> None:
-        message = str(doc.get("error") or "").strip() or (printed[1].strip() if printed else "")
+    def fill(run: ParsedRun, doc: Object) -> None:
+        error = str(doc.get("error") or (printed[1] if printed else "")).strip()
         try:
-            _fill(run, doc, message or cut)
-        except (AttributeError, KeyError, TypeError) as error:
-            wrong = message or cut or f"a figure is missing, or none that iperf3 prints: {error}"
-            raise Damaged(wrong) from None
+            _fill(run, doc, error or cut)
+        except (AttributeError, KeyError, TypeError) as wrong:
+            lacking = f"a figure is missing, or none that iperf3 prints: {wrong}"
+            raise Damaged(error or cut or lacking) from None
         finally:
-            run.begun |= bool(doc.get("end")) and not message
+            if doc.get("end") and not error:
+                run.status = "partial"
 
-    return Draft(NAME).filled(fill, doc)
+    return filled(ParsedRun(tool=NAME), fill, doc)
 
 
-def _fill(run: Draft, doc: Object, error: str) -> None:
+def _fill(run: ParsedRun, doc: Object, error: str) -> None:
     start, end = doc.get("start") or {}, doc.get("end") or {}
-    test = start.get("test_start") or {}
+    test, steps = start.get("test_start") or {}, doc.get("intervals") or []
     serving = "accepted_connection" in start
     both = any(key.endswith("_bidir_reverse") for key in end)
-    run.version = (start.get("version") or "").removeprefix("iperf").strip() or None
+    run.tool_version = (start.get("version") or "").removeprefix("iperf").strip() or None
     run.test = (test.get("protocol") or "").lower() or None
     run.parameters = _parameters(start, test, end, both=both) | {"protocol": run.test}
-    intervals = [one["streams"] for one in doc.get("intervals") or []]
-    sums = [
-        one[name]
-        for one in doc.get("intervals") or []
-        for name in ("sum", "sum_bidir_reverse")
-        if name in one
-    ]
+    intervals = [one["streams"] for one in steps]
+    sums = [one[name] for one in steps for name in ("sum", "sum_bidir_reverse") if name in one]
     rows = [row for one in intervals for row in one]
     run.intervals = _columns(rows, sums, serving=serving, reverse=bool(test.get("reverse")))
-    run.begun = bool(rows or sums)
+    run.status = "partial" if rows or sums else "failed"
     if error:
         raise Damaged(error)
-    _refuse_gaps(rows)
-    _refuse_gaps(sums)
     streams = end.get("streams") or []
-    if not all(stream.get("sender") or stream.get("udp") for stream in streams):
-        raise Contradictory("a stream of the result has no figures, which contradicts it")
-    senders = [stream.get("sender") or stream["udp"] for stream in streams]
-    _refuse_gaps(senders)
+    for stream in streams:
+        stream["sender"] = stream.get("sender") or stream.get("udp")
+        if not stream["sender"]:
+            raise Contradictory("a stream of the result has no figures, which contradicts it")
+    senders = [stream["sender"] for stream in streams]
+    for alike in (rows, sums, senders):
+        _refuse_gaps(alike)
     if not both and len({one.get("sender") for one in senders}) > 1:
         raise Damaged(
             "this version (3.7 to 3.10.1) prints one direction of --bidir over the other in JSON: "
@@ -155,14 +150,12 @@ def _fill(run: Draft, doc: Object, error: str) -> None:
     for word, suffix in (("", ""), ("_reverse", "_bidir_reverse"))[: 1 + both]:
         # with --bidir the client's own streams are the first ones, as seen from this end
         own = (None, (word == "") != serving)
-        parts = [s for s, one in zip(streams, senders, strict=True) if one.get("sender") in own]
-        each = parts if both else streams
-        sends = serving and bool(test.get("reverse")) != bool(word)
+        each = [stream for stream in streams if not both or stream["sender"].get("sender") in own]
         totals = [end.get(f"{name}{suffix}") or {} for name in ("sum", "sum_sent", "sum_received")]
-        _one_way(run, start, totals, each, word, sends=sends)
+        _one_way(run, test, totals, each, word, serving=serving)
         # with --bidir the local kernel knows only the data sent from this end
         if not word and not (both and serving):
-            _path(run, intervals, [stream.get("sender") or stream["udp"] for stream in each])
+            _path(run, intervals, [stream["sender"] for stream in each])
     _cpu(run, end.get("cpu_utilization_percent") or {}, serving=serving)
     add_cpu_costs(run.metrics)
     if not any(value is not None for value in run.metrics.values()):
@@ -178,14 +171,12 @@ _STATED = {
 
 
 def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Object:
-    server = start.get("connecting_to") or {}
     parameters: Object = {name: count(test.get(key)) for name, key in _STATED.items()}
     parameters["duration_s"] = parameters["duration_s"] or None
     parameters["tcp_buffer_bytes"] = count(start.get("sock_bufsize")) or None
     algorithm = end.get("sender_tcp_congestion") or end.get("receiver_tcp_congestion")
     parameters["congestion_control"] = algorithm
-    parameters["server"] = server.get("host")
-    parameters["port"] = count(server.get("port"))
+    parameters["server"] = (start.get("connecting_to") or {}).get("host")
     if test:
         one = "reverse" if test.get("reverse") else "forward"
         parameters["direction"] = "bidir" if test.get("bidir") or both else one
@@ -195,50 +186,51 @@ def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Obje
     return parameters
 
 
+_COUNTED = {"retransmits_count": "retransmits", "rtt_loaded_us": "rtt", "cwnd_bytes": "snd_cwnd"}
+
+
 def _columns(rows: list[Object], sums: list[Object], *, serving: bool, reverse: bool) -> Columns:
     """Return the table of intervals (`ParsedRun.intervals`): streams in time order, then sums."""
     every = [*rows, *sums]
-    if not every:
-        return {}
     for row in every:
-        moved, seconds = 8 * row["bytes"], row["seconds"]
-        rate = row["bits_per_second"] * seconds
-        if row["end"] < row["start"] or abs(moved - rate) > _TOLERANCE * rate + 1e-6 * moved:
+        rate = row["bits_per_second"] * row["seconds"]
+        off = abs(8 * row["bytes"] - rate)
+        if row["end"] < row["start"] or off > _TOLERANCE * rate + 8e-6 * row["bytes"]:
             raise Contradictory(f"the figures of an interval contradict each other: {row}")
     # before 3.6 a row does not say who sends: a test has one direction
     default = reverse if serving else not reverse
-    return {
+    forward = [row.get("sender", default) is not serving for row in every]
+    table: dict[str, list[Any]] = {
         "stream": [count(row["socket"]) for row in rows] + [-1] * len(sums),
-        "direction": [
-            "forward" if row.get("sender", default) is not serving else "reverse" for row in every
-        ],
+        "direction": ["forward" if way else "reverse" for way in forward],
         "start_s": [row["start"] for row in every],
         "end_s": [row["end"] for row in every],
         "omitted": [row.get("omitted") is True for row in every],
         # a rate over no time is meaningless
         "throughput_bps": [r["bits_per_second"] if r["seconds"] >= 1e-6 else None for r in every],
-        "retransmits_count": [count(row.get("retransmits")) for row in every],
-        "rtt_loaded_us": [count(row.get("rtt")) or None for row in every],
-        "cwnd_bytes": [count(row.get("snd_cwnd")) for row in every],
     }
+    for name, key in _COUNTED.items():
+        table[name] = [count(row.get(key)) for row in every]
+    table["rtt_loaded_us"] = [rtt or None for rtt in table["rtt_loaded_us"]]
+    return table if every else {}
 
 
 def _one_way(
-    run: Draft,
-    start: Object,
+    run: ParsedRun,
+    test: Object,
     totals: list[Object],
     streams: list[Object],
     word: str,
     *,
-    sends: bool,
+    serving: bool,
 ) -> None:
-    """Take the metrics of one direction; `sends` if this is the server's log, and it sends."""
+    """Take the metrics of one direction."""
     overall, sent, received = totals
-    test, serving = start.get("test_start") or {}, "accepted_connection" in start
-    udp = any("udp" in stream for stream in streams) or test.get("protocol") == "UDP"
-    senders = [stream.get("sender") or stream["udp"] for stream in streams]
+    senders = [stream["sender"] for stream in streams]
+    udp = test.get("protocol") == "UDP" or any("udp" in stream for stream in streams)
     if bool(sent) != bool(received) or not (udp or received):
         raise Contradictory("sum_sent or sum_received is missing, although the test is over")
+    sends = serving and bool(test.get("reverse")) != bool(word)
     if udp and sends:
         # a server that sends is not told what was lost, and prints 0
         run.metrics[f"packets{word}_count"] = count(overall.get("packets")) or None
@@ -257,8 +249,7 @@ def _one_way(
     if received and not received["bytes"] and not sends:
         raise Contradictory("the receiver's figures are missing, although data were sent")
     if f"throughput{word}_sent_bps" in run.metrics:
-        printed = {"retransmits" in one for one in (sent, *senders)}
-        if run.test == "tcp" and len(printed) > 1:
+        if run.test == "tcp" and len({"retransmits" in one for one in (sent, *senders)}) > 1:
             raise Contradictory("the retransmits of the sum or of a stream are missing")
         resent = count(sent.get("retransmits"))
         each = added(count(one.get("retransmits")) for one in senders)
@@ -268,25 +259,25 @@ def _one_way(
 
 
 def _rates(
-    run: Draft, total: Object, parts: list[Object], rate_name: str, bytes_name: str
+    run: ParsedRun, total: Object, parts: list[Object], rate_name: str, bytes_name: str
 ) -> float | None:
     """Take a rate and its bytes if they agree; return their duration in seconds."""
     rate, size = total.get("bits_per_second"), total.get("bytes")
     if not rate and not size:
         return None
     rate, size = float(total["bits_per_second"]), int(total["bytes"])
-    for length in _lengths(total, *parts):
-        if abs(size * 8 - rate * length) <= _TOLERANCE * rate * length:
-            break
-    else:
+    fits = [
+        length
+        for length in _lengths(total, *parts)
+        if abs(size * 8 - rate * length) <= _TOLERANCE * rate * length
+    ]
+    if not fits or (parts and sum(part["bytes"] for part in parts) != size):
         raise Contradictory(
             f"the figures of {bytes_name} contradict each other: {size} bytes in "
-            f"{total.get('seconds')} s are not {rate} bit/s"
+            f"{total.get('seconds')} s are not {rate} bit/s, or not those of its streams"
         )
-    if parts and sum(part["bytes"] for part in parts) != size:
-        raise Contradictory(f"the figures of {bytes_name} contradict those of its streams")
     run.metrics |= {f"throughput{rate_name}": rate, bytes_name: size}
-    return float(length)
+    return float(fits[0])
 
 
 def _lengths(*rows: Object) -> list[float]:
@@ -295,10 +286,15 @@ def _lengths(*rows: Object) -> list[float]:
 
 
 def _datagrams(
-    run: Draft, overall: Object, received: Object, streams: list[Object], word: str, test: Object
+    run: ParsedRun,
+    overall: Object,
+    received: Object,
+    streams: list[Object],
+    word: str,
+    test: Object,
 ) -> None:
-    told, total = received if "lost_packets" in received else overall, overall
-    lost, arrived, packets = map(count, (told["lost_packets"], told["packets"], total["packets"]))
+    told = received if "lost_packets" in received else overall
+    lost, arrived, packets = map(count, (told["lost_packets"], told["packets"], overall["packets"]))
     each = [added(count(s.get(key)) for s in streams) for key in ("lost_packets", "packets")]
     # the receiver counts until another moment: what arrived is as many blocks as its bytes
     apart = arrived != packets and not _counted_apart(received, test, packets or 0)
@@ -306,7 +302,7 @@ def _datagrams(
         apart
         or lost is None
         or packets is None
-        or count(total["lost_packets"]) != lost
+        or count(overall["lost_packets"]) != lost
         or lost > packets
         or each not in ([lost, packets], [None, None])
     ):
@@ -320,8 +316,8 @@ def _datagrams(
     jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [jitter]
     if (
         abs(sum(jitters) / len(jitters) - jitter) > 1e-5 * jitter + 1e-9
-        or total["jitter_ms"] != jitter
-        or jitter > 1e3 * max(_lengths(told, total))
+        or overall["jitter_ms"] != jitter
+        or jitter > 1e3 * max(_lengths(told, overall))
     ):
         raise Contradictory(f"a jitter of {jitter} ms is not that of the streams, or impossible")
     run.metrics |= {
@@ -350,10 +346,10 @@ def _counted_apart(received: Object, test: Object, sent: int) -> bool:
     return 0 <= lost <= min(arrived, sent) and (apart == 0 or bool(near))
 
 
-def _path(run: Draft, intervals: list[list[Object]], senders: list[Object]) -> None:
+def _path(run: ParsedRun, intervals: list[list[Object]], senders: list[Object]) -> None:
     """Take round trips under load and congestion windows, as the kernel of the `senders` says."""
     rtts: list[int] = []
-    windows: list[list[int]] = []
+    windows: list[list[Any]] = []
     for sender in senders:
         rows = [row for one in intervals for row in one if row["socket"] == sender["socket"]]
         if not rows:
@@ -364,35 +360,29 @@ def _path(run: Draft, intervals: list[list[Object]], senders: list[Object]) -> N
             raise Contradictory("an interval of a stream is missing")
         # iperf3's own mean, minimum and maximum include the omitted seconds
         trips, own = ([count(row.get("rtt")) or 0 for row in part] for part in (rows, kept))
-        if any(trips):
-            means = [sum(part) // len(part) for part in (trips, own) if part]
-            printed = [sender[f"{name}_rtt"] for name in ("min", "max")]
-            if printed != [min(trips), max(trips)] or sender["mean_rtt"] not in means:
-                run.warnings.append(
-                    "round-trip times contradict each other: left out, with windows"
-                )
-                return
-            rtts += own
-        sizes: list[Any] = [count(row.get("snd_cwnd")) for row in rows]
-        counted: list[Any] = [count(row.get("snd_cwnd")) for row in kept]
+        sizes = [count(row.get("snd_cwnd")) or 0 for row in rows]
+        told = [sender.get(key) for key in ("min_rtt", "max_rtt", "max_snd_cwnd")]
+        means = [sum(part) // len(part) for part in (trips, own) if part]
+        wrong = any(trips) and (
+            told[:2] != [min(trips), max(trips)] or sender["mean_rtt"] not in means
+        )
+        if wrong or (any(sizes) and (not all(sizes) or told[2] not in (None, max(sizes)))):
+            run.warnings.append(
+                "round-trip times or congestion windows contradict each other, and are left out"
+            )
+            return
+        rtts += own if any(trips) else []
         if any(sizes):
-            if None in sizes or sender.get("max_snd_cwnd", max(sizes)) != max(sizes):
-                run.warnings.append("congestion windows contradict each other and are left out")
-                return
-            windows.append(counted)
-    if rtts:
-        run.metrics["rtt_loaded_us"] = sum(rtts) / len(rtts)
-        run.metrics |= {"rtt_loaded_min_us": min(rtts), "rtt_loaded_max_us": max(rtts)}
-    if windows and all(windows):
-        run.metrics["cwnd_bytes"] = sum(window[-1] for window in windows)
-        run.metrics["cwnd_max_bytes"] = sum(map(max, windows))
+            windows.append([count(row.get("snd_cwnd")) for row in kept])
+    add_path(run.metrics, rtts, windows)
 
 
-def _cpu(run: Draft, cpu: Object, *, serving: bool) -> None:
+def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
     if not cpu:
         run.warnings.append("the CPU times are missing")
+        return
     ends = ("remote", "host") if serving else ("host", "remote")
-    for end, side in zip(ends, ("client", "server"), strict=True) if cpu else ():
+    for end, side in zip(ends, ("client", "server"), strict=True):
         total, user, system = (cpu[f"{end}_{key}"] for key in ("total", "user", "system"))
         if total < 0 or abs(total - user - system) > 0.02 + 0.002 * total:
             raise Contradictory(f"the {end}'s CPU time contradicts its parts")

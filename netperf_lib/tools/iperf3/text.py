@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft
 from ..iperf_rows import (
     BYTES,
     LOSS,
@@ -14,23 +12,19 @@ from ..iperf_rows import (
     check_sum,
     columns,
     counter,
-    read_row,
+    read_rows,
     take_loss,
-    take_windows,
+    take_path,
 )
 from ..parsed import ParsedRun
+from ..shared import Contradictory, Damaged, filled
+from .document import ERROR, NAME
 
-NAME = "iperf3"
-
-ERROR = re.compile(
-    r"iperf3(?:\.exe)?: ((?:error|interrupt|the server|unable|parameter)\b.*"
-    r"|unrecognized option.*|(?:command )?not found.*)"
-)
 AFTER_RESULT = "error - unable to receive results"
 """What a server prints that knows its own result, but not the client's."""
 COMMAND = re.compile(r"\biperf3(?:\.exe)? +(-[^|>;&\n]*)")
 _CLOSED = re.compile(r"iperf Done\.|Server listening on")
-_NESTED = re.compile(r"^.*Server output:\n(?:.*\S.*\n)*", re.MULTILINE)
+_NESTED = re.compile(r"Server output:\n(?:.*\S.*\n)*")
 _RESULTS = re.compile(r"(?:- - - - -|---)\s*\n[^\n]*\[ ID\][^\n]*Interval")
 """A rule and a new head of the table."""
 _FIGURES = re.compile(
@@ -38,9 +32,13 @@ _FIGURES = re.compile(
     rf"|{LOSS})?\s*(?P<omitted>\(omitted\))?\s*(?P<end>sender|receiver)?\s*$"
 )
 """Retransmits and window, or the packets of a sender of UDP; or what arrived."""
-_VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$", re.MULTILINE)
-_CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
+_VERSION = re.compile(r"iperf (3\.[^\s\"]+)\s*$", re.MULTILINE)
+_CONNECTING = re.compile(r"Connecting to host (\S+), port \d+")
 _LOCAL = re.compile(r"\[\s*(\d+)\] local (\S+ port \d+) connected to (\S+ port \d+)")
+
+
+_WAYS = {"TX-C": "forward", "RX-S": "forward", "TX-S": "reverse", "RX-C": "reverse"}
+"""The direction of a row by what it says of its end, with ``--bidir``."""
 
 
 class _Log:
@@ -52,23 +50,28 @@ class _Log:
         self.text = _NESTED.sub("", text[: closed.start()] if closed else text)
         self.closed = closed is not None
         self.heads = heads = re.findall(r"\[ ID\].*Interval.*", self.text)
-        command = COMMAND.search(text[:first])
-        options = command[1].split() if command else []
-        self.command = " ".join(options)
+        command = COMMAND.search(text, 0, first)
+        self.command = command[1] if command else ""
+        options = {*self.command.split()}
+        if options.isdisjoint(("-c", "--client")):
+            options = set()
+        # letters in one word, as -uR, may be options or a value
+        unclear = any(re.fullmatch(r"-\w+R\w*|-R\w+", word) for word in options)
         self.serving = "Accepted connection from" in self.text
-        asked = bool({"-c", "--client"} & {*options})
+        self.bidir = "[Role]" in text or "--bidir" in options
         # a server does not print "Reverse mode": that it sends shows in the columns only
         head = heads[0] if heads else "[Role]"
         sends = "Retr" in head or ("Total Datagrams" in head and "Lost" not in head)
-        self.reverse = (
+        self.direction: str | None = None
+        """Of rows that do not say it; None if unknown."""
+        if (
             "Reverse mode, remote host" in text
-            or (asked and bool({"-R", "--reverse"} & {*options}))
+            or not options.isdisjoint(("-R", "--reverse"))
             or (self.serving and sends and "[Role]" not in head)
-        )
-        self.bidir = "[Role]" in text or (asked and "--bidir" in options)
-        # letters in one word, as -uR, may be options or a value
-        asked &= not any(re.fullmatch(r"-\w+R\w*|-R\w+", word) for word in options)
-        self.headed = asked or self.serving or _CONNECTING.search(text) is not None
+        ):
+            self.direction = "reverse"
+        elif (options and not unclear) or self.serving or _CONNECTING.search(text):
+            self.direction = "forward"
         self.udp = any("Datagrams" in head for head in heads)
         self.old = any("Bandwidth" in head for head in heads)
         """Before 3.2 the result of UDP did not name its end."""
@@ -79,69 +82,54 @@ class _Log:
         for name, *pair in _LOCAL.findall(self.text):
             if ends.setdefault(name, str(pair)) != str(pair) or len({*ends.values()}) < len(ends):
                 self.damage = Contradictory(f"lines of two processes: connections of stream {name}")
-        parts = _RESULTS.split(self.text)
-        for part in parts:
-            for line in part.split("\n"):
-                try:
-                    self._add(line, finished=part is not parts[0])
-                except Damaged as error:
-                    self.damage = self.damage or error
+        self.finished = False
+        for part in _RESULTS.split(self.text):
+            damage = read_rows(part, self._take)
+            self.damage, self.finished = self.damage or damage, True
 
-    def _add(self, line: str, *, finished: bool) -> None:
-        row = read_row(line)
-        if row is None:
-            return
+    def _take(self, row: Row, _: str) -> None:
         m = _FIGURES.match(row.figures)
-        if m is None or not re.fullmatch(r"SUM|\d+", row.stream):
+        if m is None or not re.fullmatch(r"SUM|\d+", row.name):
             raise Damaged(f"a row is damaged or cut short: {row.text!r}")
-        details: dict[str, Any] = {name: text for name, text in m.groupdict().items() if text}
+        row.details = details = {name: text for name, text in m.groupdict().items() if text}
         end, row.omitted = details.get("end", ""), "omitted" in details
-        if "count" in details and not (self.udp and "cwnd" not in details):
-            details["retransmits"] = counter(details["count"])
-        details["cwnd"] = max(float(details.get("cwnd", 0)), 0.0) * BYTES[m["unit"] or ""] or None
+        if "cwnd" in details or not self.udp:
+            row.retransmits_count = counter(details.get("count"))
+        if "cwnd" in details:
+            row.cwnd_bytes = max(float(details["cwnd"]), 0.0) * BYTES[m["unit"]] or None
         self.bidir |= row.role is not None
-        backwards = row.role in ("TX-S", "RX-C") if row.role else self.reverse
-        row.direction, row.details = "reverse" if backwards else "forward", details
+        row.direction = _WAYS[row.role] if row.role else self.direction
         self.udp |= "lost" in details
-        if not end and not finished:
+        if not end and not self.finished:
             if row.text in [one.text for one in self.intervals[-1:]]:
                 raise Damaged("an interval is printed twice: the other end was killed")
             self.intervals.append(row)
             return
         if (self.udp and "lost" not in details) or not (end or (self.old and self.udp)):
             raise Contradictory(f"a row of the result is of another process: {row.text!r}")
-        if any(row.stream == other.stream for other in self.side(row.direction, end)):
+        if any(row.name == other.name for other in self.side(row.direction, end)):
             raise Damaged(f"a second result, whose head is damaged: {row.text!r}")
         self.results.append(row)
 
     def side(self, direction: str | None, end: str) -> list[Row]:
         """Return the rows of the result of one direction, as one end saw them."""
-        return [
-            row
-            for row in self.results
-            if (row.direction, row.details.get("end", "")) == (direction, end)
-        ]
+        rows = [row for row in self.results if row.direction == direction]
+        return [row for row in rows if row.details.get("end", "") == end]
 
 
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
-    return [Draft(NAME).filled(_fill, _Log(text))]
+    return [filled(ParsedRun(tool=NAME), _fill, _Log(text))]
 
 
-def _fill(run: Draft, log: _Log) -> None:
-    run.begun = bool(log.intervals or log.results)
-    direction = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
-    known = direction != "forward" or log.headed
+def _fill(run: ParsedRun, log: _Log) -> None:
+    begun = bool(log.intervals or log.results)
+    run.status = "partial" if begun else "failed"
     run.intervals = columns(log.intervals)
-    if run.intervals and not known:
-        run.intervals = {
-            **run.intervals,
-            "direction": [None] * len(run.intervals["stream"]),
-        }
     version = _VERSION.search(log.text)
-    run.version = version[1] if version else None
+    run.tool_version = version[1] if version else None
     if m := _CONNECTING.search(log.text):
-        run.parameters |= {"server": m[1], "port": int(m[2])}
+        run.parameters["server"] = m[1]
     try:
         _result(run, log)
     finally:
@@ -149,21 +137,20 @@ def _fill(run: Draft, log: _Log) -> None:
         tcp = log.intervals or "retransmits_count" in run.metrics
         run.test = "udp" if log.udp else "tcp" if tcp else None
         run.parameters["protocol"] = run.test
-        if run.begun:
-            run.parameters["direction"] = direction if known else None
+        if begun:
+            run.parameters["direction"] = "bidir" if log.bidir else log.direction
             run.parameters["streams"] = _streams(log)
 
 
 def _streams(log: _Log) -> int | None:
-    rows = [row for row in log.intervals or log.results if row.number != -1]
-    names = {row.stream for row in rows}
+    names = {row.name for row in log.intervals or log.results if row.stream != -1}
     if not names:
         asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
         return int(asked[1]) if asked else None
     return len(names) // 2 if log.bidir and len(names) > 1 else len(names)
 
 
-def _result(run: Draft, log: _Log) -> None:
+def _result(run: ParsedRun, log: _Log) -> None:
     error = ERROR.search(log.text)
     if error and error[1].startswith(AFTER_RESULT) and log.results:
         run.warnings.append(error[1].strip())
@@ -175,9 +162,9 @@ def _result(run: Draft, log: _Log) -> None:
         raise log.damage
     if not log.results:
         raise Damaged("the test did not run, or has no result: the log ends before it")
-    directions = sorted({str(row.direction) for row in log.results})
+    directions = dict.fromkeys(row.direction for row in log.results)
     if (log.bidir and len(directions) == 1) or (
-        {row.direction for row in log.intervals} - {*directions}
+        {row.direction for row in log.intervals} - directions.keys()
     ):
         raise Damaged("the result of one direction is missing: the log is cut short or damaged")
     for direction in directions:
@@ -192,8 +179,8 @@ def _result(run: Draft, log: _Log) -> None:
 
 def _total(rows: list[Row], what: str) -> Row | None:
     """Return the row for all streams of a side; `Damaged` if they do not add up."""
-    streams = [row for row in rows if row.number != -1]
-    sums = [row for row in rows if row.number == -1]
+    streams = [row for row in rows if row.stream != -1]
+    sums = [row for row in rows if row.stream == -1]
     if len(streams) > 1 and not sums:
         raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short")
     if sums:
@@ -201,7 +188,7 @@ def _total(rows: list[Row], what: str) -> Row | None:
     return next(iter([*sums, *rows]), None)
 
 
-def _one_way(run: Draft, log: _Log, direction: str, word: str) -> None:
+def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:
     """Take the metrics of one direction."""
     sides = {end: log.side(direction, end) for end in ("sender", "receiver", "")}
     sent, received, plain = (_total(rows, end) for end, rows in sides.items())
@@ -219,37 +206,35 @@ def _one_way(run: Draft, log: _Log, direction: str, word: str) -> None:
         if row.rate_bps is None:
             run.warnings.append(f"a row of the result is no number, and is left out: {row.text!r}")
         elif row.rate_bps:
-            run.metrics |= {
-                f"throughput{word}{rate}": row.rate_bps,
-                f"{size}{word}_bytes": row.size.value,
-            }
+            run.metrics[f"throughput{word}{rate}"] = row.rate_bps
+            run.metrics[f"{size}{word}_bytes"] = row.size.value
         elif row is received:
             raise Damaged("the receiver's figures are missing from the result")
     here, there = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
     rows = [row for row in log.intervals if row.direction == direction]
     # since 3.16 intervals lack some bytes: two ends that agree are right
     agree = here and there and here.size.agrees(there.size, 0.01)
-    several = len({row.number for row in rows} - {-1}) > 1
-    if several and any(row.number != -1 for row in (sent, received) if row):
+    several = len({row.stream for row in rows} - {-1}) > 1
+    if several and any(row.stream != -1 for row in (sent, received) if row):
         raise Damaged("the result is not of all streams of the test: rows are missing")
     streams = _check_steps(rows, here or there, 2 if agree else 0)
     if not word and (row := received or sent):
         run.metrics["duration_measured_s"] = row.length_s
-    if sent and (count := sent.details.get("retransmits")) is not None:
+    if sent and sent.retransmits_count is not None:
         if log.serving and not log.bidir and direction == "forward":
             raise Contradictory(
                 "lines of two processes: a server that receives knows no retransmits"
             )
-        run.metrics[f"retransmits{word}_count"] = count
+        run.metrics[f"retransmits{word}_count"] = sent.retransmits_count
     if loss and "lost" in loss.details:
         told = sides["receiver"] or sides[""]
-        each = [row for row in told if row.number != -1 and "lost" in row.details]
-        total = counter(sent.details.get("total", "0")) if sent else 0
+        each = [row for row in told if row.stream != -1 and "lost" in row.details]
+        total = counter(sent.details.get("total")) if sent else 0
         take_loss(run, log.text, each, loss, word, total or 0)
     if not word and streams:
         late = any(steps[0].start_s > 0 for steps in streams)
         if not late:
-            take_windows(run, streams)
+            take_path(run, streams)
         if "cwnd_bytes" not in run.metrics and (late or any("Cwnd" in one for one in log.heads)):
             run.warnings.append(
                 "without cwnd_bytes: congestion windows are missing from the intervals"
@@ -258,13 +243,11 @@ def _one_way(run: Draft, log: _Log, direction: str, word: str) -> None:
 
 def _check_steps(rows: list[Row], total: Row | None, lost: int) -> list[list[Row]]:
     """Return the intervals of each stream that are not omitted; `Damaged` if some are missing."""
-    numbers = {row.number for row in rows}
-    series = {
-        (omitted, n): [row for row in rows if (row.omitted, row.number) == (omitted, n)]
-        for omitted in (True, False)
-        for n in sorted(numbers)
-    }
-    for (omitted, n), steps in series.items():
-        result = n == -1 or len(numbers) == 1
-        check_intervals(steps, total if result and not omitted else None, 0.5, lost)
-    return [steps for (omitted, n), steps in series.items() if steps and n != -1 and not omitted]
+    series: dict[tuple[bool, int], list[Row]] = {}
+    for row in rows:
+        series.setdefault((row.omitted, row.stream), []).append(row)
+    several = len({stream for _, stream in series}) > 1
+    for (omitted, stream), steps in series.items():
+        whole = not omitted and (stream == -1 or not several)
+        check_intervals(steps, total if whole else None, 0.5, lost)
+    return [steps for (omitted, n), steps in series.items() if n != -1 and not omitted]

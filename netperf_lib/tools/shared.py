@@ -1,0 +1,105 @@
+"""Shared by the readers: how a run is filled, and printed figures with their rounding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from .parsed import ParsedRun
+
+T = TypeVar("T")
+
+
+class Damaged(ValueError):  # noqa: N818 - not an error of the program: a finding about the log
+    """A log that cannot be used; the message says why."""
+
+
+class Contradictory(Damaged):
+    """Lines that one run of the tool never prints together: the log is damaged, or another process wrote into it."""
+
+
+def filled(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> ParsedRun:
+    """Have `fill` read a log into a run, which is complete unless that raises `Damaged`.
+
+    A run without a result is partial if `fill` has said so, because it read rows.
+    """
+    try:
+        fill(run, log)
+        run.status = "ok"
+    except Damaged as error:
+        run.error, run.contradictory = str(error), isinstance(error, Contradictory)
+        run.metrics = {}
+    run.metrics = {k: _exact(k, v) for k, v in run.metrics.items() if v is not None}
+    run.parameters = {k: v for k, v in run.parameters.items() if v is not None}
+    run.warnings = list(dict.fromkeys(run.warnings))
+    return run
+
+
+def _exact(name: str, value: float) -> float:
+    """Return a count or a number of bytes as an integer."""
+    return int(value) if name.endswith(("_count", "_bytes")) and value == int(value) else value
+
+
+def added(counts: Iterable[float | None]) -> float | None:
+    """Add counts; None if one is unknown, or there are none."""
+    values = list(counts)
+    return sum(n for n in values if n is not None) if values and None not in values else None
+
+
+def add_cpu_costs(metrics: dict[str, Any]) -> None:
+    """Add the CPU time per Gbit of both directions; for tools whose CPU share is that of one core."""
+    ways = ("throughput", "throughput_reverse")
+    rate = sum(metrics.get(f"{way}_bps") or metrics.get(f"{way}_sent_bps") or 0.0 for way in ways)
+    for side in ("client", "server"):
+        if rate and (share := metrics.get(f"cpu_{side}_ratio")):
+            metrics[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
+
+
+def add_path(metrics: dict[str, Any], rtts: list[int], windows: list[list[float]]) -> None:
+    """Add round trips under load, and congestion windows in the order of time for each stream."""
+    if rtts:
+        metrics["rtt_loaded_us"] = sum(rtts) / len(rtts)
+        metrics |= {"rtt_loaded_min_us": min(rtts), "rtt_loaded_max_us": max(rtts)}
+    if windows and all(windows):
+        metrics["cwnd_bytes"] = sum(window[-1] for window in windows)
+        metrics["cwnd_max_bytes"] = sum(map(max, windows))
+
+
+def line_start(text: str, at: int) -> int:
+    """Return the offset where the line of an offset begins."""
+    return text.rfind("\n", 0, at) + 1
+
+
+def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
+    """Return the offset of the line above the one at `at` if it matches, else `at`."""
+    above = line_start(text, at - 1)
+    return above if pattern.match(text, above, at) else at
+
+
+class Figure(NamedTuple):
+    """A printed number and its rounding error: half a unit of its last digit."""
+
+    value: float
+    half: float = 0.0
+
+    @classmethod
+    def printed(cls, text: str, factor: float = 1.0) -> Figure:
+        """Read a printed number whose unit is `factor`."""
+        digits = len(text.partition(".")[2])
+        return cls(float(text) * factor, 0.5 * 10.0**-digits * factor)
+
+    def agrees(self, other: Figure, relative: float = 0.0) -> bool:
+        """Return whether both can be the same number, within their rounding and some slack."""
+        slack = relative * max(self.value, other.value)
+        return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
+
+
+def rate_fits(size: Figure, seconds: Figure, rate: Figure, relative: float = 1e-3) -> bool:
+    """Return whether bytes within seconds can be a printed rate in bit/s."""
+    if seconds.value <= seconds.half:
+        return True
+    moved = 8 * size.value / seconds.value
+    off = size.half / max(size.value, size.half, 1e-9)
+    off += seconds.half / (seconds.value - seconds.half)
+    return Figure(moved, moved * off).agrees(rate, relative)
