@@ -30,7 +30,7 @@ from .iperf_rows import (
 from .options import Option, arguments, bits_per_second, checked, levels
 from .parsed import ParsedRun
 from .request import Request
-from .shared import Contradictory, Damaged, added, filled, line_start, or_above
+from .shared import Contradictory, Damaged, added, fill_run, line_start, or_above
 
 NAME = "iperf2"
 PACKAGE = "iperf"
@@ -146,7 +146,7 @@ def read(text: str) -> list[ParsedRun]:
     for form, trace in _NOT_READ.items():
         if re.search(trace, text):
             return [ParsedRun(tool=NAME, error=f"a log of iperf 2 with {form} is not read")]
-    return [filled(ParsedRun(tool=NAME), _fill, text)]
+    return [fill_run(ParsedRun(tool=NAME), _fill, text)]
 
 
 # --- one test ------------------------------------------------------------------------------------

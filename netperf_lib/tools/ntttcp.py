@@ -17,7 +17,7 @@ from .shared import (
     Contradictory,
     Damaged,
     Figure,
-    filled,
+    fill_run,
     line_start,
     or_above,
     rate_fits,
@@ -52,7 +52,7 @@ def read(text: str) -> list[ParsedRun]:
         form = _document
     elif "Copyright Version" in text:
         form = _windows
-    return [filled(ParsedRun(tool=NAME), form, text)]
+    return [fill_run(ParsedRun(tool=NAME), form, text)]
 
 
 def _figure(figures: dict[str, str], key: str, factor: float = 1) -> Figure:

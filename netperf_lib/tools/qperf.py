@@ -17,7 +17,7 @@ from .interface import Commands
 from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
 from .request import Request
-from .shared import Contradictory, Damaged, add_cpu_costs, filled
+from .shared import Contradictory, Damaged, add_cpu_costs, fill_run
 
 NAME = "qperf"
 PACKAGE = "qperf"
@@ -88,7 +88,7 @@ def read(text: str) -> list[ParsedRun]:
     if header["bad"]:
         run.error = header[0].strip()
         return [run]
-    return [filled(run, _fill, text)]
+    return [fill_run(run, _fill, text)]
 
 
 # --- one block -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Shared by the readers: how a run is filled, and printed figures with their rounding."""
+"""Shared by the readers: how a run is fill_run, and printed figures with their rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Contradictory(Damaged):
     """Lines that one run of the tool never prints together: the log is damaged, or another process wrote into it."""
 
 
-def filled(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> ParsedRun:
+def fill_run(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> ParsedRun:
     """Have `fill` read a log into a run, which is complete unless that raises `Damaged`.
 
     A run without a result is partial if `fill` has said so, because it read rows.

@@ -17,7 +17,7 @@ from .interface import Commands
 from .options import Option, arguments, check_unloaded, checked, levels
 from .parsed import ParsedRun, Percentile
 from .request import Request
-from .shared import Contradictory, Damaged, filled, line_start, or_above
+from .shared import Contradictory, Damaged, fill_run, line_start, or_above
 
 NAME = "sockperf"
 MARKS = (
@@ -211,8 +211,8 @@ def read(text: str) -> list[ParsedRun]:
     """Read one run."""
     header = _HEADER.search(text) if "txTime" in text else None
     if header is None:
-        return [filled(ParsedRun(tool=NAME), _fill, text)]
-    run = filled(ParsedRun(tool=NAME), _fill, text[: header.start()])
+        return [fill_run(ParsedRun(tool=NAME), _fill, text)]
+    run = fill_run(ParsedRun(tool=NAME), _fill, text[: header.start()])
     from .packets import add_packets  # needs numpy, which no other log does
 
     add_packets(run, text[header.end() - 1 :], 1 + text[: header.end()].count("\n"))

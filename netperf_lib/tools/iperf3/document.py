@@ -6,7 +6,7 @@ The versions differ as follows:
   rate is then not in the document, and stays null.
 - 3.7 to 3.10.1 print the sums under the same name twice with ``--bidir``, which no JSON can hold: refused.
 - A server that receives knows nothing about the sender and prints 0; so does a client that lost its server.
-- ``error`` may be missing (3.9), or occur together with a filled ``end``.
+- ``error`` may be missing (3.9), or occur together with a fill_run ``end``.
 
 The format gives most figures twice: a rate with its bytes and seconds, a sum with its streams. A document whose
 figures contradict each other, or whose rows do not all have the same figures, is damaged and is not used.
@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from ..parsed import Columns, ParsedRun
-from ..shared import Contradictory, Damaged, add_cpu_costs, add_path, added, filled
+from ..shared import Contradictory, Damaged, add_cpu_costs, add_path, added, fill_run
 
 NAME = "iperf3"
 Object = dict[str, Any]
@@ -112,7 +112,7 @@ def read_document(doc: Object, *, after: str = "", cut: str = "") -> ParsedRun:
             if doc.get("end") and not error:
                 run.status = "partial"
 
-    return filled(ParsedRun(tool=NAME), fill, doc)
+    return fill_run(ParsedRun(tool=NAME), fill, doc)
 
 
 def _fill(run: ParsedRun, doc: Object, error: str) -> None:

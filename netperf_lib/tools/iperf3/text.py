@@ -17,7 +17,7 @@ from ..iperf_rows import (
     take_path,
 )
 from ..parsed import ParsedRun
-from ..shared import Contradictory, Damaged, filled
+from ..shared import Contradictory, Damaged, fill_run
 from .document import ERROR, NAME
 
 AFTER_RESULT = "error - unable to receive results"
@@ -119,7 +119,7 @@ class _Log:
 
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
-    return [filled(ParsedRun(tool=NAME), _fill, _Log(text))]
+    return [fill_run(ParsedRun(tool=NAME), _fill, _Log(text))]
 
 
 def _fill(run: ParsedRun, log: _Log) -> None:
