@@ -1,7 +1,7 @@
 ## for maintainers
 # Part of the Makefile, which includes it: `make bench` runs from the top level.
 
-.PHONY: soak bench bench-scale fuzz validate validate-limits test-azure golden damages mutants lock sbom audit clean
+.PHONY: soak bench fuzz validate validate-limits test-azure golden damages mutants lock sbom audit clean
 
 SOAKED := measure/test_collector.py measure/test_soak.py data/test_faults.py data/test_links.py \
 	hosts/azure/test_place.py notebooks/test_notebooks.py \
@@ -12,9 +12,6 @@ soak: setup ## run whole the loops of which the tests run a part: kills (KILLS=â
 
 bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
-
-bench-scale: setup ## measure ingest, load and storage with up to 10^5 runs (about half an hour, temporarily 3 GB of disk)
-	@$(BIN)/python -m tests.bench.scale $(ARGS)
 
 fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs atheris
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==3.0.0'
