@@ -2,12 +2,10 @@
 
 import contextlib
 import gc
-import os
 import re
 import signal
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -25,7 +23,7 @@ __all__ = ["pytest_xdist_make_scheduler"]
 gc.disable()  # until the tests run: half of the time of their collection went into looking for garbage
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
 hypothesis.settings.load_profile("repeatable")
 
 REPO = Path(__file__).resolve().parent.parent
@@ -43,24 +41,13 @@ if not hasattr(sys.modules["__main__"], "__spec__"):
 
 IMPORTED = """
 import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
-import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, scipy.special
+import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, seaborn
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
 pandas.options.display.max_columns = 20  # as in a kernel, which was not there when pandas was imported
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
-
-
-REMEDIES = {
-    r"they come with: ([^)]+)": r"\1",
-    r"apt-get install ([\w-]+)": r"sudo apt-get install \1",
-    r"run '([^']+)'": r"\1",
-    r"(make (?:soak|test-azure|\.venv-azure/ready))": r"\1",
-    r"NETPERF_SHARED": "NETPERF_SHARED=FOLDER make test (a collection of logs)",
-    r"\broot\b": "sudo make test",
-}
-"""What is in the reason of a skipped test, and the command that brings what it lacks."""
 
 
 def pytest_collection_modifyitems(config, items):
@@ -74,32 +61,6 @@ def pytest_runtestloop():
     """Collect garbage from now on, but never look through what was imported."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Say in one line how many tests were skipped for want of what, and the commands that bring it."""
-    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    if wanted := Counter(command for reason in reasons if (command := _remedy(reason))):
-        terminalreporter.line(
-            "Skipped: " + "; ".join(f"{n} need {c}" for c, n in wanted.most_common())
-        )
-
-
-def _remedy(reason):
-    """Return the command that would make a skipped test run; empty where none would."""
-    for pattern, remedy in REMEDIES.items():
-        if match := re.search(pattern, reason):
-            return match.expand(remedy)
-    return ""
-
-
-@pytest.fixture(scope="session")
-def shared():
-    """Folder with further material (published figures, a corpus of logs), where there is one beside the checkout."""
-    folder = Path(os.environ.get("NETPERF_SHARED") or REPO.parent / "shared")
-    if not (folder / "logs" / "INDEX.tsv").is_file():
-        pytest.skip("the folder with the corpus of logs is not here (NETPERF_SHARED)")
-    return folder
 
 
 @pytest.fixture(scope="session")

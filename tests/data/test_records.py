@@ -32,7 +32,6 @@ from netperf_lib.experiment.model import Contrast, Deployment, Host
 from netperf_lib.reporting import explorer
 
 from ..synth import NOTICE, synth
-from ..unpacked import unpack
 
 RECORDED = npl.recorded()
 FOUND_LATER = Contrast(
@@ -142,7 +141,7 @@ def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Pa
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """An experiment as version 0.1 collected it; its tables are of its own kind."""
-    unpack(Path(__file__).parent / "releases" / "0.1.tar.gz", tmp_path)
+    shutil.unpack_archive(Path(__file__).parent / "releases" / "0.1.tar.gz", tmp_path)
     return tmp_path / "older"
 
 

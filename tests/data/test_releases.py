@@ -5,6 +5,7 @@ Each archive is one experiment of 12 runs that a release measured on its local l
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,12 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.yaml import load_experiment
 
-from ..unpacked import unpack
-
 ARCHIVES = sorted((Path(__file__).parent / "releases").glob("*.tar.gz"))
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda p: p.name.removesuffix(".tar.gz"))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    unpack(request.param, tmp_path)
+    shutil.unpack_archive(request.param, tmp_path)
     return Store(tmp_path, "older")
 
 
@@ -69,7 +68,7 @@ def test_rounds_come_and_go_and_what_was_measured_keeps_its_rows(store: Store) -
 
 def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path: Path) -> None:
     """Before an import had one folder: 12 runs of two logs, each a folder with a link to its log."""
-    unpack(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
+    shutil.unpack_archive(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
     place, logs = tmp_path / "older", tmp_path / "logs"
     assert npl.verify(place) == []
     runs = npl.load(place)
