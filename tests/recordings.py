@@ -23,22 +23,20 @@ def _declared(study, name, title, **changes):
 
 
 def _zones(trial):
-    """Each pair of zones, 2 % slower the other way round."""
-    pair = f"{trial.pair.client}-{trial.pair.server}"
-    back = pair not in ZONES
-    one_way = ZONES["-".join(reversed(pair.split("-"))) if back else pair] * (1.02 if back else 1.0)
-    return (
-        {"latency_oneway_us": one_way} if trial.test.test == "tcp_lat" else {"throughput_bps": 16e9}
-    )
+    """Return each pair of zones, 2 % slower the other way round."""
+    there, back = f"{trial.pair.client}-{trial.pair.server}", 1.0
+    if there not in ZONES:
+        there, back = f"{trial.pair.server}-{trial.pair.client}", 1.02
+    if trial.test.test == "tcp_lat":
+        return {"latency_oneway_us": ZONES[there] * back}
+    return {"throughput_bps": 16e9}
 
 
 def _after(trial):
-    """As before, but the other zone has become slower."""
+    """Return what was before, but the other zone has become slower."""
     slower = 1.15 if trial.pair.placement == "cross-zone" else 1.0
     values = STUDIES["study-placement"](trial)
-    return {
-        name: value * (slower if name.endswith("_us") else 1.0) for name, value in values.items()
-    }
+    return {name: value * (slower if name.endswith("_us") else 1) for name, value in values.items()}
 
 
 def _incident(at):
@@ -46,47 +44,38 @@ def _incident(at):
 
 
 def _zones_experiment():
-    experiment = _declared(
-        "study-domains", "zones", "Every pair of zones, in both directions", rounds=12, contrasts=()
-    )
+    title = "Every pair of zones, in both directions"
+    experiment = _declared("study-domains", "zones", title, rounds=12, contrasts=())
     rename = {"ad1": "zone1", "ad2": "zone2", "ad3": "zone3"}
-    there = [
-        p.model_copy(update={"client": rename[p.client], "server": rename[p.server]})
-        for p in experiment.pairs
-    ]
-    back = [p.model_copy(update={"client": p.server, "server": p.client}) for p in there]
-    options = dict(experiment.hosts.options)
-    options["hosts"] = {rename[name]: host for name, host in options["hosts"].items()}
-    hosts = experiment.hosts.model_copy(update={"options": options})
-    return experiment.model_copy(update={"pairs": (*there, *back), "hosts": hosts})
+    ends = [(rename[p.client], rename[p.server]) for p in experiment.pairs]
+    both = [*zip(experiment.pairs, ends, strict=True)]
+    both += [(pair, (server, client)) for pair, (client, server) in both]
+    pairs = tuple(p.model_copy(update={"client": a, "server": b}) for p, (a, b) in both)
+    given = experiment.hosts.options
+    hosts = {rename[name]: host for name, host in given["hosts"].items()}
+    source = experiment.hosts.model_copy(update={"options": {**given, "hosts": hosts}})
+    return experiment.model_copy(update={"pairs": pairs, "hosts": source})
 
 
 def write(root=FOLDER):
     """Write every recording below `root`; return their folders."""
-    day = _declared(
-        "study-minute", "day", "A day, a run every five minutes", rounds=288, pause_s=298.7
-    )
+    every = {"rounds": 288, "pause_s": 298.7}
+    day = _declared("study-minute", "day", "A day, a run every five minutes", **every)
     before = _declared("study-placement", "before", "Placements, before a change")
     after = _declared("study-placement", "after", "Placements, a week later")
-    midnight = START.replace(hour=0)
-    made = {
-        "paths": (
-            _declared("study-paths", "paths", "Ways between two VMs"),
-            STUDIES["study-paths"],
-            {},
-        ),
-        "zones": (_zones_experiment(), _zones, {}),
-        "day": (
-            day,
-            STUDIES["study-minute"],
-            {"start": midnight, "change": _incident, "noise": 0.03},
-        ),
-        "before": (before, STUDIES["study-placement"], {}),
-        "after": (after, _after, {"start": START + timedelta(days=7), "seed": 6}),
-    }
+    paths = _declared("study-paths", "paths", "Ways between two VMs")
+    hours = {"start": START.replace(hour=0), "change": _incident, "noise": 0.03}
+    later = {"start": START + timedelta(days=7), "seed": 6}
+    made = [
+        (paths, STUDIES["study-paths"], {}),
+        (_zones_experiment(), _zones, {}),
+        (day, STUDIES["study-minute"], hours),
+        (before, STUDIES["study-placement"], {}),
+        (after, _after, later),
+    ]
     folders = []
-    for name, (experiment, truth, options) in made.items():
-        shutil.rmtree(root / name, ignore_errors=True)
+    for experiment, truth, options in made:
+        shutil.rmtree(root / experiment.name, ignore_errors=True)
         folders.append(planted(experiment, truth, root, notice=NOTICE, **options))
     return folders
 

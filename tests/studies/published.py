@@ -19,27 +19,18 @@ from ..conftest import REPO
 NOTICE = "Made-up runs around published values, for a test. No host was measured."
 DECLARED = REPO / "data" / "experiments"
 START = datetime(2026, 11, 2, 6, tzinfo=UTC)
-Values = dict[str, float]
 
 
 def placement(trial):
     """Tomas Kubica, West Europe, Standard_D16_v3."""
     place = trial.pair.placement
     if trial.test.tool == "qperf":
-        return {
-            "latency_oneway_us": {
-                "ppg": 39.4,
-                "same-zone": 58.2,
-                "cross-zone": 57.2,
-                "cross-region": 9900.0,
-            }[place]
-        }
+        us = {"ppg": 39.4, "same-zone": 58.2, "cross-zone": 57.2, "cross-region": 9900.0}
+        return {"latency_oneway_us": us[place]}
     rate = {1: 0.721e9, 16: 2.55e9}[trial.streams]
     rate = {"ppg": 7.55e9, "same-zone": 7.56e9, "cross-zone": 7.54e9}.get(place, rate)
-    return {
-        "throughput_bps": 0.998 * rate,
-        "throughput_sent_bps": rate,
-    }  # what was published is the sender's
+    # what was published is the sender's
+    return {"throughput_bps": 0.998 * rate, "throughput_sent_bps": rate}
 
 
 def minute(trial):
@@ -50,11 +41,9 @@ def minute(trial):
 def ladder(trial):
     """Streams between Windows VMs, Japan East, DS5 v2, in Gbit/s."""
     steps = {1: 0.856, 16: 7.98, 28: 8.65, 32: 11.2, 40: 10.6, 48: 9.57, 64: 9.67}
-    share, cap = {
-        "same-vnet": (1.0, 99.0),
-        "vnet-peering": (10.9 / 11.2, 99.0),
-        "expressroute": (1.0, 9.83),
-    }[trial.pair.placement]
+    peered = trial.pair.placement == "vnet-peering"
+    share = 10.9 / 11.2 if peered else 1.0
+    cap = 9.83 if trial.pair.placement == "expressroute" else 99.0
     cap = 1.4 if trial.pair.labels.get("gateway_sku") == "ErGw1AZ" else cap
     return {"throughput_bps": 1e9 * min(cap, share * steps[trial.streams])}
 
@@ -102,74 +91,71 @@ STUDIES = {
 
 def measured(name, root, *, noise=0.01, seed=5):
     """Write the table of runs of a study's experiment; return its folder."""
-    return planted(
-        load_experiment(DECLARED / f"{name}.yaml"), STUDIES[name], root, noise=noise, seed=seed
-    )
+    experiment = load_experiment(DECLARED / f"{name}.yaml")
+    return planted(experiment, STUDIES[name], root, noise=noise, seed=seed)
+
+
+def unchanged(_at):
+    return 1.0
 
 
 def planted(
-    experiment,
-    truth,
-    root,
-    *,
-    noise=0.01,
-    seed=5,
-    start=START,
-    notice=NOTICE,
-    change=lambda _: 1.0,
+    experiment, truth, root, *, noise=0.01, seed=5, start=START, notice=NOTICE, change=unchanged
 ):
-    """Write the table of runs of an experiment, with noise around the truth of each trial, changed by time."""
-    name = experiment.name
-    store = Store(root, name)
+    """Write the table of runs of an experiment: each truth with noise, changed by time."""
+    store = Store(root, experiment.name)
     store.declare(experiment)
     plan = schedule(experiment, seed=1)
     store.write_plan(plan.to_dict())
-    options = experiment.hosts.options
     at, rows = start, []
-    for trial in plan.trials:
-        if trial.leading:
-            continue
+    for trial in [trial for trial in plan.trials if not trial.leading]:
         # the same noise for a trial wherever the random order puts it
         random = np.random.default_rng([seed, zlib.crc32(trial.run_id.encode())])
         values = {
-            n: v * change(at) * math.exp(random.normal(0, noise)) for n, v in truth(trial).items()
+            name: value * change(at) * math.exp(random.normal(0, noise))
+            for name, value in truth(trial).items()
         }
-        parsed = ParsedRun(
-            tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"}
-        )
-        limits = {
-            "net.ipv4.tcp_wmem": "4096 16384 4194304",
-            "net.ipv4.tcp_rmem": "4096 131072 6291456",
-        }
-        far = trial.pair.placement in ("cross-region", "public-ip", "vpn")
-        place = [options.get("region"), options.get("remote_region" if far else "region")]
-        given = [
-            (options.get("hosts") or {}).get(h, {}) for h in (trial.pair.client, trial.pair.server)
-        ]
-        hosts = [
-            {"region": h.get("region", r), "zone": h.get("zone"), "vm_size": options.get("vm_size")}
-            for h, r in zip(given, place, strict=True)
-        ]
-        record = {
-            "experiment": name,
-            "run_id": f"{trial.run_id}-a1",
-            "deployment": 1,
-            "round": trial.round,
-            "order": trial.order,
-            "attempt": 1,
-            "status": "ok",
-            "notice": notice,
-            "trial": trial_levels(trial),
-            "hosts": dict(zip(("client", "server"), hosts, strict=True)),
-            "facts": {side: {"kernel": "6.8.0", "sysctl": limits} for side in ("client", "server")},
-            "commands": {"client": [trial.test.tool]},
-            "started_utc": at.isoformat(),
-        }
+        parameters = {"protocol": "tcp"}
+        tool = trial.test.tool
+        parsed = ParsedRun(tool=tool, status="ok", metrics=values, parameters=parameters)
+        record = _record(experiment, trial, at, notice)
+        rows.append(run_row(record, [parsed], None) | NO_LOG)
         at += timedelta(seconds=trial_s(trial, experiment))
-        rows.append(
-            run_row(record, [parsed], None) | {"raw_path": "raw/none", "raw_sha256": "0" * 64}
-        )
     folder = store.path / "tables" / "runs"
     folder.mkdir(parents=True)
     pq.write_table(runs_table(rows), folder / "part-0.parquet")
     return store.path
+
+
+NO_LOG = {"raw_path": "raw/none", "raw_sha256": "0" * 64}
+LIMITS = {
+    "net.ipv4.tcp_wmem": "4096 16384 4194304",
+    "net.ipv4.tcp_rmem": "4096 131072 6291456",
+}
+
+
+def _record(experiment, trial, at, notice):
+    """Return what the collector would have written."""
+    options = experiment.hosts.options
+    far = trial.pair.placement in ("cross-region", "public-ip", "vpn")
+    regions = {"client": "region", "server": "remote_region" if far else "region"}
+    hosts = {}
+    for side, region in regions.items():
+        given = (options.get("hosts") or {}).get(getattr(trial.pair, side), {})
+        where = {"region": given.get("region", options.get(region)), "zone": given.get("zone")}
+        hosts[side] = where | {"vm_size": options.get("vm_size")}
+    return {
+        "experiment": experiment.name,
+        "run_id": f"{trial.run_id}-a1",
+        "deployment": 1,
+        "round": trial.round,
+        "order": trial.order,
+        "attempt": 1,
+        "status": "ok",
+        "notice": notice,
+        "trial": trial_levels(trial),
+        "hosts": hosts,
+        "facts": {side: {"kernel": "6.8.0", "sysctl": LIMITS} for side in hosts},
+        "commands": {"client": [trial.test.tool]},
+        "started_utc": at.isoformat(),
+    }

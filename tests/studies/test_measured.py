@@ -1,4 +1,4 @@
-"""The studies whose hosts are an inventory, measured over real SSH: their yaml with other addresses."""
+"""Hosts of an inventory, measured over real SSH: a study with other addresses, and the tutorial."""
 
 import re
 import shlex
@@ -16,8 +16,6 @@ from netperf_lib import pipeline
 from ..sshd import Sshd
 from .published import DECLARED
 
-TOOLS = {"study-domains": "qperf", "study-ladder": "iperf3"}
-
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory):
@@ -26,33 +24,38 @@ def sshd(tmp_path_factory):
     server.stop()
 
 
-@pytest.mark.parametrize(
-    "name", ["study-domains", pytest.param("study-ladder", marks=pytest.mark.slow)]
-)
-def test_a_study_on_hosts_of_ones_own_is_measured(name, sshd, tmp_path):
-    if shutil.which(TOOLS[name]) is None:
-        pytest.skip(f"needs {TOOLS[name]}")
-    declared = yaml.safe_load((DECLARED / f"{name}.yaml").read_text("utf-8"))
-    reach(declared["hosts"]["options"], sshd)
-    for test in declared["tests"]:
-        if test["tool"] == "iperf3":  # as fast as loopback can it would keep two processors busy
-            test["options"] = {"bitrate": "2M"}
-            test["streams"] = [1, 16, 32, 64]  # those that are compared
-    place = tmp_path / f"{name}.yaml"
+def reach(declared, sshd):
+    """Make every host of an inventory one of this machine."""
+    options = declared["hosts"]["options"]
+    options |= {"user": getuser(), "identity": str(sshd.identity)}
+    for number, machine in enumerate(options["hosts"].values(), 1):
+        machine |= {"address": "127.0.0.1", "port": sshd.port, "known_hosts": str(sshd.known_hosts)}
+        machine["data_address"] = f"127.0.0.{number}"
+
+
+def changed(place, change, *given):
+    declared = yaml.safe_load(place.read_text("utf-8"))
+    change(declared, *given)
     place.write_text(yaml.safe_dump(declared), "utf-8")
-    pipeline.collect(
-        place,
-        root=tmp_path / "data",
-        rounds=1,
-        duration_s=1 if TOOLS[name] == "iperf3" else 0.3,
-        anyway=True,  # these hosts are one machine
-        say=lambda _: None,
-    )
-    results = npl.read(tmp_path / "data" / name)
-    runs = results.runs
-    assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
-    assert len(npl.analysis.overview(runs)) > 0
+
+
+@pytest.mark.skipif(shutil.which("qperf") is None, reason="needs qperf")
+def test_a_study_on_hosts_of_ones_own_is_measured(sshd, tmp_path):
+    place = Path(shutil.copy(DECLARED / "study-domains.yaml", tmp_path))
+    changed(place, reach, sshd)
+    # these hosts are one machine
+    told = {"rounds": 1, "duration_s": 0.3, "anyway": True, "say": lambda _: None}
+    results = npl.read(pipeline.collect(place, root=tmp_path / "data", **told).path)
+    assert set(results.runs["status"]) == {"ok"}, results.runs["error"].to_list()
+    assert len(npl.analysis.overview(results.runs)) > 0
     assert len(npl.analysis.contrasts(results)) == len(results.contrasts) > 0
+
+
+def shortened(declared):
+    declared["rounds"] = 1
+    for test in declared["tests"]:
+        test |= {"duration_s": 1, "omit_s": 0}
+    declared["tests"][1]["options"] = {"bitrate": "20M"}
 
 
 def test_the_tutorial_on_own_hosts_is_typed(sshd, tmp_path, python, monkeypatch):
@@ -63,29 +66,11 @@ def test_the_tutorial_on_own_hosts_is_typed(sshd, tmp_path, python, monkeypatch)
         words = shlex.split(line, comments=True)
         if words[0] == "report":
             continue
+        words += ["--anyway"] if words[0] == "collect" else []  # these hosts are one machine
         command = [python, "-m", "netperf_lib", *words]
-        command += ["--anyway"] if words[0] == "collect" else []  # these hosts are one machine
         done = subprocess.run(command, input="\n\n", capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, (line, done.stderr)
         if words[0] == "init":
-            own_addresses(Path("my-hosts.yaml"), sshd)
+            changed(Path("my-hosts.yaml"), reach, sshd)
+            changed(Path("my-hosts.yaml"), shortened)
     assert set(npl.read("results/my-hosts").runs["status"]) == {"ok"}
-
-
-def reach(options, sshd):
-    """Make every host of an inventory one of this machine."""
-    options |= {"user": getuser(), "identity": str(sshd.identity)}
-    for number, machine in enumerate(options["hosts"].values(), 1):
-        machine |= {"address": "127.0.0.1", "port": sshd.port, "known_hosts": str(sshd.known_hosts)}
-        machine["data_address"] = f"127.0.0.{number}"
-
-
-def own_addresses(place, sshd):
-    """Write the addresses of hosts into a file, and make it short."""
-    declared = yaml.safe_load(place.read_text("utf-8"))
-    reach(declared["hosts"]["options"], sshd)
-    declared["rounds"] = 1
-    for test in declared["tests"]:
-        test |= {"duration_s": 1, "omit_s": 0}
-    declared["tests"][1]["options"] = {"bitrate": "20M"}
-    place.write_text(yaml.safe_dump(declared), "utf-8")
