@@ -17,7 +17,6 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 REPO = Path(__file__).parents[2]
-SCREENSHOTS = REPO / ".screenshots"
 
 pytestmark = [
     pytest.mark.slow,
@@ -109,12 +108,6 @@ def opened(desk, lab, name):
     return page
 
 
-def kept(page, name):
-    if os.access(REPO, os.W_OK):
-        SCREENSHOTS.mkdir(exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
 def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
     page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
     page.wait_for_function(
@@ -134,7 +127,6 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
         page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(
             timeout=180_000
         )
-    kept(page, "lesson")
     page.close()
 
 
@@ -162,7 +154,6 @@ def test_run_all_works_as_committed_and_follows_choices(desk, lab):
     shown = page.inner_text("body")
     assert "Traceback" not in shown
     assert "Jupyter news" not in shown  # a question that lies over the first screen
-    kept(page, "explore")
     page.close()
 
 
@@ -193,5 +184,4 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser, html, scheme):
     paper, ink = page.evaluate(look)
     light = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in (paper, ink)]
     assert (light[0] > light[1]) == (scheme == "light")
-    kept(page, f"phone-{scheme}")
     page.close()

@@ -12,8 +12,8 @@ from tests.studies.kept import kept
 from .cells import executed
 
 RECORDED = npl.recorded().parent
-OWN = {"placement": 12, "paths": 12, "ladder": 14}
-"""Studies that are kept as logs, and their rounds."""
+OWN = ("placement", "paths", "ladder")
+"""Studies that are kept as logs."""
 CHECKED = [
     ("01-placement", "lab-full", {"metric": "latency_oneway_us"}),
     ("01-placement", "own placement", {}),
@@ -35,9 +35,9 @@ CHECKED = [
 def own(tmp_path_factory):
     """Return the folders of imported logs."""
     made = {}
-    for name, rounds in OWN.items():
+    for name in OWN:
         folder = tmp_path_factory.mktemp(name)
-        logs, labels = kept(f"study-{name}", folder / "logs", rounds=rounds)
+        logs, labels = kept(f"study-{name}", folder / "logs", rounds=6)
         import_logs(logs, labels=labels, into=folder / name)
         made[f"own {name}"] = folder / name
     return made
@@ -57,14 +57,9 @@ def test_the_ratio_by_hand_is_that_of_page_one(name, data, parameters, own):
     assert names["same"].all(), names["check"]
 
 
-def test_page_one_has_the_ratios_that_are_checked():
-    names = names_of("01-placement", RECORDED / "lab-full", {"metric": "latency_oneway_us"})
-    front = {c.ratio for c in npl.compare(RECORDED / "lab-full")}
-    assert set(names["page_one"]["ratio"]) <= front
-
-
-@pytest.mark.parametrize("name", ["01-placement", "before-after"])
-def test_a_wrong_value_is_seen(name, monkeypatch):
+def test_page_one_has_the_ratios_that_are_checked(monkeypatch):
+    """And a wrong value is seen."""
+    data, given = RECORDED / "after", {"before": str(RECORDED / "before")}
     right = Observations.wide.fget
 
     def wrong(obs):
@@ -72,10 +67,11 @@ def test_a_wrong_value_is_seen(name, monkeypatch):
         wide.iloc[:, 0] *= 1.001
         return wide
 
+    names = names_of("before-after", data, given)
+    front = {c.ratio for c in npl.compare(given["before"], data)}
+    assert set(names["page_one"]["ratio"]) <= front
     monkeypatch.setattr(Observations, "wide", property(wrong))
-    data, before = ("after", "before") if name == "before-after" else ("lab-full", "")
-    given = {"before": str(RECORDED / before)} if before else {}
-    assert not names_of(name, RECORDED / data, given)["same"].all()
+    assert not names_of("before-after", data, given)["same"].all()
 
 
 HAND = sorted({name for name, _, _ in CHECKED})
@@ -83,14 +79,10 @@ HAND = sorted({name for name, _, _ in CHECKED})
 
 @pytest.mark.parametrize("name", HAND)
 def test_by_hand_uses_no_name_of_the_library(name):
+    """A notebook has six to ten cells of code."""
     cells = nbformat.read(notebooks()[name], as_version=4).cells
     start = next(i for i, c in enumerate(cells) if c.source.startswith("## By hand"))
     code = [c.source for c in cells[start:] if c.cell_type == "code"]
     assert "obs.wide" in code[0]
     assert not any("npl." in source for source in code)
-
-
-@pytest.mark.parametrize("name", HAND)
-def test_a_notebook_has_six_to_ten_cells_of_code(name):
-    cells = nbformat.read(notebooks()[name], as_version=4).cells
     assert 6 <= sum(c.cell_type == "code" for c in cells) <= 10

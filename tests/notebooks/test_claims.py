@@ -1,13 +1,9 @@
 """What lessons, checks and the teacher's guide claim is computed from what they are about."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,12 +18,12 @@ LAB = "data/experiments/lab.yaml"
 
 
 @cache
-def recorded() -> Any:
+def recorded():
     return npl.read(npl.recorded())
 
 
 @cache
-def printed(path: str, metric: str, accelerated: str = "on") -> float:
+def printed(path, metric, accelerated="on"):
     """Return a figure of the study in East Asia as it was printed."""
     figures = pd.read_csv(REPO / "data/published/figures.tsv", sep="\t")
     figures = figures.query("source == 'azure-eastasia-d8sv3' and path == @path")
@@ -37,12 +33,12 @@ def printed(path: str, metric: str, accelerated: str = "on") -> float:
     return float(value)
 
 
-def allowed(path: str) -> float:
+def allowed(path):
     """Return the bits a second that the window of a published path allows."""
     return printed(path, "cwnd") * 8e6 / (printed(path, "round-trip latency") / 1e3)
 
 
-def median(metric: str, **levels: Any) -> float:
+def median(metric, **levels):
     """Return the median of the complete runs with these levels, by nothing but pandas."""
     rows = recorded().runs.query("status == 'ok'")
     for name, level in levels.items():
@@ -51,33 +47,33 @@ def median(metric: str, **levels: Any) -> float:
     return float(rows[metric].median())
 
 
-def far(streams: int) -> float:
+def far(streams):
     levels = {"placement": "cross-region", "tcp_buffer_bytes": None, "during": None}
     return median("throughput_bps", streams=streams, **levels)
 
 
-def one_way(placement: str) -> float:
+def one_way(placement):
     return median("latency_oneway_us", tool="qperf", placement=placement, accelerated=True)
 
 
-def minutes(session: int) -> int:
+def minutes(session):
     tables = (WORKSHOP / "TEACHER.md").read_text("utf-8").split("| minutes |")
     return sum(map(int, re.findall(r"(?m)^\| (\d+) \|", tables[session])))
 
 
-def measured_in_every_round() -> bool:
+def measured_in_every_round():
     runs = recorded().runs.query("tool == 'qperf' and placement == 'same-zone' and status == 'ok'")
     both = runs.groupby("round")["accelerated"].nunique() == 2
     return len(both) == runs["round"].max() and bool(both.all())
 
 
-def waits_under_load() -> bool:
+def waits_under_load():
     rows = recorded().runs.query("tool == 'sockperf' and placement == 'cross-region'")
     p99 = rows.groupby(rows["during"].notna())["latency_oneway_p99_us"].median()
     return bool(p99[True] > 1.2 * p99[False])
 
 
-def beside_zone() -> bool:
+def beside_zone():
     """Return whether `plain` is in the zone of `zone`, and without acceleration."""
     pairs = yaml.safe_load((REPO / LAB).read_text("utf-8"))["pairs"]
     near, plain = (next(p for p in pairs if p["server"] == name) for name in ("zone", "plain"))
@@ -85,33 +81,33 @@ def beside_zone() -> bool:
     return same and near["accelerated"] and not plain["accelerated"]
 
 
-def cwnd_paths() -> int:
+def cwnd_paths():
     figures = pd.read_csv(REPO / "data/published/figures.tsv", sep="\t")
     figures = figures.query("source == 'azure-eastasia-d8sv3' and metric == 'cwnd'")
     return int(figures["path"].str.startswith("cross-region-").sum())
 
 
-def studies_are_declared() -> bool:
+def studies_are_declared():
     """Return whether there are as many experiments as studies; one has two regions of OCI."""
     sources = pd.read_csv(REPO / "data/published/figures.tsv", sep="\t")["source"]
     studies = sources.str.replace("oci-.*", "oci", regex=True).nunique()
     return len(list((REPO / "data/experiments").glob("study-*.yaml"))) == studies
 
 
-def lab_hosts() -> set[str]:
+def lab_hosts():
     pairs = recorded().declaration.pairs
     return {host for pair in pairs for host in (pair.client, pair.server)}
 
 
-def hint(name: str, answer: float) -> str:
+def hint(name, answer):
     return str(npl.workshop.check(name, answer, recorded()).text)
 
 
-def flight() -> float:
+def flight():
     return far(1) * 2 * one_way("cross-region") * 1e-6 / 8
 
 
-CLAIMS: dict[tuple[str, str], Callable[[], object]] = {
+CLAIMS = {
     ("README", "nine lessons"): lambda: len(list(WORKSHOP.glob("*.ipynb"))) == 9,
     ("README", "ninety minutes"): lambda: minutes(1) == 90,
     ("TEACHER", "Six lessons take 90 minutes"): lambda: minutes(1) == 90,
@@ -165,7 +161,7 @@ CLAIMS: dict[tuple[str, str], Callable[[], object]] = {
 """What is claimed, where (a page, a lesson by its number, or a check), and whether it is so."""
 
 
-def texts(place: str) -> Iterator[str]:
+def texts(place):
     if place in ("README", "TEACHER"):
         folder = REPO if place == "README" else WORKSHOP
         yield (folder / f"{place}.md").read_text("utf-8")
@@ -177,11 +173,11 @@ def texts(place: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("place", "claim"), CLAIMS)
-def test_what_is_claimed_is_so(place: str, claim: str) -> None:
+def test_what_is_claimed_is_so(place, claim):
     assert claim in " ".join(" ".join(texts(place)).split())
     assert CLAIMS[place, claim]()
 
 
 @pytest.mark.parametrize("answer", ["window", "send buffer", "the send buffer"])
-def test_the_window_of_lesson_4_may_be_named(answer: str) -> None:
+def test_the_window_of_lesson_4_may_be_named(answer):
     assert npl.workshop.check("window.cause", answer, recorded()).title == "Correct"

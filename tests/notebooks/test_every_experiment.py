@@ -64,14 +64,6 @@ def changed(runs, change, **declared):
     return Measured(changed_runs, replace(runs.origin, declared=declaration))
 
 
-LATENCIES = [
-    "latency_oneway_us",
-    "latency_oneway_p50_us",
-    "latency_oneway_p99_us",
-    "latency_oneway_p999_us",
-]
-
-
 def round_trips(runs):
     kept = runs[runs["latency_oneway_us"].notna()].copy()
     kept["rtt_us"] = 2 * kept["latency_oneway_us"]
@@ -88,7 +80,7 @@ def imported(runs):
     return runs
 
 
-def unlabelled(runs, share=1):
+def unlabelled(runs, share):
     """Logs of which nobody wrote down placement, round and hosts."""
     runs = imported(runs).drop(columns="rack")
     hit = np.arange(len(runs)) % share == 0
@@ -103,22 +95,21 @@ def deployments(runs):
     )
 
 
+def of(**levels):
+    """Return what keeps the runs with these levels."""
+    return lambda runs: runs[(runs[[*levels]] == [*levels.values()]).all(axis=1)]
+
+
 EXPERIMENTS = {
     "only-round-trips": round_trips,
-    "only-round-trips-of-one-condition": lambda r: round_trips(
-        r[(r["placement"] == "ppg") & (r["tool"] == "qperf")]
-    ),
-    "only-throughput": lambda r: r[r["tool"] == "iperf3"],
-    "only-sent": lambda r: r[r["tool"] == "iperf3"].assign(throughput_bps=np.nan),
-    "one-condition": lambda r: r[(r["placement"] == "ppg") & (r["tool"] == "qperf")],
-    "one-round": lambda r: r[r["round"] == 2],
-    "three-rounds": lambda r: r[r["round"].isin([4, 5, 6])],
-    "failures-only": lambda r: r.assign(status="failed", error="timeout").assign(
-        **{c: np.nan for c in r if c in METRICS}
+    "only-sent": lambda runs: of(tool="iperf3")(runs).assign(throughput_bps=np.nan),
+    "one-condition": of(placement="ppg", tool="qperf"),
+    "one-round": of(round=2),
+    "failures-only": lambda runs: runs.assign(status="failed", error="timeout").assign(
+        **{column: np.nan for column in runs if column in METRICS}
     ),
     "imported": imported,
-    "unlabelled": unlabelled,
-    "half-labelled": lambda r: unlabelled(r, 2),
+    "half-labelled": lambda runs: unlabelled(runs, 2),
     "three-deployments": deployments,
 }
 

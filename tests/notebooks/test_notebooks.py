@@ -1,4 +1,4 @@
-"""Every notebook, executed by papermill: what it shows is on its pages, and every parameter takes another value."""
+"""Every notebook: what it shows is on its pages, every parameter takes another value, lessons hold."""
 
 import ast
 import os
@@ -33,6 +33,7 @@ from .cells import executed
 
 HERE = Path(__file__).parent
 REPO = HERE.parents[1]
+RECORDED = npl.recorded().parent
 SECOND = [
     ("01-placement", {"metric": "throughput_bps", "baseline": "ppg"}),
     ("02-accelerated", {"metric": "throughput_bps"}),
@@ -42,11 +43,25 @@ SECOND = [
     ("06-tails", {"metric": "latency_oneway_p999_us"}),
     ("factor", {"factor": "streams", "metric": "throughput_bps", "baseline": "4"}),
     ("time", {"name": "lab-full", "metric": "throughput_bps"}),
-    ("published", {"source": "azure-westeurope-d16v3"}),
     ("published", {"source": "oci-phoenix-vmstandard2.16"}),
     ("before-after", {"before": str(npl.recorded()), "metric": "throughput_bps", "margin": 0.2}),
     ("explore", {"metric": "throughput_bps", "factor": "streams"}),
 ]
+
+
+def squeezed(words):
+    return re.sub(r"[\s\u200b]+", "", words)
+
+
+def cells(book):
+    return nbformat.read(book, as_version=4).cells
+
+
+def code(book):
+    return [cell for cell in cells(book) if cell.cell_type == "code"]
+
+
+# -- the report of the recorded experiment ---------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +72,9 @@ def reports(recorded):
     return {p.stem: p for p in pdfs}
 
 
-def texts(pdf):
-    """The text of each page; a report is made anew for other parameters."""
-    return _texts(pdf, pdf.stat().st_mtime_ns)
-
-
 @cache
-def _texts(pdf, _made_ns):
+def texts(pdf):
     return [page.extract_text() for page in pypdf.PdfReader(pdf).pages]
-
-
-def text(pdf):
-    return "\n".join(texts(pdf)).replace(
-        "\u200b", ""
-    )  # a word that was broken at a soft place is whole again
-
-
-def squeezed(words):
-    return re.sub(r"[\s\u200b]+", "", words)
 
 
 def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports):
@@ -83,67 +83,51 @@ def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports):
     assert set(reports) == {*(p.key for p in pages), "report"}
 
 
-def cells(executed):
-    """What stands in the tables of an executed notebook."""
-    outputs = [o for c in nbformat.read(executed, as_version=4).cells for o in c.get("outputs", ())]
-    shown = "\n".join(o.get("data", {}).get("text/markdown", "") for o in outputs)
+def figures(book):
+    """Return what stands in the tables of an executed notebook."""
+    outputs = [output for cell in cells(book) for output in cell.get("outputs", ())]
+    shown = "\n".join(output.get("data", {}).get("text/markdown", "") for output in outputs)
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     found = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
     return [squeezed(as_text(cell)) for cell in found if "Warning" not in cell]
 
 
 def test_no_number_of_a_table_is_missing_on_the_pages(reports):
-    whole = squeezed(text(reports["report"]))
-    for name, pdf in reports.items():
-        if name == "report":
-            continue
-        page = squeezed(text(pdf))
-        for cell in cells(pdf.with_suffix(".ipynb")):
-            assert cell in page, (name, cell)
-            assert cell in whole, (name, cell)
+    *others, report = reports.values()
+    whole = squeezed("".join(texts(report)))
+    for pdf in others:
+        page = squeezed("".join(texts(pdf)))
+        for figure in figures(pdf.with_suffix(".ipynb")):
+            assert figure in page, (pdf.stem, figure)
+            assert figure in whole, (pdf.stem, figure)
 
 
 def test_figures_are_vectors_with_text(reports):
     pages = pypdf.PdfReader(reports["01-placement-latency"]).pages
-    images = [i for page in pages for i in page.images]
-    assert images == []
-    assert "Round" in text(reports["01-placement-latency"])
+    assert [image for page in pages for image in page.images] == []
+    assert "Round" in "".join(texts(reports["01-placement-latency"]))
 
 
-def test_the_combined_report_opens_with_the_verdicts_and_ends_with_its_origin(
-    reports,
-):
-    pages = texts(reports["report"])
-    first, last = pages[0], pages[-1]
-    assert "What the network gives" in first
-    assert "ppg against same-zone" in " ".join(first.split())
-    assert "SHA-256" in "".join(pages[-3:])
-    assert squeezed("03-streams-throughput metric throughput_bps, share 0.95") in squeezed(last)
+def test_the_report_opens_with_the_verdicts_and_ends_with_its_origin(reports):
+    pdf = reports["report"]
+    first, *others = map(squeezed, texts(pdf))
+    assert "Whatthenetworkgives" in first
+    assert "ppgagainstsame-zone" in first
+    assert "SHA-256" in "".join(others[-2:])
+    assert squeezed("03-streams-throughput metric throughput_bps, share 0.95") in others[-1]
+    titles = str(pypdf.PdfReader(pdf).outline)
+    chapters = "Placement,Accelerated networking,Parallel streams,TCP buffers,Tails,Quality"
+    assert [title for title in chapters.split(",") if title not in titles] == []
 
 
-def test_every_chapter_is_in_the_contents(reports):
-    outline = pypdf.PdfReader(reports["report"]).outline
-    titles = [str(o.title) for o in outline if not isinstance(o, list)]
-    for title in (
-        "Placement",
-        "Accelerated networking",
-        "Parallel streams",
-        "TCP buffers",
-        "Tails",
-        "Quality",
-    ):
-        assert any(title in t for t in titles), titles
+# -- parameters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    SECOND,
-    ids=lambda v: v if isinstance(v, str) else str(next(iter(v.values()))),
-)
+@pytest.mark.parametrize(("name", "values"), SECOND, ids=[name for name, _ in SECOND])
 def test_every_parameter_takes_a_second_value(name, values, paths):
     declared = parameters_of(notebooks()[name])
     assert set(values) == set(declared) - {"experiment"}
-    assert all(values[n] != p.default for n, p in declared.items() if n in values)
+    assert all(declared[key].default != value for key, value in values.items())
     place = paths if name == "05-paths" else npl.recorded()
     names, outputs = executed(notebooks()[name], {"experiment": str(place), **values})
     assert outputs
@@ -157,86 +141,112 @@ def test_every_notebook_is_given_second_values():
     assert {name for name, _ in SECOND} == set(notebooks()) - others
 
 
-def test_paths_are_compared_where_there_are_some(paths):
-    (pdf,) = npl.report(paths, notebooks=["05-paths"])
-    page = squeezed(text(pdf))
-    assert "standard-lb" in page
-    assert "Notinthisexperiment" not in page
-    told = cells(pdf.with_suffix(".ipynb"))
-    verdicts = [cell for cell in told if cell.startswith(("▲", "▼"))]
-    assert verdicts == ["▲better", "▲better", "▼worse"]
-    assert [cell for cell in told if cell not in page] == []
+# -- what is committed -----------------------------------------------------------------------------
+
+COMMITTED = sorted((REPO / "notebooks").rglob("*.ipynb"))
 
 
-# -- what is committed -------------------------------------------------------------------------------------------------
-
-
-def committed():
-    return sorted((REPO / "notebooks").rglob("*.ipynb"))
-
-
-@pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)
-def test_committed_without_outputs(place):
-    for cell in nbformat.read(place, as_version=4).cells:
-        if cell.cell_type == "code":
-            assert cell.outputs == []
-            assert cell.execution_count is None
-
-
-def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(
-    monkeypatch,
-):
-    for name, value in (("status", None), ("start", SimpleNamespace(hosts=())), ("program", None)):
-        monkeypatch.setattr(lab, name, lambda *_, value=value: value)
-    said = []
-    _hold_lab(said.append)
-    assert "without qperf and iperf3, which live cells need" in said[0]
-
-
-@pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)
-def test_notebooks_import_the_library_and_nothing_below_it(place):
-    for cell in nbformat.read(place, as_version=4).cells:
-        if cell.cell_type != "code" or cell.source.startswith("%%"):
-            continue
-        lines = cell.source.splitlines()
-        python = "\n".join(line for line in lines if not line.startswith(("!", "%")))
-        for node in ast.walk(ast.parse(python)):
-            if isinstance(node, ast.ImportFrom):
-                assert not (node.module or "").startswith("netperf_lib"), node.module
-            if isinstance(node, ast.Import):
-                assert all(not a.name.startswith("netperf_lib.") for a in node.names)
+@pytest.mark.parametrize("book", COMMITTED, ids=lambda p: p.stem)
+def test_a_notebook_is_short_and_imports_the_library_alone(book):
+    """It is committed without outputs, too."""
+    assert [cell for cell in code(book) if cell.outputs or cell.execution_count] == []
+    sources = [cell.source for cell in code(book) if not cell.source.startswith("%%")]
+    lines = [line for source in sources for line in source.splitlines() if line.strip()]
+    assert len(lines) <= 60
+    for part, name in re.findall(r"npl\.(analysis|plots|workshop)\.(\w+)", "\n".join(lines)):
+        assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"
+    python = "\n".join(line for line in lines if line[0] not in "!%")
+    for node in ast.walk(ast.parse(python)):
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith("netperf_lib"), node.module
+        if isinstance(node, ast.Import):
+            assert all(not name.name.startswith("netperf_lib.") for name in node.names)
 
 
 @pytest.mark.parametrize("name", [n for n in notebooks() if n != "explore"])
 def test_prose_holds_no_typed_number(name):
-    for cell in nbformat.read(notebooks()[name], as_version=4).cells:
+    for cell in cells(notebooks()[name]):
         if cell.cell_type == "markdown":
-            prose = re.sub(
-                r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|RFC \d+", "", cell.source, flags=re.DOTALL
-            )
+            prose = re.sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|RFC \d+", "", cell.source)
             assert not re.search(r"\d", prose), cell.source[:80]
 
 
-# -- the workshop ------------------------------------------------------------------------------------------------------
+def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(tmp_path):
+    """In a folder in which, and above which, no experiment was measured."""
+    book = nbformat.read(notebooks()["summary"], as_version=4)
+    book.cells = [*book.cells[:2], nbformat.v4.new_code_cell("import netperf_lib as npl")]
+    book.cells.append(nbformat.v4.new_code_cell("len(npl.read(experiment).runs)"))
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(book, resources=where, timeout=900).execute()
+    assert "264" in str(book.cells[-1].outputs)
+    assert "shows the recorded experiment" in str(book.cells[-1].outputs)
+
+
+NEXT = {
+    book.stem: re.findall(r"(?m)^npl\..*$", cell.source)
+    for book in sorted((REPO / "notebooks").glob("*.ipynb"))
+    for cell in cells(book)
+    if "try-next" in cell.metadata.get("tags", [])
+}
+OTHERS = {"05-paths": "paths", "before-after": "after", "pairs": "zones", "time": "day"}
+LINES = {(line, OTHERS.get(name, "lab-full")) for name, lines in NEXT.items() for line in lines}
+
+
+@pytest.mark.parametrize("data", sorted({data for _, data in LINES}))
+def test_what_to_try_next_works_as_typed(data, tmp_path):
+    exp = npl.read(shutil.copytree(RECORDED / data, tmp_path / data))
+    for line in sorted(line for line, other in LINES if other == data):
+        assert eval(line, {"npl": npl, "exp": exp, "experiment": exp.path}) is not None, line
+        plt.close("all")
+
+
+def test_every_notebook_but_the_explorer_says_what_to_try_next():
+    assert set(NEXT) == set(notebooks()) - {"explore"}
+    assert {len(lines) for lines in NEXT.values()} == {3}
+
+
+# -- reference notebooks ---------------------------------------------------------------------------
+
+REFERENCES = sorted(reference.FOLDER.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("place", REFERENCES, ids=lambda p: p.stem)
+def test_a_reference_has_the_cells_of_its_notebook(place):
+    tagged = [c for c in cells(place) if "injected-parameters" not in c.metadata.get("tags", [])]
+    assert [c.source for c in tagged] == [c.source for c in cells(notebooks()[place.stem])]
+
+
+def compared(python, folder):
+    """Have nbval execute a folder's notebooks and compare them; return what it prints."""
+    options = ["-p", "no:cacheprovider", "-o", "addopts=", "-q", "--nbval"]
+    options += ["--nbval-cell-timeout=300", f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}"]
+    # pytest looks at what lies beside each folder above, which may be somebody else's
+    options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
+    command = [python, "-m", "pytest", *options, str(folder)]
+    env = os.environ | {"NETPERF_RECORDED": str(RECORDED)}
+    done = subprocess.run(command, env=env, cwd=reference.FOLDER, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_notebooks_come_out_as_their_references(python, tmp_path):
+    """Some, all in `make soak`; and a number that was changed is found."""
+    for place in REFERENCES[:: 1 if os.environ.get("FAULTS") else 6]:
+        shutil.copy(place, tmp_path)
+    changed = tmp_path / "07-quality.ipynb"
+    text = (reference.FOLDER / changed.name).read_text("utf-8")
+    assert "264 runs" in text
+    changed.write_text(text.replace("264 runs", "265 runs"), "utf-8")
+    said = compared(python, tmp_path)
+    assert re.search(r"\b1 failed, \d+ passed", said), (
+        f"python -m tests.notebooks.reference writes them anew\n{said[-4000:]}"
+    )
+    assert "**265 runs" in said
+
+
+# -- the workshop ----------------------------------------------------------------------------------
 
 LESSONS = sorted((REPO / "notebooks" / "workshop").glob("*.ipynb"))
-
-
-def checks(place, shell):
-    """What the checks of a lesson show, its cells executed in this process, without those that need a running lab."""
-    shell.reset(new_session=False)
-    shown = []
-    for cell in nbformat.read(place, as_version=4).cells:
-        if cell.cell_type == "code" and "live" not in cell.metadata.get("tags", []):
-            plt.close("all")  # as in a notebook, a cell begins a figure of its own
-            source = cell.source.replace('"results/lab"', "str(npl.recorded())")
-            done = shell.run_cell(
-                "import netperf_lib as npl\n" + source if source != cell.source else source
-            )
-            assert done.success, (place.name, cell.source, done.error_in_exec)
-            if ".check(" in cell.source:
-                shown.append(done.result)
-    return shown
 
 
 @pytest.fixture(scope="module")
@@ -246,44 +256,111 @@ def shell():
     main = sys.modules["__main__"]
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
-    sys.modules["__main__"] = (
-        main  # the shell had put its own there, from which no process can be started
-    )
+    # the shell had put its own there, from which no process can be started
+    sys.modules["__main__"] = main
+
+
+def answered(shell, cell):
+    """Execute a cell; return what its check says."""
+    plt.close("all")  # as in a notebook, a cell begins a figure of its own
+    done = shell.run_cell(cell.source.replace('"results/lab"', "str(npl.recorded())"))
+    assert done.success, (cell.source, done.error_in_exec)
+    return done.result.title if ".check(" in cell.source else None
 
 
 @pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)
 def test_a_lesson_waits_for_answers_and_its_solution_holds(place, shell, tmp_path, monkeypatch):
+    """Both in one run: a cell of the lesson comes before that of the solution."""
     monkeypatch.chdir(tmp_path)
-    waiting, solved = checks(place, shell), checks(place.parent / "solutions" / place.name, shell)
-    assert waiting
-    assert {c.title for c in waiting} == {"Not answered yet"}
-    assert len(solved) == len(waiting)
-    assert {c.title for c in solved} == {"Correct"}, solved
+    shell.reset(new_session=False)
+    shell.run_cell("import netperf_lib as npl")
+    waiting, solved = [], []
+    pairs = zip(code(place), code(place.parent / "solutions" / place.name), strict=True)
+    for learned, cell in pairs:
+        if "live" in cell.metadata.get("tags", []):
+            continue
+        if ".check(" in learned.source:
+            waiting.append(answered(shell, learned))
+        solved.append(answered(shell, cell))
+    assert set(waiting) == {"Not answered yet"}
+    assert [*filter(None, solved)] == ["Correct"] * len(waiting)
 
+
+def test_a_lesson_is_its_solution_without_the_marked_lines():
+    made = workshop.lessons()
+    assert list(made) == [p.stem for p in LESSONS]
+    for place in LESSONS:
+        solution = cells(place.parent / "solutions" / place.name)
+        tasks = [c.source for c in solution if "exercise" in c.metadata.get("tags", [])]
+        assert tasks
+        assert all(workshop.MARK in source for source in tasks)
+        wanted = nbformat.writes(made[place.stem]) + "\n"
+        assert place.read_text("utf-8") == wanted, "`make workshop` writes it"
+
+
+@pytest.mark.parametrize("name", [p.stem for p in LESSONS])
+def test_a_slide_has_at_most_one_code_cell(name):
+    """Text of all headings is shown, and no exercise that only a notebook can take."""
+    book = workshop.lessons([name])[name]
+    prose = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    page = workshop.slides(book)
+    shown = page.split("<section>")[1:]
+    assert max(slide.count("<pre") for slide in shown) == 1
+    headings = len(re.findall(r"<h[1-6]", "".join(shown)))
+    assert headings == len(re.findall(r"(?m)^#+ (.*)", prose))
+    assert "answer = ..." not in page
+
+
+@pytest.mark.slow
+def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path):
+    name = "7-accelerated-networking"
+    slides, handout = workshop.build(tmp_path, [name])
+    assert slides.name == f"{name}.slides.html"
+    page, printed = slides.read_text("utf-8"), squeezed("".join(texts(handout)))
+    title = workshop.lessons([name])[name].cells[0].source.split("\n")[0].removeprefix("# ")
+    assert title in page
+    assert squeezed(title.split("·")[1]) in printed
+    assert all(slide.count("<img") <= 1 for slide in page.split("<section"))
+    assert "size: 1280px 720px" in page  # printed landscape
+    assert 'src="http' not in page  # presented without a network
+    assert "<link" not in page
+    for secret in ("146/40", "3.65/4", workshop.MARK, "Not answered yet"):
+        assert squeezed(secret) not in squeezed(page) + printed, secret
+
+
+def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path, recorded):
+    made = lay_out(tmp_path / "desk", recorded)
+    assert [p.name for p in made] == [p.name for p in LESSONS]
+    assert str(recorded) in made[0].read_text("utf-8")
+    assert not (tmp_path / "desk" / "solutions").exists()
+    made[0].write_text("mine", "utf-8")
+    lay_out(tmp_path / "desk", recorded)
+    assert made[0].read_text("utf-8") == "mine"
+
+
+def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(monkeypatch):
+    for name, value in (("status", None), ("start", SimpleNamespace(hosts=())), ("program", None)):
+        monkeypatch.setattr(lab, name, lambda *_, value=value: value)
+    said = []
+    _hold_lab(said.append)
+    assert "without qperf and iperf3, which live cells need" in said[0]
+
+
+# -- answers of learners ---------------------------------------------------------------------------
 
 CHECKS = exercises()
 
 
 @pytest.fixture(scope="module")
-def measured(recorded):
-    """The table of runs; what is right is computed from it once, for it takes its time."""
-    runs, before = npl.read(recorded), dict(CHECKS)
+def measured():
+    """The recorded experiment; what is right is computed from it once, for it takes its time."""
+    runs, before = npl.read(npl.recorded()), dict(CHECKS)
     for name, asked in before.items():
         right, slips = asked.truth(runs), asked.mistakes(runs)
-        CHECKS[name] = replace(
-            asked, truth=lambda _, right=right: right, mistakes=lambda _, slips=slips: slips
-        )
+        known = {"truth": lambda _, right=right: right, "mistakes": lambda _, slips=slips: slips}
+        CHECKS[name] = replace(asked, **known)
     yield runs
     CHECKS.update(before)
-
-
-def placed(runs):
-    """Runs of qperf with acceleration."""
-    return runs[
-        (runs["tool"] == "qperf")
-        & runs["accelerated"].astype(bool)
-        & runs["latency_oneway_us"].notna()
-    ]
 
 
 def said(name, answer, runs):
@@ -301,11 +378,13 @@ def test_a_wrong_answer_gets_a_hint_and_not_the_answer(name, measured):
         assert words.title == "Not yet", wrong
         assert not isinstance(right, float) or f"{right:.3g}" not in words.text
     assert said(name, ..., measured) == "Not answered yet"
+    assert not re.search(r"[·*/=]|divide|multiply", CHECKS[name].hint), "no formula"
 
 
 def meant(runs):
     """What is right for each number that is computed from the runs, and what is near and wrong."""
-    placements = placed(runs.runs).groupby("placement", observed=True)["latency_oneway_us"]
+    placed = runs.runs.query("tool == 'qperf' and accelerated == True")
+    placements = placed.groupby("placement", observed=True)["latency_oneway_us"]
     median, mean = placements.median(), placements.mean()
     near, step = median["same-zone"], median["same-zone"] - median["ppg"]
     rounds = CHECKS["runs.rounds"].truth(runs)
@@ -368,168 +447,3 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured):
 def test_an_answer_is_read_as_it_was_meant(name, right, wrong, measured):
     assert {said(name, r, measured) for r in right} == {"Correct"}
     assert {said(name, w, measured) for w in wrong} == {"Not yet"}
-
-
-def test_a_hint_holds_neither_the_answer_nor_its_formula():
-    for name, asked in CHECKS.items():
-        assert not re.search(r"[·*/=]|divide|multiply", asked.hint), name
-
-
-def test_a_lesson_is_its_solution_without_the_marked_lines():
-    made_files = workshop.lessons()
-    assert list(made_files) == [p.stem for p in LESSONS]
-    for place in LESSONS:
-        solution = nbformat.read(place.parent / "solutions" / place.name, as_version=4)
-        exercises = [c for c in solution.cells if "exercise" in c.metadata.get("tags", [])]
-        assert exercises
-        assert all(workshop.MARK in c.source for c in exercises)
-        assert workshop.MARK not in place.read_text("utf-8")
-        assert place.read_text("utf-8") == nbformat.writes(made_files[place.stem]) + "\n", (
-            "`make workshop` writes it"
-        )
-
-
-@pytest.mark.parametrize("name", [p.stem for p in LESSONS])
-def test_a_slide_has_at_most_one_code_cell(name):
-    """Text of all headings is shown, and no exercise that only a notebook can take."""
-    book = workshop.lessons([name])[name]
-    titles = [
-        t
-        for c in book.cells
-        if c.cell_type == "markdown"
-        for t in re.findall(r"(?m)^#+ (.*)", c.source)
-    ]
-    page = workshop.slides(book)
-    shown = page.split("<section>")[1:]
-    assert max(slide.count("<pre") for slide in shown) == 1
-    assert sum(len(re.findall(r"<h[1-6]", slide)) for slide in shown) == len(titles)
-    assert "answer = ..." not in page
-
-
-@pytest.mark.slow
-def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path):
-    names = ["6-your-own-measurement", "7-accelerated-networking"]
-    *slides, handout = workshop.build(tmp_path, names)
-    assert [p.name for p in slides] == [f"{n}.slides.html" for n in names]
-    pages = [text(handout), *(place.read_text("utf-8") for place in slides)]
-    for name, page in zip(names, pages[1:], strict=True):
-        title = workshop.lessons([name])[name].cells[0].source.split("\n")[0].removeprefix("# ")
-        assert title in page
-        assert squeezed(title.split("·")[1]) in squeezed(pages[0])
-        assert all(slide.count("<img") <= 1 for slide in page.split("<section"))
-        assert "size: 1280px 720px" in page  # printed landscape
-        assert 'src="http' not in page  # presented without a network
-        assert "<link" not in page
-    for secret in ("146/40", "3.65/4", "Do4streamscarrymore", workshop.MARK, "Not answered yet"):
-        assert all(squeezed(secret) not in squeezed(page) for page in pages), secret
-
-
-def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path, recorded):
-    made_files = lay_out(tmp_path / "desk", recorded)
-    assert [p.name for p in made_files] == [p.name for p in LESSONS]
-    assert str(recorded) in made_files[0].read_text("utf-8")
-    assert not (tmp_path / "desk" / "solutions").exists()
-    made_files[0].write_text("mine", "utf-8")
-    lay_out(tmp_path / "desk", recorded)
-    assert made_files[0].read_text("utf-8") == "mine"
-
-
-# -- reference notebooks -----------------------------------------------------------------------------------------------
-
-
-def compared(python, folder):
-    """Have nbval execute a folder's notebooks and compare them; return what it prints."""
-    options = ["-p", "no:cacheprovider", "-o", "addopts=", "-q", "--nbval"]
-    options += ["--nbval-cell-timeout=300", f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}"]
-    # pytest looks at what lies beside each folder above, which may be somebody else's
-    options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
-    done = subprocess.run(
-        [python, "-m", "pytest", *options, str(folder)],
-        env={**os.environ, "NETPERF_RECORDED": str(reference.RECORDED)},
-        cwd=reference.FOLDER,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout
-
-
-REFERENCES = sorted(reference.FOLDER.glob("*.ipynb"))
-
-
-@pytest.mark.parametrize("place", REFERENCES, ids=lambda p: p.stem)
-def test_a_reference_has_the_cells_of_its_notebook(place):
-    kept = nbformat.read(place, as_version=4).cells
-    sources = [c.source for c in kept if "injected-parameters" not in c.metadata.get("tags", [])]
-    cells = nbformat.read(notebooks()[place.stem], as_version=4).cells
-    assert sources == [cell.source for cell in cells]
-
-
-@pytest.mark.slow
-def test_notebooks_come_out_as_their_references(python, tmp_path):
-    """Every second one, all in `make soak`; and a number that was changed is found."""
-    for place in REFERENCES[:: 1 if os.environ.get("FAULTS") else 2]:
-        shutil.copy(place, tmp_path)
-    changed = tmp_path / "07-quality.ipynb"
-    text = (reference.FOLDER / changed.name).read_text("utf-8")
-    assert "264 runs" in text
-    changed.write_text(text.replace("264 runs", "265 runs"), "utf-8")
-    said = compared(python, tmp_path)
-    assert re.search(r"\b1 failed, \d+ passed", said), (
-        f"python -m tests.notebooks.reference writes them anew\n{said[-4000:]}"
-    )
-    assert "**265 runs" in said
-
-
-def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(tmp_path):
-    """In a folder in which, and above which, no experiment was measured."""
-    book = nbformat.read(notebooks()["summary"], as_version=4)
-    done = NotebookClient(
-        book, resources={"metadata": {"path": str(tmp_path)}}, timeout=900
-    ).execute()
-    assert any(
-        "Verdict" in str(o.get("data", {}).get("text/markdown"))
-        for c in done.cells
-        for o in c.get("outputs", ())
-    )
-    measured = (
-        REPO / "results" / "lab" / "experiment.yaml"
-    ).exists()  # by this checkout, which shows it then
-    assert measured or "shows the recorded experiment" in nbformat.writes(done)
-
-
-NEXT = {
-    place.stem: cell.source
-    for place in sorted((REPO / "notebooks").glob("*.ipynb"))
-    for cell in nbformat.read(place, as_version=4).cells
-    if "try-next" in cell.metadata.get("tags", [])
-}
-
-
-@pytest.mark.parametrize("name", NEXT)
-def test_what_to_try_next_works_as_typed(name, recorded):
-    lines = re.findall(r"(?m)^npl\..*$", NEXT[name])
-    assert len(lines) == 3
-    other = {
-        "05-paths": "paths",
-        "before-after": "after",
-        "pairs": "zones",
-        "time": "day",
-    }
-    exp = npl.read(npl.recorded().parent / other[name] if name in other else recorded)
-    for line in lines:
-        assert eval(line, {"npl": npl, "exp": exp, "experiment": exp.path}) is not None
-
-
-def test_every_notebook_but_the_explorer_says_what_to_try_next():
-    assert set(NEXT) == set(notebooks()) - {"explore"}
-
-
-@pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)
-def test_a_notebook_is_short_and_uses_names_that_exist(place):
-    cells = nbformat.read(place, as_version=4).cells
-    python = [c.source for c in cells if c.cell_type == "code" and not c.source.startswith("%%")]
-    code = [line for source in python for line in source.splitlines() if line.strip()]
-    assert len(code) <= 60
-    for part, name in re.findall(r"npl\.(analysis|page|plots|workshop)\.(\w+)", "\n".join(code)):
-        assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"
