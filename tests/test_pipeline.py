@@ -1,19 +1,15 @@
 """The verbs as functions: in a script, beside another collector, and in a notebook's own event loop."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-import textwrap
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.manager import start_new_kernel
 
 import netperf_lib as npl
 from netperf_lib import tools
@@ -63,8 +59,8 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small, tmp_path):
 @pytest.mark.slow
 def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_path):
     hosts = [
-        {"name": "a", "egress_bps": 2e8},
-        {"name": "b", "region": "region-2", "egress_bps": 2e8},
+        {"name": "a", "egress_bps": 1e8},
+        {"name": "b", "region": "region-2", "egress_bps": 1e8},
     ]
     folders = []
     for name, size in (("before", 65536), ("after", 4 << 20)):
@@ -84,8 +80,8 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_pat
         return CliRunner().invoke(npl_command, asked, env={"COLUMNS": "200"})
 
     assert "64 KiB TCP buffer before" in compared(*folders).stdout
-    # not the verdict, which rounds that resemble their neighbours do not get, as on a busy machine some do by chance;
-    # and the interval of eight rounds bears one that was disturbed, that of six does not
+    # not the verdict, which rounds that resemble their neighbours do not get, by chance on a busy
+    # machine; the interval of eight rounds bears one that was disturbed, that of six does not
     (comparison,) = json.loads(compared(*folders, "--json").stdout)["comparisons"]
     assert comparison["low"] > 2
     assert compared(*folders[::-1], "--fail-on", "worse").exception.exit_code == 3, (
@@ -149,86 +145,58 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads():
     """These take most of the time of a start; without them a plan is shown in half a second."""
     code = (
         "import sys; from netperf_lib.pipeline import plan; print(plan(sys.argv[1]))\n"
-        "sys.exit(', '.join({'pandas', 'pyarrow', 'asyncssh', 'scipy', 'matplotlib'} & set(sys.modules)) or 0)"
+        "slow = {'pandas', 'pyarrow', 'asyncssh', 'scipy', 'matplotlib'}\n"
+        "sys.exit(', '.join(slow & set(sys.modules)) or 0)"
     )
     file = Path(__file__).parents[1] / "data" / "experiments" / "lab.yaml"
     done = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-# -- in a notebook -----------------------------------------------------------------------------------------------------
-
-
-class Cells:
-    """A real kernel, whose event loop runs while a cell does."""
-
-    def __init__(self):
-        self.manager: KernelManager
-        self.manager, self.client = start_new_kernel(
-            kernel_name="python3", extra_arguments=["--quiet"]
-        )
-
-    def begin(self, code):
-        return str(self.client.execute(textwrap.dedent(code)))
-
-    def end(self, asked, timeout=120):
-        until = time.monotonic() + timeout
-        while time.monotonic() < until:
-            reply = self.client.get_shell_msg(timeout=until - time.monotonic())
-            if reply["parent_header"].get("msg_id") == asked:
-                return dict(reply["content"])
-        raise TimeoutError
-
-    def run(self, code):
-        return self.end(self.begin(code))
+# -- in a notebook ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def cells():
-    found = Cells()
+def kernel():
+    """A real kernel, whose event loop runs while a cell does, and its client."""
+    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--quiet"])
     try:
-        yield found
+        yield manager, client
     finally:
-        found.client.stop_channels()
-        found.manager.shutdown_kernel(now=True)
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
-def test_a_cell_measures_on_hosts_that_exist(cells, tmp_path):
+def test_a_cell_measures_on_hosts_that_exist(kernel, tmp_path):
+    _, client = kernel
     servers = {name: Sshd(tmp_path / name) for name in ("a", "b")}
+    fields = ("address", "port", "user", "identity", "known_hosts")
     try:
-        hosts = {
-            n: {
-                "address": "127.0.0.1",
-                "port": s.port,
-                "user": s.host().user,
-                "identity": str(s.identity),
-                "known_hosts": str(s.known_hosts),
-            }
-            for n, s in servers.items()
-        }
+        hosts = {n: {f: getattr(s.host(), f) for f in fields} for n, s in servers.items()}
         file = declare(tmp_path, hosts={"source": "inventory", "options": {"hosts": hosts}})
-        done = cells.run(
-            f"""
-            import asyncio, netperf_lib as npl
-            assert asyncio.get_running_loop().is_running()
-            store = npl.collect({str(file)!r}, root={str(tmp_path)!r}, anyway=True)  # both are this machine
-            assert (npl.load(store.url)["status"] == "ok").all()
-            """
-        )
+        code = [
+            "import asyncio, netperf_lib as npl",
+            "assert asyncio.get_running_loop().is_running()",
+            # both are this machine
+            f"store = npl.collect({str(file)!r}, root={str(tmp_path)!r}, anyway=True)",
+            "assert (npl.load(store.url)['status'] == 'ok').all()",
+        ]
+        done = client.execute("\n".join(code), reply=True, timeout=120)["content"]
         assert done["status"] == "ok", done
     finally:
         for server in servers.values():
             server.stop()
 
 
-def test_interrupting_a_cell_ends_what_it_started(cells, small, tmp_path):
+def test_interrupting_a_cell_ends_what_it_started(kernel, small, tmp_path):
+    manager, client = kernel
     file = declare(small.parent, tests=[SMALL["tests"][0] | {"duration_s": 311}])
-    asked = cells.begin(
-        f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})"
-    )
+    measure = f"npl.collect({str(file)!r}, root={str(tmp_path)!r})"
+    asked = client.execute(f"import netperf_lib as npl; {measure}")
     assert wait_until(lambda: alive(" -t 311 "), 180)
-    cells.manager.interrupt_kernel()
-    done = cells.end(asked, 60)
+    manager.interrupt_kernel()
+    replies = iter(lambda: client.get_shell_msg(timeout=60), None)
+    done = next(r for r in replies if r["parent_header"]["msg_id"] == asked)["content"]
     assert (done["status"], done["ename"]) == ("error", "KeyboardInterrupt")
     assert wait_until(lambda: not alive(" -t 311 "))
     with Store(tmp_path, "small").lock():

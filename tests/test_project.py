@@ -4,20 +4,18 @@ import ast
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from .conftest import MAKEFILE, REPO, TARGETS, pytest_terminal_summary
-from .notebooks import test_browser
-from .unpacked import unpack
+from .conftest import REPO
 
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))
 
@@ -26,163 +24,124 @@ def names(requirements):
     return {re.split(r"[<>=!~ ;\[]", r)[0].lower().replace("_", "-") for r in requirements}
 
 
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+NEEDED = PROJECT["project"]["dependencies"] + EXTRAS["report"] + EXTRAS["lab"]
+DEV = PROJECT["dependency-groups"]["dev"]
+
+
 def test_environment_yml_equals_pyproject():
     listed = yaml.safe_load((REPO / "environment.yml").read_text("utf-8"))["dependencies"]
-    flat = [x for x in listed if isinstance(x, str)] + [
-        p for x in listed if isinstance(x, dict) for p in x["pip"]
-    ]
-    flat = [x for x in flat if x not in ("pip", "--editable .") and not x.startswith("python>=")]
-    extras = PROJECT["project"]["optional-dependencies"]
-    nbval = [d for d in PROJECT["dependency-groups"]["dev"] if d.startswith("nbval")]
-    wanted = (
-        PROJECT["project"]["dependencies"]
-        + extras["azure"]
-        + extras["report"]
-        + extras["lab"]
-        + nbval
-    )
-    assert set(flat) == {name for name in wanted if not name.startswith("netperf_lib")}
-    assert f"python{PROJECT['project']['requires-python']}" in listed
+    [pip] = [part["pip"] for part in listed if isinstance(part, dict)]
+    wanted = NEEDED + EXTRAS["azure"] + [name for name in DEV if name.startswith("nbval")]
+    wanted = {name for name in wanted if not name.startswith("netperf_lib")}
+    python = f"python{PROJECT['project']['requires-python']}"
+    named = {name for name in [*listed, *pip] if isinstance(name, str)}
+    assert named == wanted | {"pip", "--editable .", python}
 
 
 def test_the_lock_holds_every_dependency_with_hashes():
     lock = (REPO / "requirements.lock").read_text("utf-8")
-    locked = set(re.findall(r"(?m)^([a-z0-9._-]+)==", lock))
-    extras = PROJECT["project"]["optional-dependencies"]
-    wanted = PROJECT["project"]["dependencies"] + extras["report"] + extras["lab"]
-    wanted += PROJECT["dependency-groups"]["dev"]
-    assert names(wanted) - {"netperf-lib"} <= {
-        n.replace("_", "-").replace(".", "-") for n in locked
-    }
+    locked = re.findall(r"(?m)^([a-z0-9._-]+)==", lock)
+    held = {re.sub("[._]", "-", name) for name in locked}
+    assert names(NEEDED + DEV) - {"netperf-lib"} <= held
     assert lock.count("--hash=sha256:") >= len(locked)
 
 
-def test_make_help_explains_every_target():
-    text = subprocess.run(
-        ["make", "help"], cwd=REPO, capture_output=True, text=True, check=True
-    ).stdout
-    assert re.findall(r"(?m)^  make ([a-z-]+)", text) == TARGETS
-    own = text.partition("\nfor maintainers\n")[0]
-    words = "help setup report test check docs workshop notebooks"
-    assert re.findall(r"(?m)^  make ([a-z-]+)", own) == words.split()
+IMPORTED_AS = {"pyyaml": "yaml", "pypandoc-binary": "pypandoc"}
+
+
+def test_each_dependency_is_imported():
+    """But the notebooks' widgets and what opens them."""
+    sources = [*REPO.glob("netperf_lib/**/*.py"), *REPO.glob("notebooks/*.ipynb")]
+    code = "\n".join(file.read_text("utf-8") for file in sources)
+    for wanted in names(NEEDED) - {"netperf-lib", "jupyterlab"}:
+        module = IMPORTED_AS.get(wanted, wanted)
+        assert re.search(rf"(?:import|from) {module}\b", code), wanted
 
 
 def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path):
+    """Installing takes minutes: what tells where it would go stands in for it."""
     place = tmp_path / "a place"
     (place / ".ci").mkdir(parents=True)
-    for name in (
-        "requirements.lock",
-        "requirements-azure.lock",
-        "pyproject.toml",
-        ".ci/system-tools",
-        ".ci/unpack-tools",
-    ):
+    shutil.copy(REPO / "Makefile", place)
+    for name in ("system-tools", "unpack-tools"):
+        (place / ".ci" / name).touch()
+    for name in ("requirements.lock", "requirements-azure.lock", "pyproject.toml"):
         (place / name).touch()
-    (place / "Makefile").write_text((REPO / "Makefile").read_text("utf-8"), "utf-8")
-    for environment in (".venv", ".venv-azure"):
-        (place / environment / "bin").mkdir(parents=True)
-        for name in (
-            "python",
-            "uv",
-        ):  # installing takes minutes: what tells where it would go stands in for it
-            program = place / environment / "bin" / name
-            program.write_text('#!/bin/sh\nprintf "%s\\n" "$VIRTUAL_ENV" "$@" >>told\n')
-            program.chmod(0o755)
-    environ = {
-        k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))
-    }
-    done = subprocess.run(
-        ["make", ".venv-azure/ready"], cwd=place, env=environ, capture_output=True, text=True
-    )
+    for environment, name in product((".venv", ".venv-azure"), ("python", "uv")):
+        program = place / environment / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "$VIRTUAL_ENV" "$@" >>told\n')
+        program.chmod(0o755)
+    ours = ("MAKE", "MFLAGS", "VIRTUAL_ENV")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    command = ["make", ".venv-azure/ready"]
+    done = subprocess.run(command, cwd=place, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    steps = [line for line in done.stdout.splitlines() if line.startswith("setup")]
-    assert [step.partition(":")[0] for step in steps] == [
-        *(f"setup {number}/4" for number in range(1, 5)),
-        "setup",
-    ]
+    steps = re.findall(r"(?m)^(setup[^:]*):", done.stdout)
+    assert steps == [*(f"setup {number}/4" for number in range(1, 5)), "setup"]
     told = (place / "told").read_text().splitlines()
-    assert [t for t in told if t.startswith(str(tmp_path))] == [
-        *[f"{place}/.venv"] * 2, f"{place}/.venv/bin/python", f"{place}/.venv-azure",
-    ]  # fmt: skip
+    made = [".venv", ".venv", ".venv/bin/python", ".venv-azure"]
+    assert [t for t in told if t.startswith(str(tmp_path))] == [f"{place}/{name}" for name in made]
 
 
 def test_no_path_of_a_machine_in_the_project():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
-    for file in filter(None, listed.stdout.split("\0")):
-        place = REPO / file
-        if (
-            place.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".typ")
-            and place.is_file()
-            and file != "tests/test_project.py"
-        ):
-            assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), (
-                file
-            )
+    kinds = (".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".typ")
+    for file in listed.stdout.split("\0"):
+        if file.endswith(kinds) and (REPO / file).is_file():
+            text = (REPO / file).read_text("utf-8")
+            assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", text), file
 
 
 def test_no_pattern_is_possessive():
-    """Python before 3.11.5 matches `(?:…)*+` and `(?>…)` wrongly (python/cpython#106052), and 3.11.2 is our floor."""
+    """Python before 3.11.5 matches `(?:…)*+` and `(?>…)` wrongly, and 3.11.2 is our floor."""
     for file in sorted((REPO / "netperf_lib").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="re")),
-                    args=[ast.Constant(value=str(pattern)), *_],
-                ):
-                    assert not re.search(
-                        r"(?<!\\)[*+?}]\+|\(\?>", re.sub(r"\[[^]]*\]", "x", pattern)
-                    ), (file, pattern)
+        calls = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        for call in calls:
+            owner = getattr(getattr(call.func, "value", None), "id", None)
+            if owner == "re" and isinstance(call.args[0], ast.Constant):
+                pattern = re.sub(r"\[[^]]*\]", "x", str(call.args[0].value))
+                assert not re.search(r"(?<!\\)[*+?}]\+|\(\?>", pattern), (file, pattern)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The source archive, and the wheel that is built from it as an index or a distribution would."""
+def wheel(tmp_path_factory):
+    """The wheel that is built from the source archive, as an index or a distribution would."""
     folder = tmp_path_factory.mktemp("dist")
     hatchling = REPO / ".venv/bin/hatchling"
     if not hatchling.exists():
         pytest.skip("hatchling is not in .venv")
-    subprocess.run(
-        [hatchling, "build", "-t", "sdist", "-d", folder], cwd=REPO, check=True, capture_output=True
-    )
-    unpack(next(folder.glob("*.tar.gz")), folder)
+    build = [hatchling, "build", "-d", folder, "-t"]
+    subprocess.run([*build, "sdist"], cwd=REPO, check=True, capture_output=True)
+    shutil.unpack_archive(next(folder.glob("*.tar.gz")), folder)
     source = next(p for p in folder.iterdir() if p.is_dir())
-    subprocess.run(
-        [hatchling, "build", "-t", "wheel", "-d", folder],
-        cwd=source,
-        check=True,
-        capture_output=True,
-    )
-    return folder
+    subprocess.run([*build, "wheel"], cwd=source, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_carries_notebooks_and_templates(built):
-    held = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    sources = [
-        p for p in (REPO / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
-    ]
-    for source in sources:
-        assert f"netperf_lib/_notebooks/{source.relative_to(REPO / 'notebooks').as_posix()}" in held
-    assert any(n.endswith(".typ") for n in held)
-    assert "netperf_lib/py.typed" in held
-
-
-def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(built, tmp_path):
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        wheel.extractall(tmp_path / "site")
+def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(wheel, tmp_path):
+    site = tmp_path / "site"
+    shutil.unpack_archive(wheel, site, "zip")
     code = (
         "import netperf_lib as npl; from netperf_lib.reporting import notebooks; "
-        "print(npl.__file__, npl.recorded(), *notebooks().values(), len(npl.load(npl.recorded())), sep='\\n')"
+        "print(npl.__file__, npl.recorded(), *notebooks().values(), sep='\\n'); "
+        "print(len(npl.load(npl.recorded())))"
     )
-    env = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code]
+    env = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *places, runs = done.stdout.splitlines()
-    assert all(Path(p).is_relative_to(tmp_path / "site") for p in places)
+    assert all(Path(p).is_relative_to(site) for p in places)
     assert int(runs) > 200
+    books = [p for p in REPO.glob("notebooks/**/*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    carried = site / "netperf_lib" / "_notebooks"
+    assert all((carried / p.relative_to(REPO / "notebooks")).is_file() for p in books)
+    assert [*site.glob("netperf_lib/**/*.typ")]
+    assert (site / "netperf_lib" / "py.typed").is_file()
 
 
 WITHOUT_REPORTS = """
@@ -264,20 +223,6 @@ def test_every_golden_log_names_a_licence_that_allows_the_copy():
     assert {row[0] for row in rows} == held
     assert [row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))] == []
     assert [row for row in rows if not row[3]] == []
-
-
-def test_what_is_skipped_for_want_of_a_program_names_the_command_that_gets_it():
-    (reason,) = (mark.kwargs["reason"] for mark in test_browser.pytestmark if mark.name == "skipif")
-    skipped, said = SimpleNamespace(longrepr=("test_browser.py", 1, f"Skipped: {reason}")), []
-    pytest_terminal_summary(SimpleNamespace(stats={"skipped": [skipped] * 2}, line=said.append))
-    assert said == ["Skipped: 2 need sudo apt-get install chromium"]
-
-
-def test_what_make_installs_beside_the_lock_has_a_version():
-    assert re.search(r"(?m)^UV := uv==\d", MAKEFILE)
-    named = re.findall(r"atheris\S*|cyclonedx-bom\S*|pip-audit\S*", MAKEFILE)
-    assert len(named) >= 4
-    assert all("==" in name or name == "atheris" for name in named)
 
 
 def test_the_notice_names_each_package_that_brings_a_program_or_a_licence_of_its_own():

@@ -77,10 +77,10 @@ def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(record
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root")
 def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path):
-    """Of some pages only, which the recorded declaration names in this process alone."""
+    """Of one page only, which the recorded declaration names in this process alone."""
     declared = npl.recorded() / "experiment.yaml"
     chosen = tmp_path / "chosen.yaml"
-    books = ["summary", "07-quality"]
+    books = ["07-quality"]
     chosen.write_text(f"{declared.read_text()}report: {{notebooks: {json.dumps(books)}}}\n")
     hide = f"mount --bind {chosen} {shlex.quote(str(declared))} && mount -t tmpfs none /dev/net"
     hidden = ["unshare", "--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", sys.executable]

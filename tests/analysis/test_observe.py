@@ -68,7 +68,7 @@ def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> None:
     rng = np.random.default_rng(seed)
     runs, names = experiment(rng)
