@@ -66,15 +66,14 @@ def test_a_command_is_one_that_npl_takes():
             pytest.fail(f"{page}: {line}: {error.format_message()}")
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.relative_to(REPO).as_posix()
-)
+WITH_CODE = [p for p in PAGES if blocks(p, "python") and p.name != "figures.md"]
+"""Those of figures are drawn by the tests of figures."""
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(REPO).as_posix())
 def test_python_runs_as_it_stands(python, page):
-    codes, folder = blocks(page, "python"), REPO
-    if page.name == "figures.md":  # one program
-        codes, folder = ["\n".join(codes)], page.parent
-    for code in codes:
-        done = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True)
+    for code in blocks(page, "python"):
+        done = subprocess.run([python, "-c", code], cwd=REPO, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
 
@@ -107,12 +106,13 @@ def typed(page, python, folder):
 
 
 def chapters(report):
-    """Return the text of each chapter by its title."""
+    """Return the pages on which each chapter stands, by its title."""
     outline = [entry for entry in report.outline if not isinstance(entry, list)]
-    starts = [(str(e.title), report.get_destination_page_number(e)) for e in outline]
+    titles = [str(entry.title).lstrip("0123456789 ") for entry in outline]
+    starts = [*zip(titles, map(report.get_destination_page_number, outline), strict=True)]
     pages = [" ".join(page.extract_text().split()) for page in report.pages]
     ends = [*starts, ("", len(pages))]
-    return {title: " ".join(pages[first:last]) for (title, first), (_, last) in pairwise(ends)}
+    return {title: " ".join(pages[a : b + 1]) for (title, a), (_, b) in pairwise(ends)}
 
 
 def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python, tmp_path):

@@ -189,14 +189,19 @@ NEXT = {
     if "try-next" in cell.metadata.get("tags", [])
 }
 OTHERS = {"05-paths": "paths", "before-after": "after", "pairs": "zones", "time": "day"}
-LINES = {(line, OTHERS.get(name, "lab-full")) for name, lines in NEXT.items() for line in lines}
+LINES = {
+    line.partition("  #")[0].replace("experiment", "exp"): OTHERS.get(name, "lab-full")
+    for name, lines in NEXT.items()
+    for line in lines
+}
+"""Each line once, with the recording on which it is tried."""
 
 
-@pytest.mark.parametrize("data", sorted({data for _, data in LINES}))
+@pytest.mark.parametrize("data", sorted(set(LINES.values())))
 def test_what_to_try_next_works_as_typed(data, tmp_path):
     exp = npl.read(shutil.copytree(RECORDED / data, tmp_path / data))
-    for line in sorted(line for line, other in LINES if other == data):
-        assert eval(line, {"npl": npl, "exp": exp, "experiment": exp.path}) is not None, line
+    for line in [line for line, other in LINES.items() if other == data]:
+        assert eval(line, {"npl": npl, "exp": exp}) is not None, line
         plt.close("all")
 
 

@@ -52,9 +52,10 @@ def gallery() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def figures(gallery: dict[str, Any]) -> dict[str, Any]:
-    """The figures of the gallery, and those of the default report by page and cell."""
+    """The figures of the gallery, and those of a page of each notebook by its cell."""
     found = dict(gallery)
-    for page in npl.analysis.pages(npl.load(npl.recorded())):
+    pages = {page.notebook: page for page in npl.analysis.pages(npl.load(npl.recorded()))}
+    for page in pages.values():
         names: dict[str, Any] = {"display": lambda *_: None}
         for n, cell in enumerate(nbformat.read(notebooks()[page.notebook], as_version=4).cells):
             if cell.cell_type != "code":
