@@ -35,8 +35,6 @@ COMMANDS = {
 }
 VERSIONS = {"qperf": "0.4.11", "iperf3": "iperf 3.12", "sockperf": "3.7"}
 START, DAYS = datetime(2026, 1, 1, tzinfo=UTC), 365
-CHANGE, CHANGED = 1.1, START + timedelta(days=0.6 * DAYS)
-"""The latency of placement ``same-zone`` is multiplied by this, after this time."""
 DECLARED = """
 title: A synthetic fleet
 hosts: {source: azure}
@@ -47,28 +45,25 @@ contrasts:
 """
 
 
-def synth(
-    root, *, runs=1000, experiments=1, samples=1000, tools=tuple(TOOLS), placed_sd=0.05, run_sd=0.02
-):
+def synth(root, *, runs, experiments=1, samples):
     """Write a fleet of experiments ``fleet-0001`` and so on; the same has the same bytes.
 
-    Each is one deployment. Standard deviations are of the logarithm, between deployments and
-    between runs; `samples` are the packets in the log of a run of sockperf.
+    Each is one deployment; `samples` are the packets in the log of a run of sockperf.
     """
     for number in range(1, experiments + 1):
         count = runs // experiments + (number <= runs % experiments)
-        experiment = _declared(number, count, tools)
+        experiment = _declared(number, count)
         store = Store(root, experiment.name)
         store.declare(experiment)
         plan = schedule(experiment)
         store.write_plan(plan.to_dict())
         store.freeze(START.isoformat())
         random = np.random.default_rng([0, number, 1 << 40])
-        luck = {p: math.exp(placed_sd * random.standard_normal()) for p in LATENCY_US}
+        luck = {p: math.exp(0.05 * random.standard_normal()) for p in LATENCY_US}
         for trial in [t for t in plan.trials if not t.leading][:count]:
             at = START + timedelta(days=DAYS * (trial.order + 0.5) / count)
             random = np.random.default_rng([0, number, trial.order])
-            factor = luck[trial.pair.placement] * math.exp(run_sd * random.standard_normal())
+            factor = luck[trial.pair.placement] * math.exp(0.02 * random.standard_normal())
             with store.new_run(trial.run_id, durable=False) as place:
                 files = dict.fromkeys(("client.err", "server.out", "server.err"), "")
                 files["client.out"] = _log(trial, factor, samples, at, random)
@@ -77,13 +72,12 @@ def synth(
                 store.write_record(place, _record(experiment.name, trial, at))
 
 
-def _declared(number, count, tools):
+def _declared(number, count):
     ends = {"client": "client", "accelerated": True}
     declared = yaml.safe_load(DECLARED) | {"name": f"fleet-{number:04d}", "seed": number}
     declared["pairs"] = [ends | {"server": p, "placement": p} for p in LATENCY_US]
-    declared["tests"] = [TOOLS[tool] for tool in tools]
-    declared["contrasts"] *= "qperf" in tools
-    declared["rounds"] = math.ceil(count / len(LATENCY_US) / len(tools))
+    declared["tests"] = list(TOOLS.values())
+    declared["rounds"] = math.ceil(count / len(LATENCY_US) / len(TOOLS))
     return Experiment.model_validate(declared)
 
 
@@ -117,8 +111,7 @@ def _record(experiment, trial, at):
 
 def _log(trial, factor, samples, at, random):
     placement = trial.pair.placement
-    changed = placement == "same-zone" and at >= CHANGED
-    latency = LATENCY_US[placement] * factor * (CHANGE if changed else 1)
+    latency = LATENCY_US[placement] * factor
     if trial.test.tool == "qperf":
         return printed.qperf(latency)
     if trial.test.tool == "iperf3":
