@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from netperf_lib.data.layout import Store
-from netperf_lib.errors import UsageError
 from netperf_lib.pipeline import decided
 
 from .conftest import REPO
@@ -16,20 +15,6 @@ def store(tmp_path_factory):
     place = tmp_path_factory.mktemp("root") / "lab-full"
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", place)
     return Store.at(place)
-
-
-def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(store):
-    declared = store.declared()
-    clear = tuple(
-        c
-        for c in declared.contrasts
-        if "cross-region" in str(c.a) and c.metric == "latency_oneway_us"
-    )
-    assert clear
-    experiment = declared.model_copy(update={"contrasts": clear, "rounds": 100})
-    why = decided(store, experiment)()
-    assert why is not None
-    assert "1 of 1" in why
 
 
 def test_an_open_contrast_is_measured_on(store):
@@ -44,9 +29,3 @@ def test_an_open_contrast_is_measured_on(store):
     assert (
         decided(store, declared.model_copy(update={"contrasts": near, "rounds": 10_000}))() is None
     )
-
-
-def test_without_contrasts_nothing_can_be_decided(store):
-    declared = store.declared()
-    with pytest.raises(UsageError):
-        decided(store, declared.model_copy(update={"contrasts": ()}))
