@@ -35,7 +35,8 @@ def metrics() -> str:
     ]
     head = ("name", "meaning", "unit", "better", "basis")
     return (
-        "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, "
+        "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A "
+        "missing value is null, "
         "never zero. Latencies of different bases are different metrics and are never merged.\n\n"
         + _table(head, rows)
     )
@@ -154,7 +155,8 @@ def factors() -> str:
         for f in FACTORS.values()
     ]
     return (
-        "# Factors\n\nEvery factor, option and label of a run is a column of the table of runs. These factors also "
+        "# Factors\n\nEvery factor, option and label of a run is a column of the table of runs. "
+        "These factors also "
         "have a kind, a role or an order; a label of your own needs no entry.\n\n"
         + _table(("name", "called", "kind", "role", "order of levels"), rows)
     )
@@ -206,10 +208,11 @@ def api() -> str:
 
 GALLERY = """# Gallery
 
-Every figure that `npl.plots` draws, with the code that makes it. Each function takes an experiment, its runs or what
-`npl.observe` returns, and returns a figure; with `ax=` it draws on your own axes. The data come from the recorded
-experiment, whose hosts are emulated. <a href="../report.html">The report</a> and
-<a href="../explorer.html">the explorer</a> show the same data.
+Every figure that `npl.plots` draws, with the code that makes it. Each function takes an
+experiment, its runs or what `npl.observe` returns, and returns a figure; with `ax=` it draws on
+your own axes. The data come from the recorded experiment, whose hosts are emulated.
+<a href="../report.html">The report</a> and <a href="../explorer.html">the explorer</a> show the
+same data.
 
 ::::{{grid}} 2 2 3 3
 :gutter: 3
@@ -233,7 +236,10 @@ CARD = """
 
 
 def gallery(source: Path, folder: Path) -> None:
-    """Run the sections of the gallery, and write a page with its figure for each, and a page of thumbnails."""
+    """Run the sections of the gallery, and write a page with its figure for each.
+
+    A page of thumbnails.
+    """
     from netperf_lib.plots import Chart
 
     names: dict[str, Any] = {}
@@ -257,7 +263,10 @@ def gallery(source: Path, folder: Path) -> None:
                 f"# {head}\n\n{text}\n",
                 f"```{{figure}} {plot}.svg\n:alt: {head}\n\n{axes.drawn.caption}\n```\n",
                 f"```python\n{start}\n{''.join(_python(section))}```\n",
-                f"```{{eval-rst}}\n.. autofunction:: netperf_lib.plots.{plot}\n   :no-index:\n```\n",
+                (
+                    f"```{{eval-rst}}\n.. autofunction:: netperf_lib.plots.{plot}\n"
+                    "   :no-index:\n```\n"
+                ),
             ]
             _keep(folder / f"{plot}.md", "\n".join(parts))
             cards[plot] = CARD.format(title=head, name=plot, text=text)
@@ -287,7 +296,10 @@ def answers(place: Path) -> None:
 
 
 def azure_failures() -> str:
-    """Return the page of what Azure refuses, what is done about it, and the recordings that show it."""
+    """Return the page of what Azure refuses, what is done about it.
+
+    The recordings that show it.
+    """
     from netperf_lib.hosts.azure.failures import DEEDS, EXCEPTIONS, KINDS, kind_of
 
     tests = Path(__file__).parent.parent / "tests" / "hosts" / "azure"
@@ -312,14 +324,17 @@ def azure_failures() -> str:
     ]
     others = sorted({(code, deed, page) for code, deed, _, page in refusals if code != "az"})
     return (
-        "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, which is read from Azure's "
-        "error code or, if the code is not specific, from its message. The kind determines the action.\n\n"
+        "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, which is "
+        "read from Azure's "
+        "error code or, if the code is not specific, from its message. The kind determines the "
+        "action.\n\n"
         + _table(("action", "meaning"), ((f"`{name}`", words) for name, words in DEEDS.items()))
         + "\n"
         + _table(("kind", "action", "what you are told to do", "sources"), rows)
-        + f"\nCodes with an action of their own: {exceptions}.\n\n`tests/hosts/azure/recordings.jsonl` contains the "
-        "recorded answers, each with its source: recordings of the tests of Azure/azure-cli and its extensions (MIT). "
-        "The links lead to public pages that show the code.\n\n"
+        + f"\nCodes with an action of their own: {exceptions}.\n\n"
+        "`tests/hosts/azure/recordings.jsonl` contains the recorded answers, each with its source: "
+        "recordings of the tests of Azure/azure-cli and its extensions (MIT). The links lead to "
+        "public pages that show the code.\n\n"
         "## Refusals on public pages\n\nA test reads each of these as az prints it.\n\n"
         + _table(
             ("code", "action", "source"),

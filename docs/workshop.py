@@ -1,7 +1,9 @@
-"""Make the workshop material from ``notebooks/workshop/solutions``: lessons, slides for the teacher, a handout.
+"""Make the workshop material from ``notebooks/workshop/solutions``.
 
-``make workshop`` runs this. The lessons are the solutions without the lines that end in ``# solution``; slides and
-handout show the lessons, with figures from the recorded experiment.
+Lessons, slides for the teacher, a handout.
+
+``make workshop`` runs this. The lessons are the solutions without the lines that end in ``#
+solution``; slides and handout show the lessons, with figures from the recorded experiment.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ MARK = "# solution"
 WIDTH, HEIGHT = 1280, 720
 """Of a slide, in pixels: on the screen it is scaled to the window, and printed as it is."""
 LINES, LINE, THIN = 13, 78, 5
-"""Lines that fit on a slide, characters on a line (fewer beside a figure), and lines of a thin one."""
+"""Lines that fit on a slide, characters on a line (fewer beside a figure), and lines of a thin one.
+"""
 FIGURES = "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 4.2, 1.9"
 """Run before a lesson whose figures are to be printed: low, so that text fits beside or below."""
 SLIDES = """<!doctype html>
@@ -68,7 +71,8 @@ addEventListener("keydown", event => {{
 }});
 </script></body></html>
 """
-"""Slides that need nothing but this file: a slide fills the window, and keys go from one to the next."""
+"""Slides that need nothing but this file: a slide fills the window, and keys go from one to the
+next."""
 
 
 def lesson(solution: NotebookNode) -> NotebookNode:
@@ -90,7 +94,10 @@ def lessons(names: list[str] | None = None) -> dict[str, NotebookNode]:
 
 
 def shown(book: NotebookNode) -> NotebookNode:
-    """Execute a lesson on recorded data without its live cells; the code of exercises and live cells stays visible."""
+    """Execute a lesson on recorded data without its live cells.
+
+    The code of exercises and live cells stays visible.
+    """
     book = copy.deepcopy(book)
     book.cells.insert(1, nbformat.v4.new_code_cell(FIGURES))
     for cell in book.cells:
@@ -213,7 +220,10 @@ def _fragment(cells: list[NotebookNode]) -> str:
 
 
 def handout(books: list[NotebookNode]) -> bytes:
-    """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson, with room for answers."""
+    """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson.
+
+    With room for answers.
+    """
     parts = {}
     for number, book in enumerate(books, 1):
         cells = copy.deepcopy(book.cells)

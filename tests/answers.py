@@ -1,6 +1,8 @@
-"""What the recorded experiments and the five studies answer: lead paragraph, verdicts, intervals, whole.
+"""What the recorded experiments and the five studies answer: lead paragraph, verdicts, intervals,
+whole.
 
-``python -m tests.answers`` writes them to ``tests/answers``; a difference is a decision, and its commit says why.
+``python -m tests.answers`` writes them to ``tests/answers``; a difference is a decision, and its
+commit says why.
 """
 
 import json

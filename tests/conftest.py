@@ -20,7 +20,8 @@ from .warm import client, warm
 
 __all__ = ["pytest_xdist_make_scheduler"]
 
-gc.disable()  # until the tests run: half of the time of their collection went into looking for garbage
+# until the tests run: half of the time of their collection went into looking for garbage
+gc.disable()
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
@@ -30,24 +31,29 @@ REPO = Path(__file__).resolve().parent.parent
 MAKEFILE = (REPO / "Makefile").read_text("utf-8") + (REPO / "tests/maintain.mk").read_text("utf-8")
 TARGETS = re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE)
 
-# What a script starts in the background ignores Ctrl-C, and so would the programs that the tests interrupt.
+# What a script starts in the background ignores Ctrl-C, and so would the programs that the tests
+# interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where pytest runs several tests at once, `__main__` was not imported, which processes that start others expect.
+# Where pytest runs several tests at once, `__main__` was not imported, which processes that start
+# others expect.
 if not hasattr(sys.modules["__main__"], "__spec__"):
     sys.modules["__main__"].__spec__ = None
 
 
 IMPORTED = """
-import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
+import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot
+import matplotlib_inline.backend_inline
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, seaborn
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
-pandas.options.display.max_columns = 20  # as in a kernel, which was not there when pandas was imported
+# as in a kernel, which was not there when pandas was imported
+pandas.options.display.max_columns = 20
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
-"""What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
+"""What programs of the tests find imported, see `warm`: not the command line, which asks for its
+terminal then."""
 
 
 def pytest_collection_modifyitems(config, items):
@@ -101,7 +107,8 @@ def pytest_configure_node(node):
 
 @pytest.fixture(scope="session")
 def python(request):
-    """A Python that starts warm, for programs of which not the start is tested; beside it stands such an `npl`."""
+    """A Python that starts warm, for programs of which not the start is tested; beside it stands
+    such an `npl`."""
     if hasattr(request.config, "workerinput"):
         yield request.config.workerinput["python"]
     else:

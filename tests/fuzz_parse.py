@@ -1,7 +1,7 @@
 """Fuzz the readers: whatever the bytes, they give runs or raise `ParseError`, soon.
 
-Run with ``make fuzz`` (SECONDS=60), which installs atheris, and only it needs atheris. The golden logs are the corpus;
-an input that breaks a promise is left in ``.fuzz/`` and its path printed.
+Run with ``make fuzz`` (SECONDS=60), which installs atheris, and only it needs atheris. The golden
+logs are the corpus; an input that breaks a promise is left in ``.fuzz/`` and its path printed.
 """
 
 import shutil

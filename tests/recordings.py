@@ -1,7 +1,9 @@
-"""The small recordings that come with the notebooks: planted values, made by ``python -m tests.recordings``.
+"""The small recordings that come with the notebooks: planted values, made by ``python -m
+tests.recordings``.
 
-Each has what one notebook is about: paths, pairs of zones, a day with an incident, and two measurements with a change
-between them. The lab cannot measure these; nothing here says anything about a network.
+Each has what one notebook is about: paths, pairs of zones, a day with an incident, and two
+measurements with a change between them. The lab cannot measure these; nothing here says anything
+about a network.
 """
 
 import shutil

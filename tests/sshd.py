@@ -55,8 +55,10 @@ class Sshd:
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {public}\n")
         config = self.folder / "sshd_config"
         config.write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nStrictModes no\nUsePAM no\n"
-            f"AuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nPermitRootLogin yes\nLogLevel ERROR\n"
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey "
+            f"{self.folder}/host_key\nStrictModes no\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nPermitRootLogin "
+            "yes\nLogLevel ERROR\n"
             f"{self.more}"
         )
         if os.geteuid() == 0:
@@ -75,7 +77,8 @@ class Sshd:
 
     @property
     def sessions(self):
-        """Processes of sshd that serve a connection: since OpenSSH 9.8 a monitor, and below it what talks."""
+        """Processes of sshd that serve a connection: since OpenSSH 9.8 a monitor, and below it what
+        talks."""
         parents = {}
         for place in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):

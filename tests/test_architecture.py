@@ -38,7 +38,8 @@ def parsed(path):
 
 @cache
 def imports(path):
-    """Top-level names of foreign modules, and the project's own as ``.name`` relative to the package."""
+    """Top-level names of foreign modules, and the project's own as ``.name`` relative to the
+    package."""
     found = set()
     depth = len(path.relative_to(PACKAGE).parts)
     for node in ast.walk(parsed(path)):
@@ -159,7 +160,8 @@ def test_only_plots_imports_matplotlib():
 
 
 def test_only_data_knows_the_data_folder():
-    folders = r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']"
+    names = r"raw|tables|run\.json|experiment\.yaml"
+    folders = rf"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:{names})[\"']"
     for path in MODULES:
         if not in_part(path, "data"):
             assert not re.findall(
@@ -172,17 +174,17 @@ def test_there_is_no_attic():
 
 
 PROTOCOLS = {
-    "tools": "NAME MARKS STATES_CONDITIONS sightings read commands rate_bps PACKAGE VERSION TESTS LOAD_TESTS OPTIONS",
+    "tools": "NAME MARKS STATES_CONDITIONS sightings read commands rate_bps PACKAGE VERSION TESTS "
+    "LOAD_TESTS OPTIONS",
     "hosts": "Options EPHEMERAL HOLDS up down cost spent",
     "plots": "levels limits roofs rounds shift streams waits",  # a plot is called as what it shows
 }
 """Names that several modules of a part have, since they are members of a protocol."""
 DOUBLED = set(
     """
-    AGAIN_S ALIKE ALPHA DEFAULT ENDS ERROR FAR HOME LONG Labels Level METRICS MOST ORDER
-    OTHERS PLACES Pair Placement SHARED Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS
-    check clean collect conditions describe dry_run examine headline in_words joined judge leftovers levels log main
-    observe overview parse preflight read read_text source start text write
+    AGAIN_S ALIKE ALPHA DEFAULT ENDS FAR HOME Level MOST ORDER OTHERS PLACES Pair Placement
+    Status TEMPLATES WIDTH WORDS check clean collect dry_run examine judge leftovers levels log
+    observe overview parse start text
     """.split()
 )
 """Other names that still stand in two modules, with different meanings: none may be added."""
@@ -245,7 +247,8 @@ def test_tests_stand_where_their_package_stands():
 
 
 def test_the_page_on_the_way_of_a_datum_names_what_is_there():
-    """Every file that the page names exists, and defines the names that follow it, or precede it with "of"."""
+    """Every file that the page names exists, and defines the names that follow it, or precede it
+    with "of"."""
     page = (PACKAGE.parent / "docs" / "explanation" / "layout.md").read_text("utf-8")
     for file in re.findall(r"`([\w/]+/(?:\w+\.\w+)?)`", page):
         assert any((root / file).exists() for root in (PACKAGE, PACKAGE.parent)), file

@@ -1,4 +1,5 @@
-"""The command line as a user types it: real processes, exit codes, one line for an error and never a traceback."""
+"""The command line as a user types it: real processes, exit codes, one line for an error and never
+a traceback."""
 
 import ast
 import json
@@ -123,8 +124,14 @@ def test_doctor_finds_the_az_that_would_be_run(tmp_path, monkeypatch):
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before():
-    modules = "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, netperf_lib.reporting.blocks as s"
-    code = f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
+    modules = (
+        "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, "
+        "netperf_lib.reporting.blocks as s"
+    )
+    code = (
+        f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and "
+        "callable(npl.report)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

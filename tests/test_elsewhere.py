@@ -9,7 +9,8 @@ from .conftest import REPO
 
 HIDDEN = """
 import builtins, io, sys
-import asyncssh, fsspec, jupyter_client, multiprocessing.pool, pandas, urllib.request  # they ask for the system
+# they ask for the system
+import asyncssh, fsspec, jupyter_client, multiprocessing.pool, pandas, urllib.request
 
 sys.platform = "darwin"
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):

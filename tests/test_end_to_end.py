@@ -1,4 +1,5 @@
-"""The main job as a user types it: hosts, real tools over real SSH, raw runs, tables, verdicts, PDF."""
+"""The main job as a user types it: hosts, real tools over real SSH, raw runs, tables, verdicts,
+PDF."""
 
 import os
 import shutil

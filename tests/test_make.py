@@ -1,4 +1,5 @@
-"""What each target of `make help` starts can be started: options are known, and modules can be imported."""
+"""What each target of `make help` starts can be started: options are known, and modules can be
+imported."""
 
 import os
 import re

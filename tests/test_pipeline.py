@@ -1,4 +1,5 @@
-"""The verbs as functions: in a script, beside another collector, and in a notebook's own event loop."""
+"""The verbs as functions: in a script, beside another collector, and in a notebook's own event
+loop."""
 
 import json
 import subprocess

@@ -148,7 +148,9 @@ WITHOUT_REPORTS = """
 import sys
 from importlib.machinery import PathFinder
 find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *rest: None if name.partition(".")[0] in NOT_INSTALLED else find(name, *rest)
+def find_spec(name, *rest):
+    return None if name.partition(".")[0] in NOT_INSTALLED else find(name, *rest)
+PathFinder.find_spec = find_spec
 from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib.cli import npl as command

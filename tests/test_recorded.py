@@ -1,4 +1,5 @@
-"""The experiment in the box: measured on the lab with real tools, whole, small, and labelled for what it is."""
+"""The experiment in the box: measured on the lab with real tools, whole, small, and labelled for
+what it is."""
 
 import json
 import os

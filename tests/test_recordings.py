@@ -1,4 +1,5 @@
-"""The synthetic recordings: made again to the value, small, labelled, and each answers its notebook's question."""
+"""The synthetic recordings: made again to the value, small, labelled, and each answers its
+notebook's question."""
 
 import pandas as pd
 import pytest

@@ -18,7 +18,8 @@ def store(tmp_path_factory):
 
 
 def test_an_open_contrast_is_measured_on(store):
-    """A margin of 0.5 % is much narrower than what twelve rounds on the lab tell, but within reach of 10,000."""
+    """A margin of 0.5 % is much narrower than what twelve rounds on the lab tell, but within reach
+    of 10,000."""
     declared = store.declared()
     near = tuple(
         c.model_copy(update={"margin": 0.005})

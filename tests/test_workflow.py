@@ -33,7 +33,8 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place):
     assert "contents" in workflow["permissions"]
     assert "secrets." not in text
     assert not re.search(
-        r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*(?!\$\{\{ github)[^wr\s]",
+        r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*(?!\$\{\{ "
+        r"github)[^wr\s]",
         text,
     )
     used = re.findall(r"uses: (\S+)", text)

@@ -22,7 +22,10 @@ from netperf_lib.reporting.workshop import Check, in_plain_words
 
 
 def _values(runs: Any, metric: str, by: str, tool: str, of: str | None = None) -> Any:
-    """Values by level of a factor, with every other factor at one level, of one metric or of another one."""
+    """Values by level of a factor, with every other factor at one level.
+
+    Of one metric or of another one.
+    """
     rows = observe(runs, metric, by=by, where={"tool": tool}).main().runs
     return rows.groupby(by, dropna=False, observed=True)[of or metric]
 
@@ -78,7 +81,10 @@ def _window(bits: int = 8) -> float:
 
 
 def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
-    """Rounds with both same-zone and cross-zone; of those, where cross-zone was the faster one, or was not."""
+    """Rounds with both same-zone and cross-zone.
+
+    Of those, where cross-zone was the faster one, or was not.
+    """
     chosen = observe(runs, "latency_oneway_us", by="placement", where={"tool": "qperf"}).main().runs
     wide = chosen.pivot_table(
         index="round", columns="placement", values="latency_oneway_us", observed=True
@@ -96,7 +102,10 @@ def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
 
 
 def _rate(runs: pd.DataFrame) -> Any:
-    """Throughput to the other region with the default buffers, by number of streams; not that of a load."""
+    """Throughput to the other region with the default buffers, by number of streams.
+
+    Not that of a load.
+    """
     obs = observe(runs, "throughput_bps", by="streams", where={"placement": "cross-region"})
     rates = obs.main().runs.groupby("streams")["throughput_bps"].median().astype(float)
     if len(rates) < 2:
@@ -107,7 +116,10 @@ def _rate(runs: pd.DataFrame) -> Any:
 
 
 def _flight(runs: pd.DataFrame) -> float:
-    """Bytes in flight of a single stream to the other region, by Little's law with the idle round trip."""
+    """Bytes in flight of a single stream to the other region.
+
+    By Little's law with the idle round trip.
+    """
     return float(_rate(runs).iloc[0] * 2 * _one_way(runs)["cross-region"] * 1e-6 / 8)
 
 
@@ -134,16 +146,19 @@ CHECKS: dict[str, Check] = {
     "ping.basis": Check(
         lambda _: 2,
         "ping times the way there and back; what does qperf's tcp_lat print?",
-        "qperf prints half a round trip: convert numbers of different bases before you compare them.",
+        "qperf prints half a round trip: convert numbers of different bases before you compare "
+        "them.",
     ),
     "ping.protocol": Check(
         lambda _: r"icmp(v\d)?( echo)?( requests?)?( over ip)?|internet control message protocol",
         "Which protocol do the echo requests of ping use? Your applications use another one.",
-        "ICMP may be answered by another part of the path than TCP, dropped first, or not let through at all.",
+        "ICMP may be answered by another part of the path than TCP, dropped first, or not let "
+        "through at all.",
     ),
     "runs.rounds": Check(
         lambda runs: _rounds(runs, faster=True),
-        "Compare the two columns of `wide` row by row: which rounds are left? The faster one has the smaller latency.",
+        "Compare the two columns of `wide` row by row: which rounds are left? The faster one has "
+        "the smaller latency.",
         "a single run would have said that the other zone is nearer in each of these rounds.",
         mistakes=lambda runs: {
             "Those are the other rounds: which latency is smaller there?": _rounds(
@@ -158,7 +173,8 @@ CHECKS: dict[str, Check] = {
     ),
     "runs.needed": Check(
         lambda runs: rounds_required(ALPHA, max(1, len(contrasts(runs)))),
-        "See npl.analysis.rounds_required: it takes alpha and the number of contrasts that share it.",
+        "See npl.analysis.rounds_required: it takes alpha and the number of contrasts that share "
+        "it.",
         "with fewer rounds no exact paired test can give a verdict, whatever the numbers are.",
         mistakes=lambda runs: {
             "That is enough for a single contrast. How many share the error?": rounds_required(
@@ -176,9 +192,8 @@ CHECKS: dict[str, Check] = {
         unit="us",
         tolerance=0.01,
         mistakes=lambda runs: {
-            "That is nearer to the mean, which one slow run moves: take the median, with more digits.": _one_way(
-                runs, "mean"
-            )["same-zone"],
+            "That is nearer to the mean, which one slow run moves: take the median, with more "
+            "digits.": _one_way(runs, "mean")["same-zone"],
             "That is half of it or twice it: the values in the table are one-way already.": [
                 _one_way(runs)["same-zone"] * k for k in (0.5, 2)
             ],
@@ -186,20 +201,23 @@ CHECKS: dict[str, Check] = {
     ),
     "placement.verdict": Check(
         lambda runs: in_plain_words(_verdict(runs, "placement", "cross-zone", "same-zone")),
-        "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no verdict.",
-        "not seeing a difference is not enough to say that there is none: that is what the margin is for.",
+        "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no "
+        "verdict.",
+        "not seeing a difference is not enough to say that there is none: that is what the margin "
+        "is for.",
     ),
     "window.bytes": Check(
         _flight,
-        "What is sent in one round trip is in flight. Mind what `one_way` measures, and the units of both numbers.",
-        "compare it with the largest buffer that the hosts allow a sender (the third number of tcp_wmem).",
+        "What is sent in one round trip is in flight. Mind what `one_way` measures, and the units "
+        "of both numbers.",
+        "compare it with the largest buffer that the hosts allow a sender (the third number of "
+        "tcp_wmem).",
         unit="bytes",
         tolerance=0.1,
         mistakes=lambda runs: {
-            "A factor of two: how many one-way trips pass until an acknowledgement is back?": _flight(
-                runs
-            )
-            / 2,
+            "A factor of two: how many one-way trips pass until an acknowledgement is back?": (
+                _flight(runs) / 2
+            ),
             "A factor of eight: the rate counts bits.": [_flight(runs) * 8, _flight(runs) * 4],
         },
     ),
@@ -216,7 +234,8 @@ CHECKS: dict[str, Check] = {
     "window.cause": Check(
         _cause,
         "Compare the bytes in flight with the largest buffer, and ask what more streams change.",
-        "many streams have many windows, and carry more: neither the path nor a processor was full.",
+        "many streams have many windows, and carry more: neither the path nor a processor was "
+        "full.",
     ),
     "verdict.answered": Check(
         lambda runs: _answered(runs, "better", "worse", "equivalent"),
@@ -225,7 +244,8 @@ CHECKS: dict[str, Check] = {
     ),
     "verdict.scope": Check(
         _scope,
-        "How many times were the VMs placed? See the words 'for …' in the findings. Answer 'pair' or 'placement'.",
+        "How many times were the VMs placed? See the words 'for …' in the findings. Answer 'pair' "
+        "or 'placement'.",
         "every deployment places the VMs anew; a single one describes only these VMs.",
     ),
     "verdict.inconclusive": Check(
@@ -235,8 +255,10 @@ CHECKS: dict[str, Check] = {
     ),
     "accelerated.factor": Check(
         lambda _: _printed("direct", "one-way", False) / _printed("direct", "one-way"),
-        "Two rows of the table give a one-way latency. How many times is the larger one the smaller?",
-        "the virtual switch of the host costs more time than the whole way through the data centre.",
+        "Two rows of the table give a one-way latency. How many times is the larger one the "
+        "smaller?",
+        "the virtual switch of the host costs more time than the whole way through the data "
+        "centre.",
         unit="ratio",
         tolerance=0.02,
         mistakes=lambda _: {
@@ -250,8 +272,10 @@ CHECKS: dict[str, Check] = {
     ),
     "accelerated.room": Check(
         lambda _: _printed("direct", "throughput", False) / ADVERTISED,
-        "The note of the row gives the VM's advertised bandwidth. Mind which of the rows is without acceleration.",
-        "the VM's advertised bandwidth limits both, so there was little to gain. Latency has no such limit.",
+        "The note of the row gives the VM's advertised bandwidth. Mind which of the rows is "
+        "without acceleration.",
+        "the VM's advertised bandwidth limits both, so there was little to gain. Latency has no "
+        "such limit.",
         unit="ratio",
         tolerance=0.01,
         mistakes=lambda _: {
@@ -263,12 +287,15 @@ CHECKS: dict[str, Check] = {
     "accelerated.verdict": Check(
         lambda runs: in_plain_words(_verdict(runs, "accelerated", True, False)),
         "Look at the finding: one of better, worse, equivalent, inconclusive, no verdict.",
-        "here every condition was measured in every round: the published pair of single figures cannot say as much.",
+        "here every condition was measured in every round: the published pair of single figures "
+        "cannot say as much.",
     ),
     "tails.p99": Check(
         lambda runs: _timed(runs, "latency_oneway_p99_us")["ppg"],
-        "Each run has a 99th percentile; the exercise asks for the median of these over the runs. The table has it.",
-        "a percentile of a run is one number of that run: it is compared over rounds like any other metric.",
+        "Each run has a 99th percentile; the exercise asks for the median of these over the runs. "
+        "The table has it.",
+        "a percentile of a run is one number of that run: it is compared over rounds like any "
+        "other metric.",
         unit="us",
         tolerance=0.01,
         mistakes=lambda runs: {
@@ -284,7 +311,8 @@ CHECKS: dict[str, Check] = {
     ),
     "tails.calls": Check(
         lambda _: 1 - 0.99**100,
-        "How likely is it that none of the calls is among the slowest hundredth? The rest of the pages meet one.",
+        "How likely is it that none of the calls is among the slowest hundredth? The rest of the "
+        "pages meet one.",
         "most pages meet at least one packet of the slowest hundredth.",
         unit="ratio",
         tolerance=0.02,
@@ -296,7 +324,8 @@ CHECKS: dict[str, Check] = {
     ),
     "tails.load": Check(
         _queue,
-        "Take the level under load and the level of the idle path from the table. What is left between them?",
+        "Take the level under load and the level of the idle path from the table. What is left "
+        "between them?",
         "this time is spent in a queue: it depends on how full the path is, not on how long it is.",
         unit="us",
         tolerance=0.02,
@@ -316,7 +345,8 @@ CHECKS: dict[str, Check] = {
     "paths.balancer": Check(
         lambda _: _printed("standard-lb", "one-way") - _printed("direct", "one-way"),
         "The direct path with acceleration is what the load balancer is compared with.",
-        "one run each: another day may show another difference, and nobody knows how much the runs vary.",
+        "one run each: another day may show another difference, and nobody knows how much the "
+        "runs vary.",
         unit="us",
         tolerance=0.01,
         mistakes=lambda _: {
@@ -333,8 +363,10 @@ CHECKS: dict[str, Check] = {
     ),
     "paths.window": Check(
         lambda _: _window(),
-        "What is in flight is sent once in each round trip. Mind the units of the window and of the rate.",
-        "the measured rate is close to it: this stream was limited by its window, which its gateway kept from growing.",
+        "What is in flight is sent once in each round trip. Mind the units of the window and of "
+        "the rate.",
+        "the measured rate is close to it: this stream was limited by its window, which its "
+        "gateway kept from growing.",
         unit="Mbit/s",
         tolerance=0.02,
         mistakes=lambda _: {
@@ -351,7 +383,8 @@ CHECKS: dict[str, Check] = {
     "paths.step": Check(
         _step,
         "Take the medians of both placements from the table. What is left between them?",
-        "a placement can cost as much as a load balancer: compare paths only between VMs with the same placement.",
+        "a placement can cost as much as a load balancer: compare paths only between VMs with the "
+        "same placement.",
         unit="us",
         tolerance=0.03,
         mistakes=lambda runs: {
@@ -363,7 +396,8 @@ CHECKS: dict[str, Check] = {
     ),
     "own.verdict": Check(
         lambda runs: in_plain_words(compare(runs)[0].verdict),
-        "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
+        "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no "
+        "verdict.",
         "you declared, measured and judged; say what it holds for, and show it to your neighbour.",
     ),
 }

@@ -1,4 +1,4 @@
-"""How fast logs are read, in units of bare decoding: medians of five, in one run of ``make bench``."""
+"""How fast logs are read, in units of bare decoding: medians of five; run by ``make bench``."""
 
 import json
 import statistics

@@ -13,7 +13,8 @@ from netperf_lib.analysis.runs import origin_of, table_of
 
 
 def shared(lead):
-    """Every page asks the first one, in a process of its own: here they share its answer on the same runs."""
+    """Every page asks the first one, in a process of its own: here they share its answer on the
+    same runs."""
     known = {}
 
     def asked(data, **options):

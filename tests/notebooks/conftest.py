@@ -1,4 +1,5 @@
-"""What the notebooks are executed on: measured data wherever those hold the factors, made-up data where they do not."""
+"""What the notebooks are executed on: measured data wherever those hold the factors, made-up data
+where they do not."""
 
 import shutil
 from pathlib import Path

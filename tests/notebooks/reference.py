@@ -1,7 +1,7 @@
 """Executed reference notebooks, which nbval executes again and compares.
 
-``python -m tests.notebooks.reference`` writes them anew, for example when the recorded experiment was measured again:
-look at what changed before it is kept.
+``python -m tests.notebooks.reference`` writes them anew, for example when the recorded experiment
+was measured again: look at what changed before it is kept.
 """
 
 from pathlib import Path

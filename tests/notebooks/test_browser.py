@@ -29,7 +29,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """What `make notebooks` needs of a checkout, and no measurement yet; the notebooks are as they are committed."""
+    """What `make notebooks` needs of a checkout, and no measurement yet; the notebooks are as they
+    are committed."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("notebooks", ".ci"):
         shutil.copytree(REPO / name, folder / name)

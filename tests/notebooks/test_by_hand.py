@@ -1,4 +1,4 @@
-"""The section By hand of each notebook: its ratios are those of page one, in recorded and own logs."""
+"""The section By hand of each notebook: its ratios are those of page one."""
 
 import nbformat
 import pytest

@@ -1,4 +1,5 @@
-"""Every page of every experiment that can be declared: no traceback, no empty figure. Cells run in this process."""
+"""Every page of every experiment that can be declared: no traceback, no empty figure. Cells run in
+this process."""
 
 from dataclasses import replace
 from types import SimpleNamespace

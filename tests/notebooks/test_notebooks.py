@@ -1,4 +1,4 @@
-"""Every notebook: what it shows is on its pages, every parameter takes another value, lessons hold."""
+"""Every notebook: what it shows is on its pages, parameters take values, lessons hold."""
 
 import ast
 import os

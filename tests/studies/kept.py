@@ -1,4 +1,5 @@
-"""The runs of the five studies as people keep them: a folder of logs, and a table of labels with names of hosts."""
+"""The runs of the five studies as people keep them: a folder of logs, and a table of labels with
+names of hosts."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""The experiments of the five published studies, as if they had been measured: the published values and some noise."""
+"""The experiments of the five published studies, as if they had been measured: the published values
+and some noise."""
 
 import math
 import zlib

@@ -1,4 +1,5 @@
-"""The experiments that come with the project, one for each published study among them: each can be planned."""
+"""The experiments that come with the project, one for each published study among them: each can be
+planned."""
 
 import pytest
 

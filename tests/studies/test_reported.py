@@ -1,4 +1,5 @@
-"""Each published study, measured again around its published values: the first page says what the study concluded."""
+"""Each published study, measured again around its published values: the first page says what the
+study concluded."""
 
 import re
 

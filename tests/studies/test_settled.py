@@ -1,4 +1,5 @@
-"""The shipped studies are settled by the rounds that they declare, though three runs in a hundred are slow."""
+"""The shipped studies are settled by the rounds that they declare, though three runs in a hundred
+are slow."""
 
 import math
 import zlib
