@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TypeAlias
 
 from ..errors import StatsError, did_you_mean
@@ -23,15 +25,8 @@ _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(?:\s*of\s+(.+?))?\s*")
 """A threshold in per cent, and of what."""
-_SPLIT = (
-    "placement",
-    "accelerated",
-    "tool",
-    "test",
-    "streams",
-    "tcp_buffer_bytes",
-    "message_bytes",
-    "during",
+_SPLIT = tuple(
+    "placement accelerated tool test streams tcp_buffer_bytes message_bytes during".split()
 )
 """Factors that a side of a contrast names where they vary: it names one condition."""
 _MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {
@@ -56,17 +51,17 @@ def gives(trial: Trial, metric: str) -> bool:
     return True
 
 
-# -- compare: a family in one line -------------------------------------------------------------------------------------
+# -- compare: a family in one line ---------------------------------------------------------------
 
 
 class _Wrong(Exception):  # noqa: N818  where, and what is wrong there
-    def __init__(self, loc: Loc, message: str) -> None:
+    def __init__(self, message: str, *loc: str | int) -> None:
         self.loc, self.message = loc, message
 
 
 def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
     """Expand `compare` and resolve thresholds; also return the errors in them, each with its location."""
-    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
+    rows = _rows(experiment)
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
     for number, compare in enumerate(experiment.compare):
@@ -85,24 +80,31 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
     return done, wrong
 
 
+def _rows(experiment: Experiment) -> _Rows:
+    return [(trial, trial_levels(trial)) for trial in conditions(experiment)]
+
+
+def _measured(rows: _Rows) -> list[str]:
+    return [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
+
+
 def _family(compare: Compare, rows: _Rows) -> list[Contrast]:
-    """Return the contrasts of a family."""
-    every = [r for _, r in rows]
+    """Return the contrasts of a family: for each metric, every level against the baseline."""
+    name, every = compare.factor, [r for _, r in rows]
     for loc, message in _side(every, compare.where):
-        raise _Wrong(("where", *loc), message)
-    if not any(compare.factor in row for row in every):
-        raise _Wrong(("factor",), _unknown(compare.factor, every))
+        raise _Wrong(message, "where", *loc)
+    if not any(name in row for row in every):
+        raise _Wrong(_unknown(name, every), "factor")
     chosen = [(t, r) for t, r in rows if _matches(r, compare.where)]
-    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in chosen)]
-    levels = {m: {r.get(compare.factor) for t, r in chosen if gives(t, m)} for m in measured}
-    varying = [m for m in measured if len(levels[m]) > 1]
+    measured = _measured(chosen)
+    varying = [m for m in measured if len({r.get(name) for t, r in chosen if gives(t, m)}) > 1]
     contrasts: list[Contrast] = []
     for number, metric in enumerate(compare.metrics or varying or measured):
         if metric not in METRICS:
-            raise _Wrong(("metrics", number), unknown_metric(metric))
+            raise _Wrong(unknown_metric(metric), "metrics", number)
         measuring = [r for t, r in chosen if gives(t, metric)]
         if not measuring:
-            raise _Wrong(("metrics", number), f"no test here measures {metric}")
+            raise _Wrong(f"no test here measures {metric}", "metrics", number)
         contrasts += _against(compare, metric, measuring)
     return contrasts
 
@@ -111,40 +113,33 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
     """Return the contrasts of a family for one metric: every level against the baseline."""
     name, cast = compare.factor, factor(compare.factor).cast
     levels = sort_levels(name, (r.get(name) for r in rows))
-    baseline = cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
-    others = [v for v in levels if v != baseline]
-    chosen = [cast(v) for v in compare.levels] if compare.levels else others
     if len(levels) < 2:
         words = f"{name} has one level where {metric} is measured: {_as_yaml(levels[0])}"
-        raise _Wrong(("factor",), words)
-    if baseline not in levels:
-        raise _Wrong(("baseline",), _not_measured(baseline, levels))
-    if strange := [v for v in chosen if v not in others]:
-        raise _Wrong(("levels",), _not_measured(strange[0], others))
+        raise _Wrong(words, "factor")
+    named = "baseline" in compare.model_fields_set
+    baseline = cast(compare.baseline) if named else levels[0]
+    chosen = list(map(cast, compare.levels or levels))
+    for key, level in (("baseline", baseline), *(("levels", level) for level in chosen)):
+        if level not in levels:
+            raise _Wrong(_not_measured(level, levels), key)
     # properties of the pairs vary with the placement, and hosts with everything else
-    ignored = {"placement"} if name in _HOSTS else _HOSTS
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
+    ignored = {name, *_LENGTHS, *({"placement"} if name in _HOSTS else _HOSTS)}
     if name == "placement":
-        ignored = {*_HOSTS, "gateway_sku", *(f for f in columns if f not in FACTORS)}
-    ignored = {name, *_LENGTHS, *ignored}
+        ignored |= {"gateway_sku", *(f for f in columns if f not in FACTORS)}
     varying = [f for f in columns if f not in ignored and len({r.get(f) for r in rows}) > 1]
     strata: dict[tuple[Level, ...], set[Level]] = {}
     for row in rows:
         strata.setdefault(tuple(row.get(f) for f in varying), set()).add(row.get(name))
-    contrasts: list[Contrast] = []
-    for level in chosen:
-        both = [s for s, measured in strata.items() if {level, baseline} <= measured]
-        if not both and compare.levels:
-            words = f"no condition with {name} {_as_yaml(level)} differs from the baseline in that"
-            shared = ", ".join(varying) or "the hosts"
-            raise _Wrong(("levels",), f"{words} alone; give both the same {shared}")
-        for stratum in both:
+    contrasts = []
+    for level, (stratum, there) in product(chosen, strata.items()):
+        if level != baseline and {level, baseline} <= there:
             held = {**compare.where, **dict(zip(varying, stratum, strict=True))}
             a, b = {**held, name: level}, {**held, name: baseline}
             contrasts.append(Contrast(metric=metric, a=a, b=b, margin=compare.margin))
     if not contrasts:
         words = f"no two conditions differ in {name} alone ({', '.join(varying)} also differ)"
-        raise _Wrong(("factor",), words)
+        raise _Wrong(words, "factor")
     return contrasts
 
 
@@ -157,12 +152,13 @@ def _with_bandwidth(contrast: Contrast, key: str, rows: _Rows) -> Contrast:
     if base == "bandwidth":
         measuring = [t for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)]
         speeds = {t.advertised_bps for t in measuring}
-        if len(speeds) != 1 or None in speeds:
+        speed = next(iter(speeds), None)
+        if len(speeds) != 1 or speed is None:
             raise ValueError(
                 "not one bandwidth_mbps is declared for these runs; write for example "
                 "'90 % of 10 Gbit/s'"
             )
-        base = format_value(next(filter(None, speeds)), "bps", 6)
+        base = format_value(speed, "bps", 6)
     if share and base:
         contrast = contrast.model_copy(update={key: f"{share[1]} %", "of": base})
     _threshold(contrast)
@@ -174,15 +170,10 @@ def _threshold(contrast: Contrast) -> float:
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     share = _SHARE.fullmatch(text)
     base = share and (share[2] or contrast.of)
-    if share is None:
-        value = read_quantity(text, unit)
-    elif base is None and unit != "ratio":
-        raise ValueError(
-            f"{text!r} does not say of what; write for example '90 % of bandwidth' or "
-            "'90 % of 10 Gbit/s'"
-        )
-    else:
-        value = float(share[1]) / 100 * (read_quantity(base, unit) if base else 1)
+    if share and not base and unit != "ratio":
+        raise ValueError(f"{text!r} does not say of what; write for example '90 % of 10 Gbit/s'")
+    value = read_quantity(base or ("1" if share else text), unit)
+    value *= float(share[1]) / 100 if share else 1
     if not 0 < value < math.inf:
         raise ValueError(f"{text!r} is not a threshold above zero")
     return value
@@ -196,12 +187,12 @@ def threshold(contrast: Contrast) -> float:
         raise StatsError(f"no threshold for {contrast.metric}: {error}") from None
 
 
-# -- contrasts no run answers ------------------------------------------------------------------------------------------
+# -- contrasts no run answers --------------------------------------------------------------------
 
 
 def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
     """Contrasts that no run of the experiment could answer, with their location in the declaration."""
-    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
+    rows = _rows(experiment)
     for number, contrast in enumerate(experiment.contrasts):
         for loc, message in _problems(contrast, rows):
             yield ("contrasts", number, *loc), message
@@ -209,13 +200,10 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
 
 def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
     metric = contrast.metric
-    if metric not in METRICS:
-        yield ("metric",), unknown_metric(metric)
-        return
     measuring = [r for t, r in rows if gives(t, metric)]
-    if not measuring:
-        measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
-        yield ("metric",), f"no test here measures {metric}; measured are {measured}"
+    if metric not in METRICS or not measuring:
+        words = f"no test here measures {metric}; measured are {', '.join(_measured(rows))}"
+        yield ("metric",), words if metric in METRICS else unknown_metric(metric)
         return
     sides: list[list[_Row]] = []
     for side, levels in (("a", contrast.a), ("b", contrast.b)):
@@ -223,17 +211,17 @@ def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
             return
         wrong = list(_side([r for _, r in rows], levels))
         yield from (((side, *loc), message) for loc, message in wrong)
-        named = [r for r in measuring if _matches(r, levels)]
-        several = [f for f in _SPLIT if len({r.get(f) for r in named}) > 1]
-        if not named and not wrong:
+        sides.append([r for r in measuring if _matches(r, levels)])
+        several = [f for f in _SPLIT if len({r.get(f) for r in sides[-1]}) > 1]
+        if wrong:
+            return
+        if not sides[-1]:
             yield (side,), f"no run that measures {metric} has all of these levels together"
-        elif several and not wrong:
+        elif several:
             yield (side,), f"names several conditions; name also {', '.join(several)}"
-        else:
-            sides.append(named)
     # what is known only later may distinguish the sides
     known = all(contrast.a.get(f) == (contrast.b or {}).get(f) for f in _MEASURED)
-    if known and len(sides) == 2 and sides[0] == sides[1] != []:
+    if known and sides[0] == sides[1] != []:
         yield ("b",), "is the same as a: both sides have the same runs"
 
 
@@ -252,14 +240,13 @@ def _side(rows: Sequence[_Row], levels: _Row) -> Iterator[tuple[Loc, str]]:
 
 
 def _not_measured(level: Level, measured: Sequence[Level]) -> str:
-    hint = did_you_mean(level, map(str, measured))
-    return f"{_as_yaml(level)} is not measured; {hint}measured are {', '.join(map(_as_yaml, measured))}"
+    there = list(map(_as_yaml, measured))
+    hint = did_you_mean(level, there)
+    return f"{_as_yaml(level)} is not measured; {hint}measured are {', '.join(there)}"
 
 
 def _as_yaml(level: Level) -> str:
-    return (
-        "null" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
-    )
+    return json.dumps(level) if level is None or isinstance(level, bool) else str(level)
 
 
 def _unknown(name: str, rows: Iterable[_Row]) -> str:

@@ -110,18 +110,12 @@ def trial_levels(trial: Trial) -> dict[str, Level]:
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, in random order.
 
-    The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to 2**63 - 1, or if the
-    schedule would be larger than `MOST_TRIALS`.
+    The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to 2**63 - 1.
     """
     if seed is None:
         seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed}: must be from 0 to 2**63 - 1")
-    number = conditions_count(experiment) * experiment.rounds * experiment.deployments
-    if number > MOST_TRIALS:
-        raise UsageError(
-            f"{number:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
-        )
     each = list(conditions(experiment))
     trials: list[Trial] = []
     for deployment in range(1, experiment.deployments + 1):

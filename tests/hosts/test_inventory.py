@@ -54,10 +54,10 @@ def test_what_ssh_refuses_is_refused(field, value):
             "data_adress: unknown key; did you mean data_address?",
         ),
         ({"port": "22o1"}, "port: '22o1': Input should be a valid integer"),
-        ({"address": "bob@10.0.0.1"}, "give the user as `user`"),
-        ({"address": "10.0.0.1:2201"}, "give the port as `port`"),
-        ({"address": "[fd77::1]"}, "give it without brackets"),
-        ({"address": "10.0.0.256"}, "each number of an IPv4 address is at most 255"),
+        ({"address": "bob@10.0.0.1"}, "give the user and the port as `user` and `port`"),
+        ({"address": "10.0.0.1:2201"}, "give the user and the port as `user` and `port`"),
+        ({"address": "[fd77::1]"}, "no brackets"),
+        ({"address": "10.0.0.256"}, "'10.0.0.256' is not a host name or address"),
     ],
 )
 def test_what_people_mistype_is_told(machine, said):
