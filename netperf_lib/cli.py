@@ -502,15 +502,12 @@ def _print_verdicts(
     from .analysis import lines
     from .analysis.result import quantity
 
-    if lead and markdown:
-        _echo("\n\n".join(map(lines.comment, lead)) + "\n")
-    elif lead:
-        _echo("\n".join(map(lines.wrapped, lead)) + "\n")
-    if levels is not None:
-        _echo(f"{quantity(levels.metric or '')}\n{levels}\n")
-    write = lines.markdown if markdown else lines.text
     heads = ("before", "after") if two else ("baseline", "condition")
-    _echo(write(lines.lines(family, two=two), heads, notes=[*family.warnings, family.note]))
+    notes = [*family.warnings, family.note]
+    blocks = ["\n".join(map(lines.wrapped, lead))] if lead else []
+    blocks += [f"{quantity(levels.metric or '')}\n{levels}"] if levels is not None else []
+    text = "\n\n".join([*blocks, lines.text(lines.lines(family, two=two), heads, notes=notes)])
+    _echo(lines.fenced(text) if markdown else text)
 
 
 @npl.command(epilog=_example("npl limits results/lab"))

@@ -20,7 +20,7 @@ from ..experiment.placements import is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .pairs import has_pairs
-from .runs import LENGTHS, headline_metrics, ok_runs, table_of
+from .runs import LENGTHS, headline_metrics, ok_runs, table_of, without_sent
 from .words import capital, contrasts, factor_of, heading
 
 LONG_H, OVER_TIME_H = 10.0, 6.0
@@ -108,7 +108,7 @@ def pages(data: Any) -> list[Page]:
     >>> [page.key for page in npl.analysis.pages(npl.read("data/recorded/zones"))][:2]
     ['summary', 'pairs-latency']
     """
-    good, declared = _without_sent(ok_runs(data)), contrasts(data)
+    good, declared = without_sent(ok_runs(data)), contrasts(data)
     names = [name for name in dimensions(good.columns) if name not in UNASKED]
     metrics = headline_metrics(good)
     placements = good["placement"] if "placement" in good else pd.Series(index=good.index)
@@ -159,14 +159,6 @@ def _asked(
     return found
 
 
-def _without_sent(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with what was sent only where no run of the tool says what arrived."""
-    if not {"throughput_bps", "throughput_sent_bps"} <= {*runs}:
-        return runs
-    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
-    return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived))
-
-
 def fleet_pages(root: Location) -> list[Page]:
     """The pages of a data root: a line for each experiment, and what was measured again, or for long, over time."""
     names = list(map(name_of, experiments(root)))
@@ -203,28 +195,21 @@ def _summary(exp: Results) -> dict[str, Any]:
     planned = sum(not row.get("leading") for row in trials)
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     complete = f"{done} of {planned} planned trials are complete"
-    started = runs["started_utc"].dropna()
-    ends = [f"{t:%Y-%m-%d %H:%M}" for t in started.agg(["min", "max"]) if len(started)]
+    times = runs["started_utc"].dropna().agg(["min", "max"]).dropna()
     deployments = plural(int(runs["deployment"].nunique()), "deployment")
-    names = [f for f in dimensions(runs.columns) if f not in LENGTHS]
-    levels = {f: sort_levels(f, runs[f].unique()) for f in names}
-    for f in ("client", "server", "direction"):  # what a log does not say is no level
-        levels[f] = [v for v in levels.get(f, []) if v is not None]
+    factors = {}
+    for f in (f for f in dimensions(runs.columns) if f not in LENGTHS):
+        levels = sort_levels(f, runs[f].unique())
+        if len(levels) > 1:
+            factors[factor(f).label or f] = ", ".join(map(factor(f).level_words, levels))
+    metrics = [m for m in METRICS if m in runs and runs[m].any()]
     return {
         **named,
         "runs": f"{len(runs)} ({counts}); {complete if planned else 'imported: nothing was planned'}",
         "rounds": f"{runs['round'].nunique()} in {deployments}",
-        "measured": f"{' to '.join(ends)} UTC" if ends else "",
-        "factors": {
-            factor(f).label or f: ", ".join(map(factor(f).level_words, values))
-            for f, values in levels.items()
-            if len(values) > 1
-        },
-        "metrics": {
-            m: f"{METRICS[m].label}, {runs[m].count()} runs"
-            for m in METRICS
-            if m in runs and runs[m].any()
-        },
+        "measured": " to ".join(f"{t:%Y-%m-%d %H:%M} UTC" for t in times),
+        "factors": factors,
+        "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in metrics},
         "contrasts": {str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)},
         "notice": exp.notice or "",
         "folder": exp.path,
@@ -233,11 +218,9 @@ def _summary(exp: Results) -> dict[str, Any]:
 
 def _in_words(contrast: Contrast) -> str:
     """``One-way latency: ppg against same-zone``."""
-    a, b = (
-        ", ".join(factor(f).level_words(v) for f, v in (side or {}).items())
-        for side in (contrast.a, contrast.b)
-    )
-    limit = f", below {contrast.below}" if contrast.below is not None else ""
-    limit += f", at least {contrast.at_least}" if contrast.at_least is not None else ""
-    against = f" against {b or 'all runs'}" if contrast.b is not None else ""
-    return f"{METRICS[contrast.metric].label}: {a or 'all runs'}{against}{limit}"
+    sides = [side for side in (contrast.a, contrast.b) if side is not None]
+    words = [", ".join(factor(f).level_words(v) for f, v in side.items()) for side in sides]
+    limits = {"below": contrast.below, "at least": contrast.at_least}
+    ends = [f", {word} {limit}" for word, limit in limits.items() if limit is not None]
+    against = " against ".join(word or "all runs" for word in words)
+    return f"{METRICS[contrast.metric].label}: {against}{''.join(ends)}"

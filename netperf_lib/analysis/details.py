@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -13,7 +12,7 @@ from ..experiment.factors import FACTORS, factor
 from ..experiment.placements import PLACES
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from .observe import Data, Observations, condition_names, level_names, levels, observe
+from .observe import Data, level_names, levels, observe
 from .result import quantity
 from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
 from .tables import Table
@@ -65,46 +64,25 @@ def overview(data: Data) -> pd.DataFrame:
     (12, 6)
     """
     metrics = headline_metrics(data)
-    observed = [observe(data, metric, pool="pairs") for metric in metrics]
-    rows = _place_names(observed)
     cells: dict[str, dict[str, str]] = {}
     keys: dict[str, Any] = {}
-    for obs in observed:
+    for obs in (observe(data, metric, pool="pairs") for metric in metrics):
         label = metric_of(obs.metric).label
         if "throughput_sent_bps" not in metrics:
             label = label.removesuffix(" at the receiver")
         tests = [f for f in obs.by if not _of_the_pair(obs.runs, f)]
         kinds = level_names(obs, tests)
-        for condition in obs.names:
-            name = rows[obs.metric, condition]
-            keys[name] = factor("placement").key(obs.at(condition, "placement"))
+        places = level_names(obs, [f for f in obs.by if f not in tests])
+        for condition, place in places.items():
             head = f"{label}, {kinds[condition]}" if tests else label
             if not isnan(value := obs.value(condition)):
-                cells.setdefault(head, {})[name] = format_value(value, obs.unit)
-    found = dict.fromkeys(name for column in cells.values() for name in column)  # in one order
-    shown = sorted(found, key=keys.__getitem__)
+                keys[place] = factor("placement").key(obs.at(condition, "placement"))
+                cells.setdefault(head, {})[place] = format_value(value, obs.unit)
+    shown = sorted(keys, key=keys.__getitem__)
     table = pd.DataFrame(cells, index=shown).rename_axis("condition")
     if table.shape[1] > max(4, table.shape[0]):
         table = table.T.rename_axis("measured")
     return table.reset_index()
-
-
-def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]:
-    """What to call the pair of each condition, the same for every metric: its placement, and what else varies there."""
-    found = [f for obs in observed for f in obs.by if _of_the_pair(obs.runs, f)]
-    by = list(dict.fromkeys(["placement", *found]))
-    facts = pd.concat({obs.metric: obs.facts for obs in observed}).reindex(columns=by)
-    facts = facts.astype(object).where(facts.notna(), None)
-    names: dict[tuple[str, str], str] = {}
-    for place, there in facts.groupby("placement", dropna=False, sort=False):
-        pairs = there.drop_duplicates()
-        varying = [f for f in by if len(set(pairs[f])) > 1]
-        placed = ["placement"] if isinstance(place, str) else []
-        said = condition_names(pairs, [*placed, *varying], varying)
-        called = dict(zip(pairs.itertuples(index=False, name=None), said, strict=True))
-        rows = there.itertuples(index=False, name=None)
-        names |= {key: called[row] for key, row in zip(there.index, rows, strict=True)}
-    return names
 
 
 def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
@@ -155,19 +133,15 @@ def counts(data: Data) -> Counts:
     full = int((~gaps & (table["n"] >= rounds)).sum())
     of = f"{full} of {plural(len(table), 'condition')}"
     of = f"all {plural(full, 'condition')}" if 1 < full == len(table) else of
-    which = f"in every one of {plural(rounds, 'round')}"
-    which = which if rounds else "in their rounds, as far as these are known"
-    share = f"{of} {'is' if full == 1 else 'are'} complete {which}." if len(table) else ""
+    where = f"every one of {plural(rounds, 'round')}" if rounds else "their rounds, where known"
+    share = f"{of} {'is' if full == 1 else 'are'} complete in {where}." if len(table) else ""
     words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
-    words += "." if full == len(table) else f"; {share}"
-    bad = runs.assign(what=runs["status"].mask(runs["status"] == "ok"))
-    if "excluded" in runs:
-        bad["what"] = runs["excluded"].fillna(bad["what"])
-    bad = bad[bad["what"].notna()]
-    causes = pd.DataFrame({"run": bad["run_id"], "what": bad["what"], "cause": bad["error"]})
+    what = runs["status"].mask(runs["status"] == "ok")
+    what = runs["excluded"].fillna(what) if "excluded" in runs else what
+    causes = pd.DataFrame({"run": runs["run_id"], "what": what, "cause": runs["error"]})
     incomplete = Table.of(table[gaps], "Conditions with observations that failed or are missing.")
     return Counts(
-        Headline(words),
+        Headline(f"{words}." if full == len(table) else f"{words}; {share}"),
         incomplete if gaps.any() else Words(capital(share)),
-        Table.of(causes, "Runs that do not count, and why."),
+        Table.of(causes[what.notna()], "Runs that do not count, and why."),
     )

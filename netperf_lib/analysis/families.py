@@ -21,7 +21,7 @@ from ..metrics import MARGIN, METRICS
 from .comparison import Family
 from .judging import Pair, judge_pairs
 from .observe import PAIR, Data, Observations, is_label, observe
-from .runs import HOSTS, Observed, headline_metrics
+from .runs import HOSTS, Observed, headline_metrics, without_sent
 
 
 def of_main_tool(data: Data, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
@@ -58,7 +58,9 @@ def of_main_tools(
 ) -> list[Observations]:
     """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
     names = [metric] if metric else _metrics(source.runs)
-    every = (of_main_tool(runs_with(source, name), name, contrasts) for name in names)
+    if metric is None:
+        source = replace(source, runs=without_sent(source.runs))
+    every = (of_main_tool(source, name, contrasts) for name in names)
     return [obs for obs in every if obs.names]
 
 
@@ -70,15 +72,6 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
         names = ["rtt_p50_us", *names]
     times = any(n.endswith("_us") for n in names)
     return [n for n in names if not (n == "transaction_rate_per_s" and times)]
-
-
-def runs_with(source: Observed, metric: str) -> Observed:
-    """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
-    if metric != "throughput_sent_bps" or "throughput_bps" not in source.runs:
-        return source
-    runs = source.runs
-    sent = runs["throughput_bps"].isna().groupby(runs["tool"], dropna=False).transform("all")
-    return replace(source, runs=runs[sent].reset_index(drop=True))
 
 
 def judged_by_rule(

@@ -1,7 +1,8 @@
 """The lead paragraph: what was measured in figures, factor by factor, what of it is shown, and what to do.
 
-`Finding` is a row of the table behind it: a comparison of two levels of one factor. The line of a factor has the
-figures first, then a sentence for each level and what to do about it, and last what is not decided.
+`Finding` is a row of the table behind it: a comparison of two levels of one factor. The line of a
+factor has the figures first, then a sentence for each level and what to do about it, and last what
+is not decided.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
+
+import pandas as pd
 
 from ..data.files import Location
 from ..data.load import Results, read
@@ -24,7 +28,7 @@ from .compare import judge_declared
 from .comparison import Comparison, Family
 from .families import judged_by_rule, of_main_tools, other_factors, usual
 from .history import ask_history
-from .judging import NOTICEABLE, lost_share
+from .judging import NOTICEABLE, Pair, lost_share
 from .limits import limit_sentences, of_conditions
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
@@ -72,8 +76,6 @@ ABBREVIATIONS = {
 PREPOSITIONS = {"placement": "on", PAIR: "for"}
 """What a level of a factor stands behind; any other level stands before its figure."""
 DECIDED = ("better", "worse")
-Compared = tuple[Observations | None, str, str]
-"""Observations and two of their conditions; the second is empty for a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Lead:
 
     @property
     def judged(self) -> bool:
-        """Whether there is a table of answers: what was declared, or any comparison by rule with enough rounds."""
+        """Whether there is a table of answers: what was declared, or enough rounds for the rule."""
         return self.declared or _is_decided(self.family)
 
     def __str__(self) -> str:
@@ -114,19 +116,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One comparison of two levels of a factor, all others being equal.
-
-    Attributes
-    ----------
-    name : str
-        The factor.
-    obs : Observations
-    condition, base : str
-        The two conditions.
-    result : Comparison
-    index : int
-        Number of the comparison in the family.
-    """
+    """One comparison of two levels of a factor, all others being equal; `index` is its number."""
 
     name: str
     obs: Observations
@@ -150,23 +140,15 @@ class Finding:
         """The metric in a sentence."""
         return _noun(self.obs)
 
-    @property
-    def level(self) -> str:
-        """The level in a sentence."""
-        return _level_name(self.obs, self.condition, self.name, self.obs.names)
-
-    @property
-    def base_level(self) -> str:
-        """The level that it is compared with."""
-        return _level_name(self.obs, self.base, self.name, self.obs.names)
+    def level(self, condition: str = "") -> str:
+        """The level of a condition, or of the first one, in a sentence."""
+        return _level_name(self.obs, condition or self.condition, self.name, self.obs.names)
 
     @property
     def slice(self) -> str:
         """Levels of the other factors, of those that vary where this one varies."""
         obs, name = self.obs, self.name
-        wide = [
-            c for c in obs.names if any(c != d and obs.same(c, d, name, PAIR) for d in obs.names)
-        ]
+        wide = {c for c, _ in _alike_but(obs, obs.names, name, PAIR)}
         varying = [f for f in other_factors(obs, name) if _varies(obs, wide, f)]
         levels = {f: obs.at(self.condition, f) for f in varying}
         named = [f for f in varying if levels[f] is not None or len(varying) == 1]
@@ -174,9 +156,8 @@ class Finding:
 
     def where(self, findings: Sequence[Finding]) -> str:
         """The end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
-        on = other_factors(self.obs, self.name)[:1] == ["placement"]
-        slices = [x.slice for x in findings]
-        return f" {'on' if on else 'with'} {_listed(slices)}" if self.slice else ""
+        word = "on" if other_factors(self.obs, self.name)[:1] == ["placement"] else "with"
+        return f" {word} {_listed([x.slice for x in findings])}" if self.slice else ""
 
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
@@ -192,21 +173,14 @@ class Finding:
 
     def elsewhere(self, findings: Sequence[Finding]) -> list[Finding]:
         """The same two levels in slices outside of the family."""
-        obs, name = self.obs, self.name
-        level, base = obs.at(self.condition, name), obs.at(self.base, name)
+        obs, found = self.obs, []
+        levels = [obs.at(c, self.name) for c in (self.condition, self.base)]
         judged = {x.condition for x in findings if x.obs is obs}
-        ones = [c for c in obs.names if c not in judged and obs.at(c, name) == level]
-        twos = [c for c in obs.names if obs.at(c, name) == base]
-        pairs = [(a, b) for a in ones for b in twos if a != b and obs.same(a, b, name, PAIR)]
-        return [
-            replace(
-                self,
-                condition=a,
-                base=b,
-                result=replace(self.result, ratio=obs.value(a) / obs.value(b)),
-            )
-            for a, b in pairs
-        ]
+        for a, b in _alike_but(obs, obs.names, self.name, PAIR):
+            if a not in judged and [obs.at(a, self.name), obs.at(b, self.name)] == levels:
+                result = replace(self.result, ratio=obs.value(a) / obs.value(b))
+                found.append(replace(self, condition=a, base=b, result=result))
+        return found
 
 
 @dataclass(slots=True)
@@ -245,26 +219,17 @@ class Writer:
         self, head: str, parts: Iterable[str], join: Callable[[Sequence[str]], str] = ", ".join
     ) -> list[str]:
         """The parts behind their head, in as many sentences as they need."""
-        head = self.written_out(head)
-        groups = [[head]]
+        groups: list[tuple[str, list[str]]] = [(self.written_out(head), [])]
         for part in map(self.written_out, parts):
-            *_, group = groups
-            if len(group) > 1 and len(f"{' '.join(group)} {part}".split()) > WORDS:
-                groups.append(group := ["Also "])
+            first, group = groups[-1]
+            if group and len(" ".join([first, *group, part]).split()) > WORDS:
+                groups.append(("Also ", group := []))
             group.append(part)
-        return [f"{capital(first + join(others))}." for first, *others in groups if others]
+        return [f"{capital(first + join(group))}." for first, group in groups if group]
 
     def each(self, texts: Iterable[str]) -> list[str]:
         """Each text as a sentence of its own."""
-        return [s for text in texts for s in self.sentences("", [text])]
-
-
-def _noun(obs: Observations) -> str:
-    return NOUNS.get(obs.metric, obs.metric)
-
-
-def _is_decided(family: Iterable[Comparison]) -> bool:
-    return any(c.verdict not in ("no verdict", "exploratory") for c in family)
+        return [f"{capital(self.written_out(text))}." for text in texts]
 
 
 def lead_paragraph(
@@ -304,16 +269,16 @@ def lead_paragraph(
     observed = of_main_tools(source, metric, used)
     declared = bool(used)
     if declared:
-        family, pairs = judge_declared(results, metric, where, margin)
-        used = [p.contrast for p in pairs if p.contrast]
-        sides = [_conditions(observed, c) for c in used]
+        family, judged = judge_declared(results, metric, where, margin)
+        used = [p.contrast for p in judged if p.contrast]
+        pairs = [_pair(observed, c) for c in used]
     else:
         family, pairs = judged_by_rule(observed, margin)
         family = replace(family, notice=source.origin.notice)
-        used, sides = [p.as_contrast() for p in pairs], [p.conditions for p in pairs]
+        used = [p.as_contrast() for p in pairs]
     w = Writer()
-    _thresholds(w, used, family, sides)
-    findings = _findings(family, sides)
+    _thresholds(w, family, pairs)
+    findings = _findings(family, pairs)
     names = dict.fromkeys(f for obs in observed for f in obs.factors)
     for name in sorted(names, key=lambda f: ORDER.index(f) if f in ORDER else 2.5):
         asked = [c for c in used if declared and factor_of(c) == name]
@@ -333,9 +298,9 @@ def lead_paragraph(
 
 
 def opening(location: Location) -> Lead:
-    """Return the lead paragraph of an experiment; for a data root, one line for each experiment, worst first.
+    """Return the lead paragraph of an experiment; for a data root a line for each experiment.
 
-    An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
+    Those of which the largest share of runs failed come first.
 
     Examples
     --------
@@ -348,41 +313,55 @@ def opening(location: Location) -> Lead:
     return Lead(tuple(line for *_, line in sorted(map(_opening, results))))
 
 
-def _opening(one: Results) -> tuple[float, int, Words]:
-    """The share of runs that are complete, minus the thresholds that are missed, and the line of an experiment."""
+def _opening(one: Results) -> tuple[float, Words]:
+    """The share of runs that are complete, and the line of an experiment."""
     try:
         runs = table_of(one)
     except NotMeasured:
-        return 0.0, 0, Words.line(one.name, "Nothing was measured yet.")
+        return 0.0, Words.line(one.name, "Nothing was measured yet.")
     good = runs["status"] == "ok"
-    lead = lead_paragraph(one)
-    missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
-    started = runs["started_utc"].dropna()
-    when = f" ({started.min():%-d %B %Y})" if len(started) else ""
     failed = [] if good.all() else [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."]
-    line = Words.line(one.name + when, " ".join([*failed, *lead.lines[:2]]))
-    return float(good.mean()), -missed, line
+    words = [*failed, *lead_paragraph(one).lines[:2]]
+    started = runs["started_utc"].min()
+    when = "" if pd.isna(started) else f" ({started:%-d %B %Y})"
+    return float(good.mean()), Words.line(f"{one.name}{when}", " ".join(words))
 
 
-def _conditions(observed: Sequence[Observations], contrast: Contrast) -> Compared:
-    """The conditions of both sides of a contrast; none if one names no single condition: it is left to its page."""
-    obs = next((obs for obs in observed if obs.metric == contrast.metric), None)
-    one, two = (obs.condition(side) if obs else "" for side in (contrast.a, contrast.b))
-    return (obs, one, two) if one and (two or contrast.b is None) else (None, "", "")
+def _pair(observed: Sequence[Observations], contrast: Contrast) -> Pair:
+    """The conditions of a contrast; none if a side names no single one: it is left to its page."""
+    for obs in observed:
+        one, two = obs.condition(contrast.a), obs.condition(contrast.b)
+        if obs.metric == contrast.metric and one and (two or contrast.b is None):
+            return Pair(obs, one, two, contrast=contrast)
+    return Pair(None, "", "", contrast=contrast)
 
 
-def _findings(family: Iterable[Comparison], sides: Iterable[Compared]) -> list[Finding]:
+def _findings(family: Iterable[Comparison], pairs: Iterable[Pair]) -> list[Finding]:
     """The comparisons of two levels of one factor."""
-    rows = []
-    for index, (result, (obs, one, two)) in enumerate(zip(family, sides, strict=True)):
+    rows: dict[int, Finding] = {}
+    for index, (result, pair) in enumerate(zip(family, pairs, strict=True)):
+        obs, one, two = pair.conditions
         for name in obs.factors if obs and two else ():
             if obs and obs.at(one, name) != obs.at(two, name) and obs.same(one, two, name, PAIR):
-                rows.append(Finding(name, obs, one, two, result, index))
-                break
-    return rows
+                rows.setdefault(index, Finding(name, obs, one, two, result, index))
+    return list(rows.values())
 
 
 # -- names and figures ---------------------------------------------------------------------------
+
+
+def _noun(obs: Observations) -> str:
+    return NOUNS.get(obs.metric, obs.metric)
+
+
+def _is_decided(family: Iterable[Comparison]) -> bool:
+    return any(c.verdict not in ("no verdict", "exploratory") for c in family)
+
+
+def _alike_but(obs: Observations, names: Iterable[str], *factors: str) -> list[tuple[str, str]]:
+    """Each pair of conditions that differ in nothing but these factors."""
+    pairs = product(names, repeat=2)
+    return [(c, d) for c, d in pairs if c != d and obs.same(c, d, *factors)]
 
 
 def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
@@ -392,10 +371,10 @@ def _level_name(obs: Observations, condition: str, name: str, among: Sequence[st
     """
     if name == PAIR:
         return level_names(obs, [f for f in obs.by if f not in obs.factors])[condition]
-    labels = [f for f in other_factors(obs, name) if name == "placement" and is_label(f)]
-    more = [obs.at(condition, f) for f in labels if _varies(obs, among, f)]
+    others = [f for f in other_factors(obs, name) if name == "placement" and is_label(f)]
+    labels = [obs.at(condition, f) for f in others if _varies(obs, among, f)]
     text = _words(name, obs.at(condition, name))
-    return " ".join([text, *(str(label) for label in more if label is not None)])
+    return " ".join([text, *(str(label) for label in labels if label is not None)])
 
 
 def _words(name: str, level: Any) -> str:
@@ -415,26 +394,17 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
     held = [f for f in other_factors(obs, name) if not _varies(obs, main, f)]
     levels = {f: obs.at(main[0], f) for f in held if _varies(obs, obs.names, f)}
-    said = {f: v for f, v in levels.items() if v not in (None, factor(f).ordinary)}
-    words = [_words(f, v) for f, v in said.items()]
+    words = [_words(f, v) for f, v in levels.items() if v not in (None, factor(f).ordinary)]
     if "placement" not in obs.factors and PAIR in obs.factors and name != PAIR:
-        words[:0] = dict.fromkeys(_level_name(obs, c, PAIR, main) for c in main)
-    words += [str(obs.where["test"])] if "test" in obs.where else []
-    return _noun(obs) + (f" ({', '.join(words)})" if words else "")
+        words = [*dict.fromkeys(_level_name(obs, c, PAIR, main) for c in main), *words]
+    return f"{_noun(obs)} ({', '.join(words)})" if words else _noun(obs)
 
 
 def _value(obs: Observations, conditions: Sequence[str]) -> str:
     """Write like medians as a span, or as one figure where they are written alike."""
     values = [obs.value(c) for c in conditions]
-    low, high = min(values), max(values)
-    same = format_value(low, obs.unit)
-    return same if same == format_value(high, obs.unit) else format_span(low, high, obs.unit)
-
-
-def _runs(obs: Observations, condition: str) -> str:
-    """The range of the runs: `` (44.8 to 59.5 µs in 288 runs)``."""
-    n, low, high = (obs.value(condition, c) for c in ("n", "smallest", "largest"))
-    return f" ({format_span(low, high, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
+    figures = {format_value(v, obs.unit) for v in values}
+    return format_span(min(values), max(values), obs.unit) if len(figures) > 1 else figures.pop()
 
 
 def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
@@ -459,23 +429,22 @@ def _shown(
     if name in PREPOSITIONS or "placement" not in obs.factors or not (some or is_label(name)):
         chosen = usual(obs, name, asked)
         # on another path a level says nothing about the factor
-        varied = [c for c in chosen if any(c != d and obs.same(c, d, name) for d in chosen)]
+        varied = list(dict.fromkeys(c for c, _ in _alike_but(obs, chosen, name)))
         return chosen if name == PAIR else varied or chosen
     decided = [x for x in some if x.verdict != "equivalent" and not is_label(name)]
-    if not decided:
-        return []
-    base = max(decided, key=lambda x: (round(x.size, 1), obs.value(x.condition))).base
-    return [c for c in obs.names if c == base or obs.same(c, base, name, PAIR)]
+    best = max(decided, key=lambda x: (round(x.size, 1), obs.value(x.condition)), default=None)
+    base = best.base if best else None
+    return [c for c in obs.names if base and (c == base or obs.same(c, base, name, PAIR))]
 
 
 def _figures(w: Writer, obs: Observations, name: str, main: Sequence[str]) -> list[str]:
     """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone``; of a ladder each with its share."""
     word = PREPOSITIONS.get(name, "")
     numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
-    ladder = numbers and not word and len(main) > 3
     heading = _heading(obs, name, main) + (" is " if word else ": ")
     names = [_level_name(obs, c, name, main) for c in main]
     called = {c: n if names.count(n) == 1 else c for n, c in zip(names, main, strict=True)}
+    ladder = numbers and not word and len(main) > 3
     return w.sentences(heading, _values(w, obs, called, word, ladder=ladder))
 
 
@@ -493,14 +462,14 @@ def _values(
     for group in groups:
         text, names = _value(obs, group), [called[c] for c in group]
         full = max(map(obs.value, group)) == top and "limit" not in w.said
-        notes = _share(w, obs, group[0]) if ladder or full else ""
-        colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
+        share = _share(w, obs, group[0]) if ladder or full else ""
         if len(groups) == 1 and len(names) > 2:
-            parts.append(f"{text} on all {len(names)}{notes}")
+            parts.append(f"{text} on all {len(names)}{share}")
         elif word:
-            parts.append(f"{text} {word} {_listed(names)}{notes}")
+            parts.append(f"{text} {word} {_listed(names)}{share}")
         else:
-            parts.append(f"{_listed(names)}{colon} {text}{notes}")
+            colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
+            parts.append(f"{_listed(names)}{colon} {text}{share}")
     return parts
 
 
@@ -509,35 +478,29 @@ def _share(w: Writer, obs: Observations, condition: str) -> str:
     limit = obs.at(condition, "advertised_bps")
     if obs.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
         return ""
-    of = f" of the advertised {format_value(limit, 'bps')}" if w.first("limit") else ""
-    return f" ({100 * obs.value(condition) / limit:.0f} %{of})"
+    full = f" of the advertised {format_value(limit, 'bps')}" if w.first("limit") else ""
+    return f" ({100 * obs.value(condition) / limit:.0f} %{full})"
 
 
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _thresholds(
-    w: Writer,
-    used: Iterable[Contrast],
-    family: Iterable[Comparison],
-    sides: Iterable[Compared],
-) -> None:
+def _thresholds(w: Writer, family: Iterable[Comparison], pairs: Iterable[Pair]) -> None:
     """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
-    groups: dict[Any, tuple[Contrast, Observations, list[str]]] = {}
-    for contrast, result, (obs, one, two) in zip(used, family, sides, strict=True):
-        if obs and not two:
-            key = contrast.metric, contrast.below is None, result.threshold
-            groups.setdefault(key, (contrast, obs, []))[-1].append(one)
-    for (_, reach, limit), (contrast, obs, names) in groups.items():
-        rows = obs.complete
-        values = rows.loc[rows["condition"].isin(names), "value"]
+    groups: dict[Any, list[str]] = {}
+    for result, pair in zip(family, pairs, strict=True):
+        if pair.obs and pair.limit and (c := pair.contrast):
+            words = f"{c.at_least} of {c.of}" if c.of else ""
+            key = pair.obs, c.below is None, result.threshold, words
+            groups.setdefault(key, []).append(pair.a)
+    for (obs, reach, limit, share), names in groups.items():
+        values = obs.complete.set_index("condition").loc[names, "value"]
         met = values >= limit if reach else values < limit
         extreme = format_value(values.min() if reach else values.max(), obs.unit)
-        words = value_words(limit, obs.unit)
-        words = f"{contrast.at_least} of {contrast.of}" if contrast.of else words
-        ends = f"reach {words} (smallest" if reach else f"are below {words} (largest"
+        ends = "reach {} (smallest {})" if reach else "are below {} (largest {})"
+        ends = ends.format(share or value_words(limit, obs.unit), extreme)
         where = "" if len(obs.names) == len(names) else f" on {_listed(names)}"
-        w.add("", w.each([f"{met.sum():,} of {values.size:,} runs{where} {ends} {extreme})"]))
+        w.add("", w.each([f"{met.sum():,} of {values.size:,} runs{where} {ends}"]))
 
 
 def _factor(
@@ -549,86 +512,81 @@ def _factor(
 ) -> None:
     """The line of a factor: its figures, and what they show."""
     sentences: list[str] = []
-    pairs: list[Finding] = []
+    two: Finding | None = None
     for obs in (obs for obs in observed if name in obs.factors):
         main = _shown(obs, name, findings, asked)
         if not main or (name != "placement" and not _varies(obs, main, name)):
             continue
         decided = [x for x in findings if x.obs is obs and x.verdict in DECIDED]
         if len(main) == 2 and name not in PREPOSITIONS and decided:
-            pairs.append(decided[0])  # the figures of two levels stand in the conclusion
+            two = decided[0]  # the figures of two levels stand in the conclusion
             continue
         sentences += _figures(w, obs, name, main)
-    conclusions = _conclusions(w, name, findings, with_figures=bool(pairs))
-    for x in pairs[-1:]:
-        called = {y.condition: y.slice for y in x.elsewhere(findings) if y.slice}
-        parts = _values(w, x.obs, called, "on") if called else []
-        conclusions += w.sentences(f"{x.level}: ", parts)
+    sentences += _conclusions(w, name, findings, with_figures=two is not None)
+    called = {y.condition: y.slice for y in two.elsewhere(findings) if y.slice} if two else {}
+    if two and called:
+        sentences += w.sentences(f"{two.level()}: ", _values(w, two.obs, called, "on"))
     zones = any("client_zone" in obs.by for obs in observed)
     title = ("zones" if zones else "pairs") if name == PAIR else factor(name).label
-    w.add(capital(title or name.replace("_", " ")), sentences + conclusions)
+    w.add(capital(title or name.replace("_", " ")), sentences)
 
 
 def _conclusions(
     w: Writer, name: str, every: Sequence[Finding], *, with_figures: bool
 ) -> list[str]:
     """What all metrics show of each level, and one recommendation; then what is not decided."""
-    sentences: list[str] = []
-    base = ""
+    sentences = _filled(w, every) if name == "streams" else []
     by_level: dict[str, list[Finding]] = {}
-    for x in every:
-        by_level.setdefault(x.level, []).append(x)
+    for x in every if not sentences else ():
+        by_level.setdefault(x.level(), []).append(x)
     if name == PAIR and len(by_level) > 1:
         by_level = {}
-    if name == "streams" and (sentences := _filled(w, every)):
-        by_level = {}
-    for some in by_level.values():
+    base = ""
+    for level, some in by_level.items():
         verdicts = {x.verdict for x in some}
         worse = max((x.size for x in some if x.verdict == "worse"), default=0.0)
-        effects = _effects(w, some, with_figures=with_figures)
         plain = name != "placement" and verdicts <= {"equivalent", "inconclusive"}
         obvious = "better" not in verdicts and worse >= math.log(OBVIOUS)
+        effects = _effects(w, some, with_figures=with_figures)
         if plain or obvious or not effects:
             continue
-        against = "" if some[0].base_level == base else f" against {some[0].base_level}"
-        base = some[0].base_level
-        subject = "" if name == "accelerated" else f"{some[0].level}{against}: "
-        sentences += w.sentences(subject, effects, in_words)
+        against = some[0].level(some[0].base)
+        subject = f"{level}: " if against == base else f"{level} against {against}: "
+        base = against
+        sentences += w.sentences("" if name == "accelerated" else subject, effects, in_words)
         advice = _recommendation(name, some, every)
         if advice and (name not in DO or w.first(advice)):
             sentences += w.each([advice])
         w.advise(some, advice)
-    undecided = [
-        f"{x.noun} of {', '.join(filter(None, [x.level, x.slice]))} "
-        f"({span(x.result.ratio, x.result.low, x.result.high, short=True)})"
-        for x in every
-        if x.verdict == "inconclusive"
-    ]
+    undecided = []
+    for x in (x for x in every if x.verdict == "inconclusive"):
+        what = ", ".join(filter(None, [x.level(), x.slice]))
+        interval = span(x.result.ratio, x.result.low, x.result.high, short=True)
+        undecided.append(f"{x.noun} of {what} ({interval})")
     return sentences + w.sentences("Not decided: ", undecided, in_words)
 
 
 def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:
     """What a level does to each metric: better, worse, the same, and what too few runs show."""
     words: list[str] = []
-    for verdict in (*DECIDED, "equivalent", "no verdict"):
-        for noun in dict.fromkeys(x.noun for x in findings if x.verdict == verdict):
-            every = [x for x in findings if x.noun == noun]
-            some = sorted((x for x in every if x.verdict == verdict), key=lambda x: x.size)
-            x = some[-1]
-            where = x.where(some) if len(some) < len(every) else ""
-            if verdict == "equivalent":
-                margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
-                words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
-                continue
-            counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
-            # without a common round there is no ratio
-            seen = min(counts) > 1 and x.size > math.log(ALIKE)
-            if verdict not in DECIDED and not seen:
-                continue
-            several = "up to " if len(some) > 1 else ""
-            text = f"{several}{x.effect(with_figures=with_figures)}{where}"
-            runs = f" in these {counts[0]} and {counts[1]} runs"
-            words.append(text if verdict in DECIDED else f"{text}{runs}")
+    kinds = [*DECIDED, "equivalent", "no verdict"]
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for x in sorted(findings, key=lambda x: kinds.index(x.verdict) if x.verdict in kinds else 4):
+        groups.setdefault((x.verdict, x.noun), []).append(x)
+    for (verdict, noun), some in groups.items():
+        x = max(some, key=lambda x: x.size)
+        split = len(some) < sum(y.noun == noun for y in findings)
+        where = x.where(some) if split else ""
+        counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
+        if verdict == "equivalent":
+            margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
+            words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
+            continue
+        # without a common round there is no ratio
+        seen = verdict == "no verdict" and min(counts) > 1 and x.size > math.log(ALIKE)
+        if verdict in DECIDED or seen:
+            text = f"{'up to ' if some[1:] else ''}{x.effect(with_figures=with_figures)}{where}"
+            words.append(f"{text} in these {counts[0]} and {counts[1]} runs" if seen else text)
     return words
 
 
@@ -653,24 +611,21 @@ def _path(x: Finding) -> str:
 
 def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
     """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict."""
-    good, bad, same = (
-        [x for x in some if x.verdict == verdict] for verdict in (*DECIDED, "equivalent")
-    )
+    kinds = (*DECIDED, "equivalent")
+    good, bad, same = ([x for x in some if x.verdict == kind] for kind in kinds)
     for x in (*good, *same):
         if against := _contradiction(x, findings):
             return against
     lost = max((lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0)
     if lost > NOTICEABLE:
         return f"but {format_value(lost, 'ratio')} of the datagrams are lost"
-    if any(x.verdict == "inconclusive" for x in some) and not good:
-        return ""
     gains, losses = (in_words(x.noun for x in rows) for rows in (good, bad))
-    if "throughput" in losses and some[0].level in GATEWAYS:
+    if "throughput" in losses and some[0].level() in GATEWAYS:
         return f"its gateway is the bottleneck{f', but {gains} gains' if good else ''}"
     if bad:
         return f"a choice between {gains} and {losses}" if good else ""
     if not good:
-        return "no disadvantage found" if same else ""
+        return "no disadvantage found" if len(same) == len(some) else ""
     if name in DO:
         return DO[name] + (good[0].where(good) if same else "")
     return f"use it where {gains} matters"
@@ -682,7 +637,7 @@ def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
     for y in x.elsewhere(findings):
         loss = y.result.ratio if lower else 1 / y.result.ratio
         if loss > 1 + 2 * x.result.margin:
-            gateway = y.level in GATEWAYS and y.obs.unit == "bps"
+            gateway = y.level() in GATEWAYS and y.obs.unit == "bps"
             cause = ": its gateway is the bottleneck" if gateway else ""
             return f"but {y.effect()}{y.where([y])} (exploratory){cause}"
     return ""
@@ -693,7 +648,9 @@ def _plain(w: Writer, obs: Observations) -> None:
     for c in obs.names[:FEW]:
         tool = " ".join(str(v) for v in obs.where.values() if v) or obs.at(c, "tool")
         name = str(tool or c) if c == "all runs" or obs.where else c
-        texts = [f"{capital(_noun(obs))} {_value(obs, [c])}{_runs(obs, c)}"]
+        n, low, high = (obs.value(c, end) for end in ("n", "smallest", "largest"))
+        runs = f" ({format_span(low, high, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
+        texts = [f"{_noun(obs)} {_value(obs, [c])}{runs}"]
         if len(obs.complete) >= LONG * len(obs.names) and obs.complete["started_utc"].notna().all():
             points = ask_history(obs).changes.get(c, [])
             clear = max(points, key=lambda p: log_size(p.ratio), default=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -91,7 +91,7 @@ _GIVES = ("tool", "test", "during", "full_rtt")
 """Whether a run gives a metric follows from these."""
 _SENTENCE, _PHRASE = 5, 3
 """Words of a label that is a sentence; and of one that some runs have and others have not."""
-_FIGURES = "n median low high smallest largest confidence failed missing".split()
+_FIGURES = "n median low high smallest largest confidence".split()
 _ORDER = {name: number for number, name in enumerate(FACTORS)}
 
 
@@ -134,18 +134,16 @@ class Observations:
     origin: Origin
     blocked: bool
     where: Mapping[str, Any]
-    _source: Observed = field(repr=False)
-    _condition: pd.Series = field(repr=False)
+    _source: Observed
+    _condition: pd.Series
     """The condition of each complete run, by its row in the source."""
 
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The complete runs, with ``condition`` and ``unit`` as `table` has them."""
         rows = self._condition.index
-        runs = self._source.runs.loc[rows].assign(
-            condition=self._condition, unit=self._source.units[rows]
-        )
-        return runs.reset_index(drop=True)
+        runs = self._source.runs.loc[rows].assign(unit=self._source.units[rows])
+        return runs.assign(condition=self._condition).reset_index(drop=True)
 
     @property
     def complete(self) -> pd.DataFrame:
@@ -177,17 +175,13 @@ class Observations:
 
     @property
     def factors(self) -> list[str]:
-        """What splits the conditions; the columns that describe the two ends of a path are one factor, ``pair``."""
-        ends = [f for f in self.by if any(f in pair for pair in ENDS)]
-        return [f for f in self.by if f not in ends] + ([PAIR] if ends else [])
+        """What splits the conditions; the columns of the two ends of a path are one, ``pair``."""
+        names = (PAIR if any(f in pair for pair in ENDS) else f for f in self.by)
+        return list(dict.fromkeys(sorted(names, key=PAIR.__eq__)))
 
     @cached_property
-    def _facts(self) -> dict[str, dict[str, Any]]:
-        rows = self.facts.to_numpy(object).tolist()
-        return {
-            c: dict(zip(map(str, self.facts), row, strict=True))
-            for c, row in zip(self.names, rows, strict=True)
-        }
+    def _facts(self) -> dict[Any, dict[Any, Any]]:
+        return self.facts.to_dict("index")
 
     @cached_property
     def _levels(self) -> dict[Any, dict[Any, Any]]:
@@ -203,11 +197,8 @@ class Observations:
 
     def matching(self, side: Mapping[str, Any]) -> list[str]:
         """The conditions that a side of a contrast names."""
-        names = self.names
-        for name, wish in side.items():
-            level = factor(name).cast(wish)
-            names = [c for c in names if self.at(c, name) == level]
-        return names
+        levels = {name: factor(name).cast(wish) for name, wish in side.items()}
+        return [c for c in self.names if all(self.at(c, f) == v for f, v in levels.items())]
 
     def condition(self, side: Mapping[str, Any] | None) -> str:
         """The one condition that a side of a contrast names; empty if it names several, or none."""
@@ -217,14 +208,15 @@ class Observations:
     def same(self, one: str, two: str, *factors: str) -> bool:
         """Whether a condition differs from another one in nothing but these factors.
 
-        The two ends of a path are one factor, and all of them are ``pair``. A label that only the first one has is no
-        difference, for null means that there is none; but two measurements have the same labels, or other conditions.
+        The two ends of a path are one factor, and all of them are ``pair``. A label that only the
+        first one has is no difference, for null means that there is none; but two measurements have
+        the same labels, or other conditions.
         """
-        ends = {f for pair in ENDS if PAIR in factors or {*pair} & {*factors} for f in pair}
-        differ = [f for f in self.by if self.at(one, f) != self.at(two, f)]
-        others = [f for f in differ if f not in ends and f not in factors]
-        labels = [f for f in others if is_label(f) and self.at(two, f) is None]
-        return others == ([] if MEASUREMENT in factors else labels)
+        ends = {f for pair in ENDS if {PAIR, *pair} & {*factors} for f in pair}
+        others = [f for f in self.by if f not in ends and f not in factors]
+        differ = [f for f in others if self.at(one, f) != self.at(two, f)]
+        whole = MEASUREMENT in factors
+        return not [f for f in differ if whole or not is_label(f) or self.at(two, f) is not None]
 
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
         """The same observations, of these conditions alone; a mapping gives them other names."""
@@ -232,20 +224,21 @@ class Observations:
         chosen = [c for c in self.names if c in called]
         index = pd.Index([called[c] for c in chosen], name="condition", dtype=object)
 
-        def named(column: pd.Series) -> pd.Series:
-            return column.cat.set_categories(chosen).cat.rename_categories(list(index))
+        def part(column: pd.Series) -> pd.Series:
+            column = column[column.isin(chosen)]
+            return column.cat.set_categories(chosen).cat.rename_categories([*index])
 
-        table = self.table[self.table["condition"].isin(chosen)]
+        column = part(self.table["condition"])
         return replace(
             self,
-            table=table.assign(condition=named(table["condition"])),
+            table=self.table.loc[column.index].assign(condition=column),
             conditions=self.conditions.loc[chosen].set_axis(index),
             facts=self.facts.loc[chosen].set_axis(index),
-            _condition=named(self._condition[self._condition.isin(chosen)]),
+            _condition=part(self._condition),
         )
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
-        """The conditions that a figure shows: see `usual`. What all of them share is left out of their names."""
+        """The conditions that a figure shows: see `usual`. What all of them share goes unsaid."""
         small = self.only(self.usual(self.asked, contrasts))
         varying = [f for f in self.by if len(set(small.conditions[f])) > 1]
         return small.only(level_names(small, varying)) if varying else small
@@ -253,39 +246,39 @@ class Observations:
     def usual(self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()) -> list[str]:
         """The conditions in which some factors are looked at: every other factor is at one level.
 
-        That is the level that all `contrasts` name, else one at which most levels of these factors were measured, the
-        ordinary one first. Hosts and their properties stay, and so does a label where there is no such level: the
-        gateway of a path.
+        That is the level that all `contrasts` name, else one at which most levels of these factors
+        were measured, the ordinary one first. Hosts and their properties stay, and so does a label
+        where there is no such level: the gateway of a path.
         """
-        rows = self.conditions.loc[self.conditions.index.isin(self.complete["condition"])]
+        names = [c for c in self.names if c in {*self.complete["condition"]}]
         sides = [side for c in contrasts if c.metric == self.metric for side in (c.a, c.b or {})]
         for name in self.by:
             if name in factors or name.startswith(HOSTS):
                 continue
             named = [side.get(name, SEVERAL) for side in sides]
-            combinations = [tuple(row) for row in rows[list(factors)].to_numpy(object)]
+            measured: dict[Any, list[tuple[Any, ...]]] = {}
+            for c in names:
+                combination = tuple(self.at(c, f) for f in factors)
+                measured.setdefault(self.at(c, name), []).append(combination)
 
             def weight(level: Any) -> tuple[Any, ...]:
-                held = [at == level for at in rows[name]]  # noqa: B023  called in this turn
-                count = len({c for c, at in zip(combinations, held, strict=True) if at})  # noqa: B023
+                agreed = {*named} == {level}  # noqa: B023  called in this turn
                 ordinary = level in (None, factor(name).ordinary)  # noqa: B023
-                return count, level in named, ordinary, sum(held)  # noqa: B023
+                rows = measured[level]  # noqa: B023
+                return agreed, len({*rows}), level in named, ordinary, len(rows)  # noqa: B023
 
-            best = max(dict.fromkeys(rows[name]), key=weight)
-            if named and named.count(named[0]) == len(named) and named[0] in set(rows[name]):
-                best = named[0]
-            held = {c for c, at in zip(combinations, rows[name], strict=True) if at == best}
-            alone = is_label(name) and bool(factors)
-            kept = [
-                at == best or (alone and c not in held)
-                for c, at in zip(combinations, rows[name], strict=True)
+            best = max(measured, key=weight, default=None)
+            there = measured.get(best, ()) if is_label(name) and factors else None
+            names = [
+                c
+                for c in names
+                if self.at(c, name) == best
+                or (there is not None and tuple(self.at(c, f) for f in factors) not in there)
             ]
-            rows = rows[kept]
-        return list(rows.index)
+        return names
 
     def __repr__(self) -> str:
-        names = ", ".join(self.names[:3]) + (" …" if len(self.names) > 3 else "")
-        what = f"{plural(len(self.names), 'condition')} by {', '.join(self.by)} ({names})"
+        what = f"{plural(len(self.names), 'condition')} by {', '.join(self.by)}"
         return "\n  ".join([f"<{self.metric}: {what}>", *self.notes])
 
 
@@ -337,13 +330,9 @@ def observe(
     asked, pool, where = as_tuple(by), as_tuple(pool), where or {}
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
-        strange = [m for m in (metric,) if m not in (None, inside.metric)]
-        strange += [f for f in asked if f not in inside.by]
-        if strange or where or pool:
-            what = (*strange, "other runs")[0]
-            raise UsageError(
-                f"these are observations of {inside.metric} already: for {what} give the experiment"
-            )
+        other = metric not in (None, inside.metric) or {*asked} - {*inside.by}
+        if other or where or pool:
+            raise UsageError(f"these are observations of {inside.metric}: give the experiment")
         return inside
     if metric is None or metric in FACTORS:
         named = f"{metric!r} is a factor, not a metric: " if metric else ""
@@ -354,23 +343,24 @@ def observe(
     pooled = [f for p in pool for f in POOLS.get(p, (p,)) if f in source.codes or p not in POOLS]
     if unknown := [f for f in (*asked, *where, *pooled) if f not in source.codes]:
         raise no_factor(unknown[0], source.runs)
-    runs = select_runs(source, metric, where)
-    chosen, notes = choose_factors(runs, metric, asked, pooled)
-    condition, facts = name_conditions(runs, chosen)
-    table, counted = tabulate(runs, condition, facts, chosen, pooled)
+    chosen = select_runs(source, metric, where)
+    by, notes = choose_factors(chosen, metric, asked, pooled)
+    condition, facts = name_conditions(chosen, by)
+    table, counted = tabulate(chosen, condition, facts, by, pooled)
+    complete = chosen.rows[chosen.ok]
     return Observations(
         metric=metric,
         table=table,
-        conditions=facts[chosen],
-        by=tuple(chosen),
+        conditions=facts[by],
+        by=tuple(by),
         asked=asked,
-        notes=(*runs.notes, *notes, *counted),
+        notes=(*chosen.notes, *notes, *counted),
         facts=facts,
         origin=source.origin,
-        blocked=runs.blocked,
+        blocked=chosen.blocked,
         where=where,
         _source=source,
-        _condition=_named(condition[runs.ok], facts, runs.rows[runs.ok]),
+        _condition=_named(condition[chosen.ok], facts, complete),
     )
 
 
@@ -412,15 +402,15 @@ def levels(
     """
     obs = observe(data, metric, by, where=where, pool=pool)
     # pandas takes its time for every column
-    rows = obs.complete[["condition", "unit", "started_utc", "value"]]
-    groups = rows.groupby("condition", sort=False, observed=True)
-    figures = {name: _figures(group, obs.metric, confidence) for name, group in groups}
-    table = pd.DataFrame([figures.get(name, {"n": 0}) for name in obs.names], obs.conditions.index)
-    states = pd.crosstab(obs.table["condition"], obs.table["state"]).reindex(table.index)
-    table = table.reindex(columns=_FIGURES[:-2])
-    table = table.join(states.reindex(columns=_FIGURES[-2:], fill_value=0))
+    complete = obs.complete[["condition", "unit", "started_utc", "value"]]
+    groups = complete.groupby("condition", sort=False, observed=True)
+    figures = {name: _figures(rows, obs.metric, confidence) for name, rows in groups}
+    rows = [figures.get(name, {"n": 0}) for name in obs.names]
+    table = pd.DataFrame(rows, obs.conditions.index, _FIGURES)
+    states = pd.crosstab(obs.table["condition"], obs.table["state"])
+    states = states.reindex(table.index, columns=["failed", "missing"], fill_value=0)
     return Table.of(
-        pd.concat([obs.conditions, table], axis=1),
+        pd.concat([obs.conditions, table, states], axis=1),
         metric=obs.metric,
         deployments=obs.table["unit"].nunique(),
         notice=obs.origin.notice,
@@ -428,11 +418,10 @@ def levels(
 
 
 def _figures(rows: pd.DataFrame, metric: str, confidence: float) -> dict[str, Any]:
-    x, level = rows["value"], level_of(rows, metric, confidence)
-    if len(x) == 1:
-        return {"n": 1, "median": level.median}
-    ends = {"low": level.low, "high": level.high, "smallest": x.min(), "largest": x.max()}
-    return {"n": len(x), "median": level.median, "confidence": level.confidence} | ends
+    x, found = rows["value"], level_of(rows, metric, confidence)
+    ends = {name: getattr(found, name) for name in ("low", "high", "confidence")}
+    ends |= {"smallest": x.min(), "largest": x.max()}
+    return {"n": len(x), "median": found.median} | (ends if len(x) > 1 else {})
 
 
 def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:
@@ -451,23 +440,21 @@ def describe(obs: Observations) -> str:
     """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
     info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
     # some logs do not say which test they are of
-    named = runs[["tool", "test"]].astype(object).fillna("").astype(str)
-    tests = sorted(set((named["tool"] + " " + named["test"]).str.strip()))
-    seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
-    counts = table["condition"].value_counts()
-    counts = counts[counts > 0]
-    few, many = counts.min(), counts.max()
-    each = f"{few}" if few == many else f"{few} to {many}"
+    tests = runs[["tool", "test"]].astype(object).fillna("").agg(" ".join, axis=1).str.strip()
+    counts = table["condition"].value_counts().loc[lambda n: n > 0]
+    each = "{} to {}" if counts.min() < counts.max() else "{}"
+    run = "complete run" if counts.max() == 1 else "complete runs"
     basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
-    better = f" {info.better.capitalize()} is better." if info.better else ""
-    length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
-    return (
+    words = [
         f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by "
-        f"{' and '.join(tests)} in {plural(table['round'].nunique(), 'round')} of "
-        f"{plural(table['unit'].nunique(), 'deployment')}: {plural(len(counts), 'condition')}, "
-        f"{each} complete run{'' if many == 1 else 's'}{' each' if len(counts) > 1 else ''}"
-        f"{length}.{better}"
-    )
+        f"{' and '.join(sorted({*tests}))} in {plural(table['round'].nunique(), 'round')} of "
+        f"{plural(table['unit'].nunique(), 'deployment')}: {plural(len(counts), 'condition')}",
+        f"{each.format(counts.min(), counts.max())} {run}{' each' if len(counts) > 1 else ''}",
+    ]
+    if "duration_s" in runs and runs["duration_s"].notna().any():
+        seconds = sorted(runs["duration_s"].dropna().unique())
+        words.append(f"{' or '.join(f'{s:g}' for s in seconds)} s per run")
+    return f"{', '.join(words)}.{f' {info.better.capitalize()} is better.' if info.better else ''}"
 
 
 def parts(obs: Observations, names: Sequence[str]) -> dict[str, Observations]:
@@ -531,10 +518,7 @@ class Selection:
     @cached_property
     def codes(self) -> dict[str, Codes]:
         """The codes of each column that varies among these runs."""
-        source = self.source
-        found = {
-            c: codes[self.rows] for c, codes in source.codes.items() if c not in source.constant
-        }
+        found = {c: codes[self.rows] for c, codes in self.source.codes.items()}
         return {c: part for c, part in found.items() if (part != part[0]).any()}
 
     @cached_property
@@ -580,14 +564,13 @@ def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Sele
         repeated = (begun & trial.where(begun).duplicated(keep=False)).to_numpy(bool)
         use &= ~trial.duplicated(keep="last").to_numpy()
     for name, wish in where.items():
-        levels, wishes = runs[name][use].unique(), wished(name, wish)
-        present = sort_levels(name, map(factor(name).cast, levels))
-        if strange := [w for w in wishes if w not in present]:
-            words = [v if isinstance(v, str) else level_words(name, v) for v in present]
+        levels = sort_levels(name, map(factor(name).cast, runs[name][use].unique()))
+        if strange := [w for w in wished(name, wish) if w not in levels]:
             raise NothingToReport(
-                f"{name} is never {strange[0]!r} in runs of {metric}; it is {', '.join(words)}"
+                f"{name} is never {strange[0]!r} in runs of {metric}; "
+                f"it is {', '.join(map(factor(name).level_words, levels))}"
             )
-        use &= has_level(runs[name], wishes)
+        use &= has_level(runs[name], wished(name, wish))
     rows, number = np.flatnonzero(use), _numbers(runs, "round")
     blocked, dropped = bool(np.isfinite(number).all()), int((excluded & gives).sum())
     return Selection(
@@ -606,6 +589,9 @@ def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Sele
 # -- what splits ---------------------------------------------------------------------------------
 
 
+# -- what splits ---------------------------------------------------------------------------------
+
+
 def choose_factors(
     runs: Selection, metric: str, asked: Sequence[str], pooled: Sequence[str]
 ) -> tuple[list[str], list[str]]:
@@ -613,7 +599,7 @@ def choose_factors(
     codes, notes = runs.codes, list[str]()
     if fixed := [name for name in asked if name not in codes]:
         others = sorted((c for c in codes if factor(c).always_splits), key=_rank)
-        hint = f"these do: {', '.join(others)}" if others else "and nothing else does"
+        hint = f"these do: {', '.join(others) or 'none'}"
         raise NothingToReport(f"{fixed[0]} does not vary in runs of {metric}; {hint}")
     if texts := [c for c in codes if c not in asked and _is_text(runs, c)]:
         notes.append(f"{_labels(texts)} {'are' if len(texts) > 1 else 'is'} {TEXT}")
@@ -624,8 +610,7 @@ def choose_factors(
     for names in _candidates(runs, {*asked, *pooled, *texts}):
         one, code = factor(names[0]), runs.joined(names) if names[1:] else codes[names[0]]
         if names[0] in HOSTS and _are_ephemeral(runs, names, group, code):
-            if _varies(code, group, null_is_level=False):
-                notes.append("addresses of hosts change from run to run, and split nothing")
+            notes.append("addresses of hosts change from run to run, and split nothing")
         elif _splits(runs, one, group, hosts, code):
             chosen += names
             group = runs.joined(names, group)
@@ -642,12 +627,8 @@ def _rank(name: str) -> tuple[bool, float]:
     return name in _MEANS, _ORDER.get(name, _ORDER["client"] - 0.5)
 
 
-def _label(name: str) -> str:
-    return (factor(name).label or name).replace("_", " ")
-
-
 def _labels(names: Iterable[str]) -> str:
-    return in_words(map(_label, names))
+    return in_words((factor(name).label or name).replace("_", " ") for name in names)
 
 
 def _varies(codes: Codes, *groups: Codes, null_is_level: bool) -> bool:
@@ -670,19 +651,18 @@ def _is_text(runs: Selection, name: str) -> bool:
     longest = max((len(str(value).split()) for value in values), default=0)
     if longest >= (_SENTENCE if held.all() else _PHRASE):
         return True
-    blocks = runs.block[held]
-    rounds, number = len(np.unique(runs.block)), len(values)
-    of_rounds = 1 < rounds < size and number == rounds == len(np.unique(blocks))
+    number, rounds, blocks = len(values), len({*runs.block}), runs.block[held]
+    of_rounds = 1 < rounds < size and number == rounds == len({*blocks})
     if runs.blocked and of_rounds and not _varies(codes[held], blocks, null_is_level=True):
         return True
     others = [c for c in runs.codes if c in FACTORS and factor(c).always_splits]
-    repeated = bool(others) and len(np.unique(runs.joined(others))) < size
+    repeated = bool(others) and len({*runs.joined(others)}) < size
     return number == size and (number > MOST_LEVELS or repeated)
 
 
 def _are_ephemeral(runs: Selection, names: Sequence[str], group: Codes, code: Codes) -> bool:
     """Whether hosts are addresses of which one has a single run: pods get new ones each time."""
-    if runs.blocked:
+    if runs.blocked or not _varies(code, group, null_is_level=False):
         return False
     levels = {level for name in names for level in runs.levels(name).dropna()}
     counts = np.bincount(combined(len(code), group, code)[code >= 0])
@@ -733,15 +713,11 @@ def name_conditions(runs: Selection, chosen: Sequence[str]) -> tuple[Codes, pd.D
     """Return the condition of each run, and their facts in the order of their levels."""
     every, codes = runs.source.runs, runs.joined(chosen)
     first = np.unique(codes, return_index=True)[1]
-    constant, held = runs.source.constant, dict[str, list[Any]]()
-    for c in runs.source.codes:
-        if c in constant:
-            held[c] = [constant[c]] * len(first)
-            continue
-        held[c] = list(map(plain, every[c].array.take(runs.rows[first])))
-        if c in runs.codes:
-            for i in set(codes[runs.codes[c] != runs.codes[c][first][codes]]):
-                held[c][i] = SEVERAL
+    rows = runs.rows[first]
+    held = {c: [plain(v) for v in every[c].array.take(rows)] for c in runs.source.codes}
+    for c, levels in runs.codes.items():
+        for i in {*codes[levels != levels[first][codes]]}:
+            held[c][i] = SEVERAL
     given = list(dict.fromkeys(every.get(MEASUREMENT, ())))
 
     def key(number: int) -> list[Any]:
@@ -752,9 +728,8 @@ def name_conditions(runs: Selection, chosen: Sequence[str]) -> tuple[Codes, pd.D
     # one array, as pandas takes its time for every column
     levels = np.array([*held.values()], dtype=object).T
     facts = pd.DataFrame(levels[order], columns=[*held], dtype=object)
-    facts.index = pd.Index(
-        condition_names(facts, chosen, runs.codes), name="condition", dtype=object
-    )
+    names = condition_names(facts, chosen, runs.codes)
+    facts.index = pd.Index(names, name="condition", dtype=object)
     return np.argsort(order)[codes], facts
 
 
@@ -778,42 +753,42 @@ def _level_names(obs: Observations, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def condition_names(facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]) -> list[str]:
-    """The one place that names a condition: its levels in words; ordinary ones go unsaid where the rest is unique.
+    """The one place that names a condition: its levels in words.
 
-    Without a factor all have one name: their placement, where it is known.
+    Ordinary ones go unsaid where the rest is unique. Without a factor all have one name: their
+    placement, where it is known.
     """
     if not by:
         [place, *others] = {*facts.get("placement", [None])}
         return [str("all runs" if others or place in (None, SEVERAL) else place)] * len(facts)
     ends = {}
     for name in by:
-        host = next((h for h in HOSTS if name == h or name.startswith(f"{h}_")), "")
-        pair = [h + name.removeprefix(host) for h in HOSTS]
-        if host and all(p in by or p not in varying for p in pair):
+        host, under, what = name.partition("_")
+        pair = [f"{host}{under}{what}" for host in HOSTS]
+        if host in HOSTS and all(p in by or p not in varying for p in pair):
             ends[name] = pair
-    columns = {*by, *(p for pair in ends.values() for p in pair if p in facts)}
-    order, full, short = sorted(by, key=_rank), [], []
-    for at in facts[[*columns]].to_dict("records"):
-        words, needed = dict[str, str](), dict[str, str]()
-        for name in order:
-            if name in ends:
-                one, two = (at.get(p) for p in ends[name])
-                if one is two is None:
-                    continue
-                path = f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
-                needed[ends[name][0]] = f"zone {path}" if name.endswith("_zone") else path
-                words |= needed
+    full, short = [], []
+    for at in facts.to_dict("records"):
+        words = dict[str, tuple[str, bool]]()
+        for name in sorted(by, key=_rank):
+            if name not in ends:
+                # of a probe beside a load, whose own streams its name tells
+                beside = name == "streams" and at.get("during")
+                usual = (None, 1 if beside else factor(name).ordinary)
+                words[name] = level_words(name, at[name]), at[name] not in usual
                 continue
-            words[name] = level_words(name, at[name])
-            # of a probe beside a load, whose own streams its name tells
-            beside = name == "streams" and at.get("during")
-            if at[name] not in (None, 1 if beside else factor(name).ordinary):
-                needed[name] = words[name]
-        full.append(", ".join(words.values()) or "unknown")
-        short.append(", ".join(needed.values()) or full[-1])
-    called = set(zip(short, full, strict=True))
-    unique = Counter(s for s, _ in called)
+            one, two = map(at.get, ends[name])
+            path = f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
+            if one or two:
+                zone = "zone " if name.endswith("_zone") else ""
+                words[ends[name][0]] = f"{zone}{path}", True
+        full.append(", ".join(word for word, _ in words.values()) or "unknown")
+        short.append(", ".join(word for word, said in words.values() if said) or full[-1])
+    unique = Counter(called for called, _ in {*zip(short, full, strict=True)})
     return [s if unique[s] == 1 else f for s, f in zip(short, full, strict=True)]
+
+
+# -- what they gave ------------------------------------------------------------------------------
 
 
 # -- what they gave ------------------------------------------------------------------------------
@@ -834,10 +809,14 @@ def tabulate(
     value, most = runs.value[at], int(size.max())
     if most > 1:
         _refuse_collisions(runs, cell, pooled)
-        value = np.where(size == 1, value, _merged(runs, condition, cell, pooled))
+        part, ok = runs.joined(pooled, condition), runs.ok
+        cells, which = np.unique(cell[ok], return_inverse=True)
+        mean = np.full(len(size), np.nan)
+        mean[cells] = merged(runs.value[ok], which, part[ok], condition[ok])
+        value = np.where(size == 1, value, mean)
     if most > 1 and pooled:
-        mean = f"geometric mean of up to {most} runs of a round"
-        notes.append(f"pooled: {', '.join(map(_label, pooled))}: {mean}")
+        names = ", ".join(_labels([name]) for name in pooled)
+        notes.append(f"pooled: {names}: geometric mean of up to {most} runs of a round")
     table = pd.DataFrame(
         {
             "condition": _named(condition[at], facts),
@@ -852,7 +831,7 @@ def tabulate(
         | {c: every[c].array.take(rows) if c in every else None for c in _CARRIED}
     )
     if runs.blocked and runs.source.origin.source != "imported":
-        table = _with_missing(runs, table, condition, facts, chosen)
+        table = _with_missing(runs, table, facts, chosen)
     counts = table["state"].value_counts()
     states = [s for s in ("failed", "missing") if s in counts]
     notes += [f"{plural(int(counts[s]), 'observation')} {s}" for s in states]
@@ -861,47 +840,30 @@ def tabulate(
 
 def _refuse_collisions(runs: Selection, cell: Codes, pooled: Sequence[str]) -> None:
     """Raise UsageError where two complete runs of a round differ in nothing known."""
-    cells, rows = cell[runs.ok], runs.rows[runs.ok]
-    several = np.flatnonzero(np.bincount(cells) > 1)
+    several = np.flatnonzero(np.bincount(cell[runs.ok]) > 1)
     if pooled or not several.size:
         return
-    every, one = runs.source.runs, cells == several[0]
-    ids = every["run_id"] if "run_id" in every else every.index.to_series()
+    one = (cell == several[0]) & runs.ok
+    every, rows = runs.source.runs, runs.rows[one]
+    ids = every["run_id"].iloc[rows] if "run_id" in every else rows
     raise UsageError(
-        f"{in_words(ids.iloc[rows[one]].astype(str))} differ in nothing known, and are of one "
-        f"round ({runs.round[runs.ok][one][0]:g}): label what they differ in, or leave the round out"
+        f"{in_words(map(str, ids))} differ in nothing known, and are of one round "
+        f"({runs.round[one][0]:g}): label what they differ in, or leave the round out"
     )
 
 
-def _merged(
-    runs: Selection, condition: Codes, cell: Codes, pooled: Sequence[str]
-) -> npt.NDArray[np.float64]:
-    """Mean of the runs of a cell; NaN where none is complete."""
-    cells, which = np.unique(cell[runs.ok], return_inverse=True)
-    part = runs.joined(pooled, condition)
-    mean = np.full(int(cell.max()) + 1, np.nan)
-    mean[cells] = merged(runs.value[runs.ok], which, part[runs.ok], condition[runs.ok])
-    return mean
-
-
 def _with_missing(
-    runs: Selection,
-    table: pd.DataFrame,
-    condition: Codes,
-    facts: pd.DataFrame,
-    chosen: Sequence[str],
+    runs: Selection, table: pd.DataFrame, facts: pd.DataFrame, chosen: Sequence[str]
 ) -> pd.DataFrame:
     """Add a row for each round of a deployment that lacks a condition that was measured there."""
     source, number = runs.source, _numbers(runs.source.runs, "round")
-    key = source.joined(chosen)
-    condition_of = np.full(int(key.max(initial=0)) + 1, -1)
-    condition_of[key[runs.rows]] = condition
-    out = runs.excluded[condition_of[key[runs.excluded]] >= 0]
-    names = facts.index[condition_of[key[out]]]
-    # what was excluded for a recorded cause is neither there nor missing
-    known = {*zip(names, source.units[out], number[out], strict=True)}
     cells = ["condition", "unit", "round"]
-    known |= {*table[cells].itertuples(index=False, name=None)}
+    known = {*table[cells].itertuples(index=False, name=None)}
+    # what was excluded for a recorded cause is neither there nor missing
+    names = {tuple(at): name for name, *at in facts[[*chosen]].itertuples(name=None)}
+    for row in runs.excluded:
+        levels = tuple(plain(source.runs[c].iloc[row]) for c in chosen)
+        known.add((names.get(levels), source.units[row], number[row]))
     lost = []
     for unit, here in table.groupby("unit"):
         rounds = {*number[source.units == unit]}
@@ -911,8 +873,9 @@ def _with_missing(
         lost += [one for one in every if one not in known]
     if not lost:
         return table
-    units = table.drop_duplicates("unit").set_index("unit")[[*UNIT]]
-    missing = pd.DataFrame(lost, columns=cells).join(units, on="unit")
+    missing = pd.DataFrame(lost, columns=cells).merge(
+        table[["unit", *UNIT]].drop_duplicates("unit")
+    )
     missing = missing.assign(value=np.nan, order=np.nan, state="missing", repeated=False)
     missing["condition"] = missing["condition"].astype(table["condition"].dtype)
     return pd.concat([table, missing], ignore_index=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..errors import UsageError, did_you_mean
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, plain
-from ..experiment.origin import Measured, Origin, joined
+from ..experiment.origin import Origin, joined
 from ..metrics import METRICS, PAGES
 
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -104,30 +104,21 @@ class Observed:
         """Read what `observe` takes; `rounds` are planned, whatever is declared."""
         if isinstance(data, Observed):
             return data
-        if isinstance(data, Mapping) and data:
-            parts = {str(name): cls.of(one) for name, one in data.items()}
-            frames = [
-                one.runs.assign(measurement=name, experiment=name) for name, one in parts.items()
-            ]
-            origin = joined([one.origin for one in parts.values()])
-            return cls(pd.concat(frames, ignore_index=True), origin)
         data = read_data(data)
-        if isinstance(data, Sequence) and data:
-            several = [cls.of(one) for one in data]
-            runs = pd.concat([one.runs for one in several], ignore_index=True)
-            names = ["experiment", "run_id"]
-            if set(names) <= set(runs) and runs.duplicated(names).any():
-                raise UsageError(
-                    "two of these have one name, and equal runs: name them, "
-                    "as in {'may': …, 'june': …}"
-                )
-            origin = replace(joined([one.origin for one in several]), declared={})
-            return cls.of(Measured(runs, origin))
+        if isinstance(data, Sequence):
+            each = [cls.of(one) for one in data]
+            data = {next(iter(one.runs.get("experiment", ())), "runs"): one for one in each}
+            if len(data) < len(each):
+                raise UsageError("two have one name: name them, as in {'may': …, 'june': …}")
+        if isinstance(data, Mapping) and data:
+            several = {str(name): cls.of(one) for name, one in data.items()}
+            parts = [one.runs.assign(measurement=n, experiment=n) for n, one in several.items()]
+            origin = joined([one.origin for one in several.values()])
+            return cls(pd.concat(parts, ignore_index=True).copy(), origin)
         runs, origin = table_of(data), origin_of(data)
-        if "status" not in runs and {"percentile", "start_s", "median"} & set(runs):
+        if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
             raise UsageError(
-                "a table of levels, intervals or percentiles does not hold runs: "
-                "give the experiment, or its table of runs"
+                "a table of levels, intervals or percentiles does not hold runs: give the experiment"
             )
         if MEASUREMENT not in runs and len(set(runs.get("experiment", ()))) > 1:
             runs = runs.copy().assign(measurement=runs["experiment"])
@@ -140,12 +131,6 @@ class Observed:
         others = {*METRICS, *NOT_FACTORS, "design", "condition"}
         found = {str(c): _codes(self.runs[c]) for c in self.runs if c not in others}
         return {c: codes for c, codes in found.items() if codes is not None}
-
-    @cached_property
-    def constant(self) -> dict[str, Any]:
-        """The level of each column that does not vary."""
-        same = [c for c, codes in self.codes.items() if (codes == codes[0]).all()]
-        return {c: plain(self.runs[c].iloc[0]) for c in same}
 
     @cached_property
     def units(self) -> Codes:
@@ -233,15 +218,16 @@ def headline_metrics(data: Any) -> list[str]:
     >>> npl.analysis.headline_metrics(exp)
     ['latency_oneway_us', 'throughput_bps']
     """
-    complete = ok_runs(data)
-    names = [m for m in PAGES if m in complete and complete[m].notna().any()]
-    both = ["throughput_bps", "throughput_sent_bps"]
-    if {*both} <= {*names}:
-        # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
-        received, sent = complete.groupby("tool")[both].count().to_numpy().T
-        if not ((sent > 0) & (received == 0)).any():
-            names.remove("throughput_sent_bps")
-    return names
+    complete = without_sent(ok_runs(data))
+    return [m for m in PAGES if m in complete and complete[m].notna().any()]
+
+
+def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs with what was sent only where no run of their tool says what arrived."""
+    if not {"throughput_bps", "throughput_sent_bps"} <= {*runs}:
+        return runs
+    arrived = runs["throughput_bps"].groupby(runs["tool"], dropna=False).transform("count") > 0
+    return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived))
 
 
 def wished(name: str, wish: Any) -> list[Any]:
@@ -277,5 +263,5 @@ def no_factor(name: str, runs: pd.DataFrame) -> UsageError:
     parts = [f for f in factors if f.endswith(f"_{name}")]
     hint = f"did you mean {' or '.join(parts)}?" if parts else did_you_mean(name, factors)
     varying = [f for f in factors if len({*map(plain, runs[f])}) > 1]
-    there = hint.strip() or f"there are: {', '.join(varying or factors) or 'none'}"
-    return UsageError(f"no factor {name!r} in these runs; {there}")
+    hint = hint.strip() or f"there are: {', '.join(varying or factors) or 'none'}"
+    return UsageError(f"no factor {name!r} in these runs; {hint}")

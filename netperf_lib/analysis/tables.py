@@ -125,12 +125,13 @@ def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
     figures = [gap.join(row) for row in zip(*right, strict=True)]
     room = WIDTH - 4 - len(figures[0])
     wide = max(0, min(room, max(map(len, names))))
-    indent = " " * max(0, min(2, room + 4))
+    indent = "  " if room > -3 else ""
     whole = []
     for name, line in zip(["", *names], figures, strict=True):
-        whole += [f"{indent}{name}"] if len(name) > wide else []
-        beside = f"{'' if len(name) > wide else name:{wide}}  {line}" if wide else line
-        whole.append(f"{indent}{beside}".rstrip())
+        if len(name) > wide:
+            whole.append(f"{indent}{name}")
+        beside = name if len(name) <= wide else ""
+        whole.append(f"{indent}{f'{beside:{wide}}  ' if wide else ''}{line}".rstrip())
     return whole
 
 

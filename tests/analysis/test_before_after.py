@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from netperf_lib.analysis import Family, gate
 from netperf_lib.analysis.compare import between, compare
 from netperf_lib.analysis.judging import judge
-from netperf_lib.analysis.lines import lines, markdown, text
+from netperf_lib.analysis.lines import fenced, lines, text
 from netperf_lib.analysis.runs import Observed
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import read
@@ -214,14 +214,14 @@ def test_thirty_comparisons_fit_on_a_page_of_80_columns() -> None:
     verdicts = [line.split()[-1] for line in out if line.endswith(("worse", "equivalent"))]
     assert len(verdicts) == 30
     assert out.index(next(x for x in out if x.endswith("worse"))) < 6
-    table = markdown(lines(changed, two=True))
-    assert table.startswith(f"**{out[0]}**")
-    assert table.count("\n|") == 32
 
 
-@pytest.mark.parametrize("write", [text, markdown])
-def test_what_is_not_decided_says_its_interval_and_why(write: Any) -> None:
-    out = write(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
+def test_a_block_of_markdown_is_closed_by_no_label() -> None:
+    assert fenced("a\n```\nb") == "````\na\n```\nb\n````"
+
+
+def test_what_is_not_decided_says_its_interval_and_why() -> None:
+    out = text(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
     assert "2 not decided" in out.splitlines()[0]
     assert re.search(r"[+−]?\d+ to [+−]?\d+ %", out)
     assert re.search(r"1.*\] about \d+ more would decide it", out)

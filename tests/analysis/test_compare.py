@@ -259,7 +259,7 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
     assert planned in npl.ask(exp, "placement").words
     by_hand = pd.DataFrame(exp.runs.to_dict("records"))
     assert planned not in npl.ask(by_hand, "placement").words
-    with pytest.raises(UsageError, match="for streams give the experiment"):
+    with pytest.raises(UsageError, match=": give the experiment"):
         npl.ask(exp, "placement").plot(hue="streams")
 
 

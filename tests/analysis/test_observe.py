@@ -153,28 +153,6 @@ def test_a_placement_is_split_by_what_else_varies(recorded: Any) -> None:
     assert set(table["n"]) == {runs["round"].nunique()}
 
 
-def test_streams_are_split_by_placement_buffers_and_load(recorded: Any) -> None:
-    obs = observe(recorded, "throughput_bps", by="streams")
-    assert obs.by[0] == "streams"
-    assert {"placement", "tcp_buffer_bytes"} <= set(obs.by)
-    table = levels(obs)
-    runs = recorded.runs
-    plain = runs[
-        (runs["placement"] == "cross-region")
-        & runs["tcp_buffer_bytes"].isna()
-        & (runs["tool"] == "iperf3")
-    ]
-    for streams in (1, 16):
-        expected = plain[plain["streams"] == streams]["throughput_bps"].median()
-        where = {
-            "placement": "cross-region",
-            "tcp_buffer_bytes": None,
-            "during": None,
-            "streams": streams,
-        }
-        assert median(table, **where) == pytest.approx(expected)
-
-
 def test_only_tests_that_give_a_metric_can_fail_at_it(recorded: Any) -> None:
     obs = observe(recorded, "throughput_bps", by="placement")
     assert not obs.table["state"].ne("ok").any()
@@ -329,25 +307,6 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
     obs = observe(runs, "latency_oneway_us")
     assert "kernel" not in obs.by
     assert "kernel changes between rounds of one condition" in obs.notes
-
-
-def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> None:
-    where = {"placement": "cross-region", "tcp_buffer_bytes": None, "during": None}
-    table = levels(recorded, "throughput_bps", by="streams", where=where)
-    medians = dict(zip(table["streams"], table["median"], strict=True))
-    one_way = float(
-        levels(
-            recorded,
-            "latency_oneway_us",
-            where={"placement": "cross-region", "tool": "qperf", "during": None},
-        )["median"].iloc[0]
-    )
-    in_flight = medians[1] * 2 * one_way * 1e-6 / 8
-    truths = npl.workshop.exercises()
-    assert truths["window.gain"].truth(recorded.runs) == pytest.approx(
-        medians[max(medians)] / medians[1]
-    )
-    assert truths["window.bytes"].truth(recorded.runs) == pytest.approx(in_flight)
 
 
 def labelled(**labels: list[str]) -> pd.DataFrame:
