@@ -85,7 +85,7 @@ def text(
         table = pd.DataFrame(cells, columns=[*heads, "change", "", "n", "limited by"])
         table[""] = table[""].str.ljust(table[""].str.len().max())
         title = quantity(metric) + (f": {group}" if group else "")
-        if table["n"].nunique() == 1:
+        if len({r.n for r in some}) == 1:
             title += f", n = {some[0].n}"
             table = table.drop(columns="n")
         table = table.loc[:, (table != "").any()]

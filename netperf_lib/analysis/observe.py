@@ -445,10 +445,12 @@ def describe(obs: Observations) -> str:
     each = "{} to {}" if counts.min() < counts.max() else "{}"
     run = "complete run" if counts.max() == 1 else "complete runs"
     basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    label = f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}"
+    rounds = plural(table["round"].nunique(), "round")
+    units = plural(table["unit"].nunique(), "deployment")
     words = [
-        f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by "
-        f"{' and '.join(sorted({*tests}))} in {plural(table['round'].nunique(), 'round')} of "
-        f"{plural(table['unit'].nunique(), 'deployment')}: {plural(len(counts), 'condition')}",
+        f"{label}, measured by {' and '.join(sorted({*tests}))} in {rounds} of {units}: "
+        + plural(len(counts), "condition"),
         f"{each.format(counts.min(), counts.max())} {run}{' each' if len(counts) > 1 else ''}",
     ]
     if "duration_s" in runs and runs["duration_s"].notna().any():
