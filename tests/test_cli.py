@@ -75,9 +75,7 @@ VM, DISK, ADDRESS = "Standard_D2s_v5", "disk StandardSSD_LRS", "public address"
         ({VM: 50, DISK: 0.02, ADDRESS: 0.005}, set(), True),
     ],
 )
-def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
-    tmp_path, prices, unknown, above
-):
+def test_what_a_plan_costs_in_azure_is_never_zero(tmp_path, prices, unknown, above):
     options = {"region": "westeurope", "vm_size": VM, "prices": prices}
     declared = {
         "name": "cost",

@@ -116,7 +116,7 @@ def namespace(entry):
     return str((entry / "ns" / "net").readlink())
 
 
-def test_kill_9_leaves_nothing_behind_and_the_same_command_goes_on(tmp_path):
+def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
     file, root = declare(tmp_path, 2, contrasts=[]), tmp_path / "results"
     store, mark = Store(root, "small"), str(uuid.uuid4())
     words = command("collect", file, "--root", root)

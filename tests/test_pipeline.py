@@ -58,7 +58,7 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_path):
+def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
     hosts = [
         {"name": "a", "egress_bps": 1e8},
         {"name": "b", "region": "region-2", "egress_bps": 1e8},
@@ -90,7 +90,7 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small, tmp_pat
     )
 
 
-def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small, tmp_path):
+def test_hosts_are_not_placed_where_nothing_is_left_to_measure(small, tmp_path):
     said = []
     store = npl.collect(small, root=tmp_path, say=said.append)
     (placed,) = store.deployments().values()

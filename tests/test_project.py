@@ -122,7 +122,7 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(wheel, tmp_path):
+def test_what_the_wheel_installs_finds_its_notebooks_and_data(wheel, tmp_path):
     site = tmp_path / "site"
     shutil.unpack_archive(wheel, site, "zip")
     code = (
@@ -179,7 +179,7 @@ def closure(roots):
     return found
 
 
-def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_need(
+def test_logs_are_compared_and_plotted_without_the_report_extra(
     tmp_path,
 ):
     """Also the weight of what is installed then, without compiled files."""
@@ -227,7 +227,7 @@ def test_every_golden_log_names_a_licence_that_allows_the_copy():
     assert [row for row in rows if not row[3]] == []
 
 
-def test_the_notice_names_each_package_that_brings_a_program_or_a_licence_of_its_own():
+def test_the_notice_names_packages_with_programs_or_licences():
     notice = (REPO / "NOTICE").read_text("utf-8")
     extras = PROJECT["project"]["optional-dependencies"]
     named = []

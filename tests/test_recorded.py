@@ -54,7 +54,7 @@ def test_it_is_labelled_as_an_emulation(recorded):
     assert "Emulated hosts" in npl.read(recorded).notice
 
 
-def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(recorded):
+def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     lab = Options()
     truth = {
         ("ppg", True): lab.path("client", "ppg").delay_us,

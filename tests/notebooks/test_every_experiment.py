@@ -146,7 +146,7 @@ def zones():
     return npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
 
 
-def test_pairs_of_one_placement_are_a_matrix_with_both_directions(zones, monkeypatch):
+def test_pairs_of_one_placement_are_a_matrix_of_both_ways(zones, monkeypatch):
     answer = npl.ask(zones, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6
     assert answer.observations.asked == ("client_zone", "server_zone")

@@ -108,7 +108,7 @@ def test_figures_are_vectors_with_text(reports):
     assert "Round" in "".join(texts(reports["01-placement-latency"]))
 
 
-def test_the_report_opens_with_the_verdicts_and_ends_with_its_origin(reports):
+def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
     pdf = reports["report"]
     first, *others = map(squeezed, texts(pdf))
     assert "Whatthenetworkgives" in first
@@ -343,7 +343,7 @@ def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path, recorded)
     assert made[0].read_text("utf-8") == "mine"
 
 
-def test_a_tool_that_the_live_cells_lack_is_named_when_the_lab_starts(monkeypatch):
+def test_a_tool_that_the_live_cells_lack_is_named(monkeypatch):
     for name, value in (("status", None), ("start", SimpleNamespace(hosts=())), ("program", None)):
         monkeypatch.setattr(lab, name, lambda *_, value=value: value)
     said = []

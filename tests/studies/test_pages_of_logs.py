@@ -7,7 +7,7 @@ from netperf_lib.reporting.cover import cover
 from .kept import kept
 
 
-def test_an_answer_about_logs_without_contrasts_is_that_of_page_one(tmp_path):
+def test_an_answer_about_logs_is_that_of_page_one(tmp_path):
     folder, labels = kept("study-placement", tmp_path / "logs", rounds=12)
     results = import_logs(folder, labels=labels, into=tmp_path / "study")
     page_one = {c.words: c.verdict for c in npl.summary(results).lead.family}
@@ -38,7 +38,7 @@ def test_a_log_that_does_not_tell_its_test_has_a_page():
     )
 
 
-def test_what_logs_without_labels_do_not_tell_is_left_out_and_not_counted_as_zero(
+def test_what_logs_do_not_tell_is_left_out_and_not_zero(
     tmp_path,
 ):
     folder, _ = kept("study-placement", tmp_path / "logs", rounds=1)

@@ -91,7 +91,7 @@ def test_the_first_page_answers_the_question_of_the_study(name, tmp_path):
     assert [words for words in said if words not in whole] == []
 
 
-def test_a_page_shows_the_level_at_which_its_contrasts_were_declared(tmp_path):
+def test_a_page_shows_the_level_of_its_contrasts(tmp_path):
     runs = npl.read(measured("study-ladder", tmp_path))
     for factor in ("gateway_sku", "placement"):
         answer = npl.ask(runs, factor, "throughput_bps", pool="pairs")
