@@ -118,15 +118,14 @@ def start(connection):
         return True
     for file in files:
         os.close(file)
-    ended, watched = os.pidfd_open(child), [connection]
+    ended, watched = os.pidfd_open(child), [connection, 0]
     while ended not in (ready := select.select([ended, *watched], [], [])[0]):
-        try:
-            number = ready[0].recv(1)
-        except ConnectionError:
-            number = b""
-        number = number or bytes([signal.SIGKILL])  # the program is gone
-        signal.pidfd_send_signal(ended, number[0])
-        watched = watched if number[0] != signal.SIGKILL else []
+        number = b""  # the program is gone, or who started the server
+        if 0 not in ready:
+            with contextlib.suppress(ConnectionError):
+                number = connection.recv(1)
+        signal.pidfd_send_signal(ended, number[0] if number else signal.SIGKILL)
+        watched = watched if number else []
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(OSError):
         connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
