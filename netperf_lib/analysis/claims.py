@@ -16,14 +16,6 @@ from .words import Words
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
-def claims(data: HasRuns | pd.DataFrame) -> list[tuple[str, str, str, str]]:
-    """Claims about the hosts: where, what, whether it holds, and the evidence."""
-    return [
-        (c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "")
-        for c in stored(data)
-    ]
-
-
 def stored(data: HasRuns | pd.DataFrame) -> list[dict[str, Any]]:
     """Claims about the hosts as they are stored; a table made by hand has none."""
     store = store_of(data)
@@ -47,14 +39,18 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     >>> npl.analysis.proofs(exp).columns.to_list()
     ['where', 'claim', 'evidence']
     """
-    rows = pd.DataFrame(claims(data), columns=["where", "claim", "holds", "evidence"])
+    rows = pd.DataFrame(
+        [
+            (c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "")
+            for c in stored(data)
+        ],
+        columns=["where", "claim", "holds", "evidence"],
+    )
     if rows.empty:
         return Words(
             "The source of the hosts recorded no proof of where they were: the placements are as declared."
         )
+    caption = "Claims about the hosts, and the evidence for each"
     if (rows["holds"] == HOLDS[True]).all():
-        return Table.of(
-            rows.drop(columns="holds"),
-            "Claims about the hosts, and the evidence for each; all hold.",
-        )
-    return Table.of(rows, "Claims about the hosts, and the evidence for each.")
+        return Table.of(rows.drop(columns="holds"), f"{caption}; all hold.")
+    return Table.of(rows, f"{caption}.")

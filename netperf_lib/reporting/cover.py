@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.claims import HOLDS, claims, store_of
+from ..analysis.claims import HOLDS, store_of, stored
 from ..analysis.runs import present, status_counts, table_of
 from ..analysis.tables import markdown_table
 from ..hosts import SOURCES, source
@@ -91,7 +91,7 @@ def _facts(data: Results | Fleet) -> dict[str, str]:
     source = (experiment.get("hosts") or {}).get("source")
     hosts, rounds = len(_levels(runs, "client", "server")), runs["round"].nunique()
     deployments = plural(runs["deployment"].nunique(), "deployment")
-    claimed = Counter(holds for _, _, holds, _ in claims(data))
+    claimed = Counter(HOLDS[c["holds"]] for c in stored(data))
     facts = {
         "Experiment": f"{len(names)} experiments" if several else _name(data),
         "Hosts": f"{hosts}{f' ({source})' if source else ''}" if hosts else "",

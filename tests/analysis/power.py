@@ -1,6 +1,5 @@
 """How often a planted difference is found in measured noise, by this library and by other tests."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from .planted import often_slow
 DATA = pd.read_csv(Path(__file__).with_name("real.csv.gz"))
 SERIES = {str(name): rows["value"].to_numpy() for name, rows in DATA.groupby("series")}
 """Measurements that nobody here made; NOTICE names their sources."""
-Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def this_library(a, b):

@@ -8,7 +8,6 @@ was planted, and in which what was planted is found, and dated within two period
 import contextlib
 import math
 import sys
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,10 +21,6 @@ from .validate import PAGE, SERIES
 
 DATA = Path(__file__).with_name("real.csv.gz")
 HOURS, SIZE = 4.0, 1.2
-Found = list[tuple[int, int, float]]
-Finder = Callable[[np.ndarray, np.ndarray], Found]
-Day = tuple[np.ndarray, np.ndarray]
-"""Values, and the hour of each."""
 
 SIMULATED = [
     # periods of a day, deviation of the noise, correlation of neighbours, height of a daily wave

@@ -17,7 +17,7 @@ import math
 import secrets
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
@@ -43,7 +43,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "validation.m
 SERIES = "## Changes in a series"
 """The page's last section, which `series_yardstick` writes."""
 Contrasts = list[dict[str, Any]]
-Method = Callable[..., Sequence[str]]
 Generator = np.random.Generator
 
 
@@ -161,10 +160,6 @@ def contrasts(m, **more):
     return [{"a": {"placement": f"p{i}"}} | common for i in range(1, m + 1)]
 
 
-Noise = Callable[[Generator, int, int], np.ndarray]
-"""Random numbers, rounds and conditions to logs of that shape."""
-
-
 def still(rng, n, k):
     return np.zeros((n, k))
 
@@ -279,10 +274,6 @@ def by_chance(rng, n):
     found = planted(rng, n, iid(0.08), [UP])
     found.runs.loc[rng.random(2 * n) < 0.1, ["status", METRIC]] = ["failed", np.nan]
     return found
-
-
-Hit = Callable[[Generator, np.ndarray], np.ndarray]
-"""Random numbers and the conditions in order of time to the runs that are slower."""
 
 
 @cache

@@ -80,7 +80,6 @@ class Running:
         self.document["properties"]["provisioningState"] = "Canceled"
 
 
-Route = tuple[str, "re.Pattern[str]", str]
 ROUTES = []
 
 

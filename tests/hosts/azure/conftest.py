@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +28,6 @@ PRICES = {
     "transfer public-ip": 0.0, "transfer standard-lb": 0.0, "transfer vpn": 0.0,
 }  # fmt: skip
 AZ = Path(__file__).resolve().parents[3] / ".venv-azure" / "bin" / "az"
-
-Make = Callable[..., Experiment]
 
 
 def experiment(
