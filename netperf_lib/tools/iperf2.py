@@ -257,7 +257,8 @@ def _fill(run: ParsedRun, text: str) -> None:
     if streams:
         direction = "reverse" if log.reverse else "forward"
         run.parameters |= {"protocol": run.test, "streams": len(streams), "direction": direction}
-    errors = [error.strip() for error in _ERROR.findall(text)]
+    others = [line for line in text.split("\n") if "/sec" not in line]
+    errors = [m[1].strip() for m in map(_ERROR.match, others) if m]
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
         raise Damaged("; ".join(fatal))
     run.warnings += [error for error in errors if not error.startswith("WARNING")]

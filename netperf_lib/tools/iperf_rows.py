@@ -11,7 +11,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any
 
 from .parsed import Columns, ParsedRun
@@ -113,20 +114,24 @@ def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:
 
 
 _COLUMNS = (
-    "direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
+    "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
 ).split()
 
 
 def columns(rows: Sequence[Row]) -> Columns:
     """Return the table of intervals; a direction's only stream is also its sum."""
+    if not rows:
+        return {}
     streams = {(row.direction, row.stream) for row in rows}
-    alone = all(number != -1 for _, number in streams)
-    alone &= len(streams) == len({way for way, _ in streams})
-    each = [(n, row) for row in rows for n in ((row.stream, -1) if alone else (row.stream,))]
-    table = {name: [getattr(row, name) for _, row in each] for name in _COLUMNS}
-    for name in _COLUMNS[-2:]:  # a sum has none
-        table[name] = [None if n == -1 else getattr(row, name) for n, row in each]
-    return {"stream": [n for n, _ in each]} | table if rows else {}
+    values = zip(*map(attrgetter(*_COLUMNS), rows), strict=True)
+    table: dict[str, list[Any]] = dict(zip(_COLUMNS, map(list, values), strict=True))
+    if -1 in table["stream"] or len(streams) > len({way for way, _ in streams}):
+        return table
+    nothing = [None] * len(rows)
+    sums = table | {"stream": [-1] * len(rows), "rtt_loaded_us": nothing, "cwnd_bytes": nothing}
+    return {
+        name: [*chain.from_iterable(zip(table[name], sums[name], strict=True))] for name in table
+    }
 
 
 def counter(text: str | None) -> int | None:

@@ -89,7 +89,7 @@ class _Log:
 
     def _take(self, row: Row, _: str) -> None:
         m = _FIGURES.match(row.figures)
-        if m is None or not re.fullmatch(r"SUM|\d+", row.name):
+        if m is None or not (row.name.isdecimal() or row.name == "SUM"):
             raise Damaged(f"a row is damaged or cut short: {row.text!r}")
         row.details = details = {name: text for name, text in m.groupdict().items() if text}
         end, row.omitted = details.get("end", ""), "omitted" in details
@@ -231,7 +231,7 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
         each = [row for row in told if row.stream != -1 and "lost" in row.details]
         total = counter(sent.details.get("total")) if sent else 0
         take_loss(run, log.text, each, loss, word, total or 0)
-    if not word and streams:
+    if not word:
         late = any(steps[0].start_s > 0 for steps in streams)
         if not late:
             take_path(run, streams)
