@@ -7,8 +7,7 @@ second (decimal), bytes, seconds. A missing value is null, never zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal
@@ -33,8 +32,6 @@ class Metric:
     """Which direction is good for the user; None where neither is."""
     basis: Basis | None = None
     """For latencies: which way was timed. Different bases are never merged."""
-    of: Callable[[Mapping[str, float]], float] | None = None
-    """How it follows from other metrics of the run, for every run that has them; None: a reader gives it."""
 
 
 _STATISTICS = {
@@ -60,75 +57,69 @@ _LATENCIES: dict[str, tuple[str, Basis]] = {
 }
 
 
-def _registry() -> dict[str, Metric]:
-    metrics = [
-        Metric(
-            f"{q}{'_' if s else ''}{s}_us",
-            label if not s else f"{label}, {word}",
-            "us",
-            "lower",
-            basis,
-        )
-        for q, (label, basis) in _LATENCIES.items()
-        for s, word in _STATISTICS.items()
-    ]
-    metrics += [
-        Metric("throughput_bps", "Throughput at the receiver", "bps", "higher"),
-        Metric("throughput_sent_bps", "Throughput at the sender", "bps", "higher"),
-        Metric("throughput_reverse_bps", "Reverse throughput at the receiver", "bps", "higher"),
-        Metric("throughput_reverse_sent_bps", "Reverse throughput at the sender", "bps", "higher"),
-        Metric("transferred_bytes", "Data received", "bytes", None),
-        Metric("sent_bytes", "Data sent", "bytes", None),
-        Metric("transferred_reverse_bytes", "Data received, reverse", "bytes", None),
-        Metric("sent_reverse_bytes", "Data sent, reverse", "bytes", None),
-        Metric("retransmits_count", "Retransmitted segments", "count", "lower"),
-        Metric("retransmits_reverse_count", "Retransmitted segments, reverse", "count", "lower"),
-        Metric("cwnd_bytes", "Congestion window, all streams, last", "bytes", None),
-        Metric("cwnd_max_bytes", "Congestion window, all streams, largest", "bytes", None),
-        Metric("jitter_us", "Jitter (RFC 1889)", "us", "lower"),
-        Metric("jitter_reverse_us", "Jitter (RFC 1889), reverse", "us", "lower"),
-        Metric("lost_count", "Lost datagrams", "count", "lower"),
-        Metric("lost_ratio", "Share of datagrams lost", "ratio", "lower"),
-        Metric("lost_reverse_count", "Lost datagrams, reverse", "count", "lower"),
-        Metric(
-            "unaccounted_count", "Datagrams neither received nor known to be lost", "count", None
-        ),
-        Metric(
-            "unaccounted_reverse_count",
-            "Datagrams neither received nor known to be lost, reverse",
-            "count",
-            None,
-        ),
-        Metric("lost_reverse_ratio", "Share of datagrams lost, reverse", "ratio", "lower"),
-        Metric("packets_count", "Datagrams or packets", "count", None),
-        Metric("packets_reverse_count", "Datagrams or packets, reverse", "count", None),
-        Metric("out_of_order_count", "Datagrams out of order", "count", "lower"),
-        Metric("duplicated_count", "Datagrams received twice", "count", "lower"),
-        Metric("messages_count", "Messages", "count", None),
-        Metric("message_rate_per_s", "Message rate", "per_s", "higher"),
-        Metric("transaction_rate_per_s", "Transaction rate", "per_s", "higher"),
-        Metric("connect_us", "TCP connect time", "us", "lower"),
-        Metric("cpu_client_ratio", "CPU used at the client", "ratio", "lower"),
-        Metric("cpu_server_ratio", "CPU used at the server", "ratio", "lower"),
-        Metric("cpu_client_per_gbit_s", "CPU time per Gbit at the client", "s", "lower"),
-        Metric("cpu_server_per_gbit_s", "CPU time per Gbit at the server", "s", "lower"),
-        Metric("duration_measured_s", "Measured duration", "s", None),
-    ]
-    return {m.name: m for m in metrics}
+_LABELS = {
+    "throughput_bps": "Throughput at the receiver",
+    "throughput_sent_bps": "Throughput at the sender",
+    "throughput_reverse_bps": "Reverse throughput at the receiver",
+    "throughput_reverse_sent_bps": "Reverse throughput at the sender",
+    "transferred_bytes": "Data received",
+    "sent_bytes": "Data sent",
+    "transferred_reverse_bytes": "Data received, reverse",
+    "sent_reverse_bytes": "Data sent, reverse",
+    "retransmits_count": "Retransmitted segments",
+    "retransmits_reverse_count": "Retransmitted segments, reverse",
+    "cwnd_bytes": "Congestion window, all streams, last",
+    "cwnd_max_bytes": "Congestion window, all streams, largest",
+    "jitter_us": "Jitter (RFC 1889)",
+    "jitter_reverse_us": "Jitter (RFC 1889), reverse",
+    "lost_count": "Lost datagrams",
+    "lost_ratio": "Share of datagrams lost",
+    "lost_reverse_count": "Lost datagrams, reverse",
+    "unaccounted_count": "Datagrams neither received nor known to be lost",
+    "unaccounted_reverse_count": "Datagrams neither received nor known to be lost, reverse",
+    "lost_reverse_ratio": "Share of datagrams lost, reverse",
+    "packets_count": "Datagrams or packets",
+    "packets_reverse_count": "Datagrams or packets, reverse",
+    "out_of_order_count": "Datagrams out of order",
+    "duplicated_count": "Datagrams received twice",
+    "messages_count": "Messages",
+    "message_rate_per_s": "Message rate",
+    "transaction_rate_per_s": "Transaction rate",
+    "connect_us": "TCP connect time",
+    "cpu_client_ratio": "CPU used at the client",
+    "cpu_server_ratio": "CPU used at the server",
+    "cpu_client_per_gbit_s": "CPU time per Gbit at the client",
+    "cpu_server_per_gbit_s": "CPU time per Gbit at the server",
+    "duration_measured_s": "Measured duration",
+}
+"""What a reader sees of a metric that is no latency."""
+_UNITS = ("us", "bps", "bytes", "count", "ratio", "per_s", "s")
+_BETTER: dict[str, Better] = {
+    "throughput": "higher",
+    "message": "higher",
+    "transaction": "higher",
+    "retransmits": "lower",
+    "jitter": "lower",
+    "lost": "lower",
+    "out": "lower",
+    "duplicated": "lower",
+    "connect": "lower",
+    "cpu": "lower",
+}
+"""Which direction is good, by the first word of a name."""
 
 
-METRICS: dict[str, Metric] = _registry()
-_COMPUTED = [(m.name, m.of) for m in METRICS.values() if m.of]
+def _registry() -> Iterator[Metric]:
+    for quantity, (label, basis) in _LATENCIES.items():
+        for statistic, word in _STATISTICS.items():
+            name = "_".join(filter(None, (quantity, statistic, "us")))
+            yield Metric(name, f"{label}, {word}" if statistic else label, "us", "lower", basis)
+    for name, label in _LABELS.items():
+        unit = next(unit for unit in _UNITS if name.endswith(f"_{unit}"))
+        yield Metric(name, label, unit, _BETTER.get(name.partition("_")[0]))
 
 
-def computed(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics that follow from these of a run; one that lacks a part, or divides by zero, is absent."""
-    values: dict[str, float] = {}
-    for name, of in _COMPUTED:
-        with suppress(KeyError, ZeroDivisionError):
-            values[name] = of(metrics)
-    return values
-
+METRICS: dict[str, Metric] = {m.name: m for m in _registry()}
 
 MARGIN = 0.05
 """Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""

@@ -81,46 +81,17 @@ print("words", level_words("tos", 32))
     assert lines[-2:] == ["type int64", f"words {words}"]
 
 
-def test_a_metric_is_a_column_and_may_follow_from_others(copy):
+def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy):
     for diff in blocks("diff", "A metric"):
         apply(diff, copy)
-    (copy / "own_reader.py").write_text(
-        """
-from netperf_lib.tools.parsed import ParsedRun
-
-NAME, MARKS = "own", ("Running",)
-
-def sightings(text):
-    return iter([text.index("Running")])
-
-def read(text):
-    low, high = map(float, text.splitlines()[1].split())
-    metrics = {"rtt_p50_us": low, "rtt_p99_us": high}
-    return [ParsedRun(tool=NAME, test="http", status="ok", metrics=metrics)]
-"""
-    )
-    for placement, high in (("ppg", 500), ("cross-zone", 900)):
-        (copy / placement).mkdir()
-        for number in range(1, 9):
-            (copy / placement / f"r{number}.txt").write_text(f"Running\n400 {high + number}\n")
     code = """
-import netperf_lib as npl
-import own_reader
 from netperf_lib.data.tables import SCHEMAS
 from netperf_lib.metrics import format_value, metric
-from netperf_lib.tools import READERS
 
 found = metric("handshake_us")
 print(SCHEMAS["runs"].field("handshake_us").type, found.better, format_value(1500.0, found.unit))
-
-READERS["own"] = own_reader
-
-runs = npl.import_logs(["ppg", "cross-zone"], pattern="{placement}/r{round}.txt", into="out").runs
-(contrast,) = npl.compare(runs, "rtt_tail_us", by="placement")
-tail = npl.parse("ppg/r1.txt")[0].metrics["rtt_tail_us"]
-print(tail, runs["rtt_tail_us"].max(), round(contrast.ratio, 1))
 """
-    assert run(copy, code).splitlines() == ["double lower 1.5 ms", "101.0 508.0 4.8"]
+    assert run(copy, code) == "double lower 1.5 ms\n"
 
 
 def test_a_fact_of_the_hosts_is_a_column(copy):

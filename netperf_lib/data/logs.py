@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 from .. import tools
 from ..errors import ParseError, naming
-from ..metrics import computed
 from ..tools.parsed import ParsedRun
 from ..tools.surroundings import decode
 
@@ -59,10 +58,6 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError(nowhere, file=name.partition("\n")[0])
     try:
         return read_log(name, tool=tool)
-    except IsADirectoryError:
-        why = "a folder without files"
-        if any(Path(name).iterdir()):
-            why = "a folder: npl.import_logs(folder) and npl.compare(folder) read all in it"
     except MemoryError:
         why = "too large for the memory; split it, or read it on a larger machine"
     except FileNotFoundError:
@@ -75,22 +70,17 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
 def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
     """Read a log as `parse` does; an error of the machine, which may pass, is an OSError or MemoryError."""
     name = os.fspath(path)
-    # not `Path.open`: thousands of small files, and every microsecond counts
-    with open(name, "rb", buffering=0, opener=_open_at_once) as file, naming(name):
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            how = "to read a pipe, pass it as standard input"
-            raise ParseError(f"not a regular file; {how}", file=name)
-        if status.st_size > MOST:
-            raise ParseError(_TOO_LARGE, file=name)
+    # not methods of `Path`: thousands of small files, and every microsecond counts
+    status = os.stat(name)  # noqa: PTH116
+    if not stat.S_ISREG(status.st_mode):
+        how = "pass a pipe as standard input, a folder to npl.import_logs or npl.compare"
+        raise ParseError(f"not a regular file; {how}", file=name)
+    if status.st_size > MOST:
+        raise ParseError(_TOO_LARGE, file=name)
+    with open(name, "rb", buffering=0) as file, naming(name):  # noqa: PTH123
         data = [_unpacked(file, name)]
     # no other reference is left once it is decoded
     return tools.parse(data.pop(), file=name, tool=tool)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for the other end of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
@@ -195,7 +185,7 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
         received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
         warnings += [f"{server.name}: {text}" for one in received for text in one.warnings]
         why = received[0].error
-        if len(received) > 1 or not (why or _is_same(run, received[0])):
+        if len(received) > 1 or received[0].tool != run.tool:
             why = "it holds another test than the client's, or several"
         metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
     except ParseError as error:
@@ -204,16 +194,7 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
         warnings.append(f"{server.name} does not tell what arrived: {why}")
     metrics |= run.metrics
     unique = list(dict.fromkeys(warnings))
-    return replace(run, metrics=metrics | computed(metrics), warnings=unique)
-
-
-def _is_same(run: ParsedRun, other: ParsedRun) -> bool:
-    """Whether two logs can be those of one test: what both state is equal."""
-    stated = [
-        (one.tool, *(one.parameters.get(name) for name in ("protocol", "direction")))
-        for one in (run, other)
-    ]
-    return all(a == b or None in (a, b) for a, b in zip(*stated, strict=True))
+    return replace(run, metrics=metrics, warnings=unique)
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
-from ..metrics import METRICS, computed
+from ..metrics import METRICS
 from . import iperf3
 from .interface import Reader
 from .parsed import ParsedRun
@@ -141,10 +141,9 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
 
 
 def _complete(run: ParsedRun, file: str | None) -> ParsedRun:
-    """Return the run with the metrics that follow from its own, and without those that no table has."""
+    """Return the run without the metrics that no table has."""
     for name in sorted(run.metrics.keys() - METRICS.keys()):
         del run.metrics[name]
         run.warnings.append(f"left out, since netperf_lib.metrics does not have it: {name}")
-    run.metrics |= computed(run.metrics)
     run.file = file
     return run
