@@ -18,10 +18,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import argument, option
 from click.core import ParameterSource
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
+from .quantities import read_quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,62 +37,76 @@ if TYPE_CHECKING:
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Read a percentage: 2% or 0.02."""
     try:
-        return (
-            None
-            if text is None
-            else float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        )
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a percentage; write 2% or 0.02") from None
+        return None if text is None else read_quantity(text, "ratio")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-FILE, FOLDER = (
-    click.Path(dir_okay=False, path_type=Path),
-    click.Path(file_okay=False, path_type=Path),
-)
+def _levels(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    """Read FACTOR=LEVEL."""
+    for text in texts:
+        if "=" not in text:
+            how = "write FACTOR=LEVEL, for example deployment=1"
+            raise click.BadParameter(f"{text!r}: {how}")
+    return dict(text.split("=", 1) for text in texts)
+
+
 PATH, PATH_OR_URL = click.Path(path_type=Path), click.Path()
-as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
-folder = click.argument("folder", type=PATH_OR_URL)
-experiment = click.argument("experiment", type=PATH_OR_URL)
-root = click.option(
+FILE = click.Path(dir_okay=False, path_type=Path)
+flag, many = partial(option, is_flag=True), partial(option, multiple=True)
+where = partial(many, callback=_levels, metavar="FACTOR=LEVEL")
+switch = partial(option, default=True, show_default=True)
+as_json = flag("--json", "as_json", help="Print machine-readable JSON.")
+folder = argument("folder", type=PATH_OR_URL)
+experiment = argument("experiment", type=PATH_OR_URL)
+experiment_file = argument("experiment", type=PATH)
+root = option(
     "--root", default="results", show_default=True, help="The data root, a folder of experiments."
 )
-workers = click.option(
+workers = option(
     "--workers",
     type=click.IntRange(min=1),
     default=lambda: os.cpu_count() or 1,
     help="Processes that read at a time (default: all cores).",
 )
-experiment_file = click.argument("experiment", type=PATH)
-rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
-duration = click.option(
+rounds = option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
+duration = option(
     "--duration",
     "duration_s",
     type=click.FloatRange(min=0, min_open=True),
     help="Duration of every test in seconds.",
 )
-seed = click.option(
+seed = option(
     "--seed", type=int, help="Seed of the random order (default: random, stored with the plan)."
 )
+pattern = option(
+    "--pattern",
+    help="For raw logs: structure of the paths, such as '{placement}/{tool}-r{round}.txt'.",
+)
+browser = switch("--browser/--no-browser", help="Open it in the browser.")
 MEASURING = (
     experiment_file,
     root,
     rounds,
     duration,
     seed,
-    click.option("--anew", is_flag=True, help="First rename a complete or different measurement of this name."),
-    click.option("--install", is_flag=True, help="Install missing tools on the hosts."),
-    click.option("--until-decided", is_flag=True,
-                 help="Stop when every contrast is decided, or cannot be decided in the declared rounds."),
-    click.option("--anyway", is_flag=True, help="Measure even if a declared factor is proven false."),
-)  # fmt: skip
+    flag("--anew", help="First rename a complete or different measurement of this name."),
+    flag("--install", help="Install missing tools on the hosts."),
+    flag(
+        "--until-decided",
+        help="Stop when every contrast is decided, or cannot be decided in the declared rounds.",
+    ),
+    flag("--anyway", help="Measure even if a declared factor is proven false."),
+)
 """What the commands that measure take, named after the parameters of the function called."""
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options shared by the commands that measure."""
-    for option in reversed(MEASURING):
-        command = option(command)
+    for one in reversed(MEASURING):
+        command = one(command)
     return command
 
 
@@ -116,11 +132,6 @@ def _refuse(why: str, *names: str) -> None:
             raise click.UsageError(f"{parameter.opts[-1]} is not used {why}: leave it out")
 
 
-def _example(*lines: str) -> str:
-    """Return the end of a command's help: what to type."""
-    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
-
-
 @click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netperf_lib", prog_name="npl")
 def npl() -> None:
@@ -130,38 +141,42 @@ def npl() -> None:
     """
 
 
+def _command(*examples: str, to: click.Group = npl, **options: Any) -> Callable[..., click.Command]:
+    """Add a command, whose help ends in what to type."""
+    lines = ["\b", "Example:", *(f"  {line}" for line in examples)]
+    return to.command(epilog="\n".join(lines), **options)
+
+
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
-    if (
-        not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ
-    ):  # in a notebook nothing can be drawn over
-        yield lambda _done, _total, _name=text: None
+    # in a notebook nothing can be drawn over
+    if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:
+        yield lambda *_: None
         return
-    from rich.console import (
-        Console,
-    )  # imported here: few commands draw, and it takes as long as all of pydantic
+    # here, as few commands draw, and the import takes as long as all of pydantic
+    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as bar:
+    with Progress(console=Console(stderr=True, emoji=False), transient=True) as bar:
         task = bar.add_task(text)
-        yield lambda done, total, name=text: bar.update(
-            task, completed=done, total=total, description=escape(visible(name))
-        )
+
+        def show(done: int, total: int, name: str = text) -> None:
+            words = escape(visible(name))
+            bar.update(task, completed=done, total=total, description=words)
+
+        yield show
 
 
-@npl.command(epilog=_example("npl doctor"))
-@click.option(
+TUTORIAL = "azure-placement"
+
+
+@_command("npl doctor")
+@option(
     "--azure",
     is_flag=False,
-    flag_value="azure-placement",
+    flag_value=TUTORIAL,
     metavar="[EXPERIMENT]",
     help="Check what an experiment needs in your Azure subscription (default: the one of the tutorial).",
 )
@@ -172,27 +187,18 @@ def doctor(azure: str | None, as_json: bool) -> None:
     With --azure: check login, zones, sizes, quota, access, price and time, and have Azure validate the
     whole. Nothing is created.
     """
-    from .data.shipped import shipped
     from .hosts.prerequisites import doctor as look
 
     if azure:
-        _examine(
-            str(
-                shipped("data", "experiments", f"{azure}.yaml")
-                if azure == "azure-placement"
-                else azure
-            ),
-            as_json,
-        )
+        _examine(azure, as_json)
         return
     findings = look()
     if as_json:
         _print_json([asdict(f) for f in findings])
     else:
         for f in findings:
-            _echo(
-                f"{'ok     ' if f.ok else 'missing'}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip()
-            )
+            state = "ok" if f.ok else "missing"
+            _echo(f"{state:7}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
         for f in findings:
             if f.remedy:  # on a line of its own, so that it can be copied whole
                 _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
@@ -202,13 +208,16 @@ def doctor(azure: str | None, as_json: bool) -> None:
 
 def _examine(file: str, as_json: bool) -> None:
     """Print what can be known before the hosts of an experiment are created; exit code 1 if something prevents it."""
+    from .data.shipped import shipped
     from .pipeline import examine
 
+    if file == TUTORIAL:
+        file = str(shipped("data", "experiments", f"{file}.yaml"))
     rows = []
     for subject, words, fine in examine(file):
         rows.append({"what": subject, "ok": fine, "found": words})
         if not as_json:
-            _echo(f"{'ok     ' if fine else 'PROBLEM'}  {subject:13}  {words}")
+            _echo(f"{'ok' if fine else 'PROBLEM':7}  {subject:13}  {words}")
     if as_json:
         _print_json(rows)
     if not all(row["ok"] for row in rows):
@@ -217,12 +226,12 @@ def _examine(file: str, as_json: bool) -> None:
         _echo(f"npl run {file}")
 
 
-@npl.command(epilog=_example("npl plan data/experiments/lab.yaml"))
+@_command("npl plan data/experiments/lab.yaml")
 @experiment_file
 @rounds
 @duration
 @seed
-@click.option(
+@option(
     "--pilot",
     metavar="DATA",
     help="A measurement that shows how much runs vary, and so how many rounds are needed.",
@@ -242,11 +251,11 @@ def plan(as_json: bool, **options: Any) -> None:
         _echo(preview)
 
 
-@npl.command(epilog=_example("npl init mine.yaml --hosts lab --question placement"))
-@click.argument("file", type=FILE)
-@click.option("--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from.")
-@click.option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
+@_command("npl init mine.yaml --hosts lab --question placement")
+@argument("file", type=FILE)
+@option("--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from.")
+@option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
+@option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
 def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
     """Write a commented experiment file to start from.
 
@@ -255,30 +264,23 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
 
-    def ask(text: str, default: Any, **options: Any) -> Any:
-        return (
-            click.prompt(text, default=default, err=True, **options)
-            if sys.stdin.isatty()
-            else default
-        )
+    def ask(text: str, default: Any, kind: Any) -> Any:
+        return click.prompt(text, default, type=kind, err=True) if sys.stdin.isatty() else default
 
-    hosts = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
-    question = question or ask(
-        "What is the question about?", "placement", type=click.Choice(list(QUESTIONS))
-    )
-    rounds = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
+    hosts = hosts or ask("Where are the hosts?", "lab", click.Choice(list(HOST_SOURCES)))
+    about = "What is the question about?"
+    question = question or ask(about, "placement", click.Choice(list(QUESTIONS)))
+    rounds = rounds or ask("How many rounds?", 10, click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
         file.write_text(starter(name, hosts, question, rounds), "utf-8")
     _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
-@npl.command(epilog=_example("npl run data/experiments/lab.yaml --pdf report.pdf"))
+@_command("npl run data/experiments/lab.yaml --pdf report.pdf")
 @measuring
-@click.option(
-    "--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here."
-)
-@click.option("--pdf", type=PATH, help="Also write the report to this path.")
+@flag("--or-recorded", help="Report on recorded data if no hosts are available here.")
+@option("--pdf", type=PATH, help="Also write the report to this path.")
 def run(**options: Any) -> None:
     """Place the hosts, measure, report, and remove the hosts."""
     from .pipeline import run as do
@@ -287,7 +289,7 @@ def run(**options: Any) -> None:
         _echo(file)
 
 
-@npl.command(epilog=_example("npl collect data/experiments/lab.yaml --rounds 24"))
+@_command("npl collect data/experiments/lab.yaml --rounds 24")
 @measuring
 def collect(**options: Any) -> None:
     """Measure an experiment, or resume an interrupted measurement."""
@@ -296,7 +298,7 @@ def collect(**options: Any) -> None:
     _echo(do(**options, say=_say).url)
 
 
-@npl.command(epilog=_example("npl ingest results/lab"))
+@_command("npl ingest results/lab")
 @folder
 @workers
 def ingest(folder: str, workers: int) -> None:
@@ -312,14 +314,10 @@ def ingest(folder: str, workers: int) -> None:
     _echo(f"{n} runs read")
 
 
-@npl.command(
-    epilog=_example(
-        "npl exclude results/lab d01-r003-qperf-tcp_lat-ppg-2f1a7c30-a1 --because 'maintenance'"
-    )
-)
+@_command("npl exclude results/lab d01-r003-qperf-tcp_lat-ppg-2f1a7c30-a1 --because 'maintenance'")
 @experiment
-@click.argument("run_id")
-@click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
+@argument("run_id")
+@option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
 def exclude(experiment: str, run_id: str, because: str) -> None:
     """Exclude one run from every comparison; its raw logs are kept."""
     from .data.layout import Store
@@ -327,9 +325,9 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
     Store.at(experiment).exclude(run_id, because)
 
 
-@npl.command(epilog=_example("npl verify results/lab"))
+@_command("npl verify results/lab")
 @folder
-@click.option(
+@option(
     "--root",
     metavar="DIGEST",
     help="Check that this root digest, from a report, is that of the folder.",
@@ -351,73 +349,44 @@ def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
         problems = do(folder, progress, root=root, executor=executor)
     if as_json:
         _print_json(problems)
+    elif problems:
+        _echo("\n".join(problems))
     else:
         checked = stores(folder)
-        if problems:
-            _echo("\n".join(problems))
-        else:
-            _echo(
-                f"no problems found in {plural(sum(len(store.run_ids()) for store in checked), 'run')}"
-            )
-            for store in checked:
-                _echo(f"root {store.root_digest()}  {store.url}")
+        runs = sum(len(store.run_ids()) for store in checked)
+        _echo(f"no problems found in {plural(runs, 'run')}")
+        for store in checked:
+            _echo(f"root {store.root_digest()}  {store.url}")
     if problems:
         sys.exit(1)
 
 
-def _levels(
-    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, str]:
-    """Read FACTOR=LEVEL."""
-    wrong = [g for g in texts if "=" not in g]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r}: write FACTOR=LEVEL, for example deployment=1")
-    return dict(g.split("=", 1) for g in texts)
-
-
-@npl.command(
-    epilog=_example(
-        "npl compare results/lab", "npl compare results/may results/june --fail-on worse"
-    )
-)
+@_command("npl compare results/lab", "npl compare results/may results/june --fail-on worse")
 @folder
-@click.argument("after", required=False, type=PATH_OR_URL)
-@click.option("--metric", help="Compare only this metric.")
-@click.option(
+@argument("after", required=False, type=PATH_OR_URL)
+@option("--metric", help="Compare only this metric.")
+@option(
     "--by",
     help="With one folder: the factor to compare. With two: the factors that define a condition.",
 )
-@click.option(
+@option(
     "--margin",
     callback=_share,
     metavar="PERCENT",
     help="Margin that counts as equivalent, for example 5%.",
 )
-@click.option(
-    "--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Use only these runs."
-)
-@click.option(
-    "--where-after",
-    multiple=True,
-    callback=_levels,
-    metavar="FACTOR=LEVEL",
-    help="The same for AFTER.",
-)
-@click.option(
-    "--pattern",
-    help="For raw logs: structure of the paths, for example '{placement}/r{round}.txt'.",
-)
-@click.option(
+@where("--where", help="Use only these runs.")
+@where("--where-after", help="The same for AFTER.")
+@pattern
+@many(
     "--fail-on",
-    multiple=True,
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
     help="Exit with code 3 if a comparison has this verdict; can be repeated.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
-@click.option(
+@flag("--csv", "as_csv", help="Print CSV for a spreadsheet.")
+@flag(
     "--markdown",
     "as_markdown",
-    is_flag=True,
     help="Print Markdown, for a comment on a pull request.",
 )
 @as_json
@@ -486,8 +455,7 @@ def _verdicts(
 def _print_csv(table: pd.DataFrame) -> None:
     from .errors import as_cell
 
-    table = table.rename(columns=as_cell)
-    cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+    cells = table.rename(columns=as_cell).map(lambda v: as_cell(v) if isinstance(v, str) else v)
     _echo(cells.to_csv(index=False), nl=False)
 
 
@@ -510,7 +478,7 @@ def _print_verdicts(
     _echo(lines.fenced(text) if markdown else text)
 
 
-@npl.command(epilog=_example("npl limits results/lab"))
+@_command("npl limits results/lab")
 @experiment
 @as_json
 def limits(experiment: str, as_json: bool) -> None:
@@ -527,7 +495,7 @@ def limits(experiment: str, as_json: bool) -> None:
         _echo(repr(held))
 
 
-@npl.command(epilog=_example("npl show results/lab"))
+@_command("npl show results/lab")
 @experiment
 @as_json
 def show(experiment: str, as_json: bool) -> None:
@@ -544,34 +512,31 @@ def show(experiment: str, as_json: bool) -> None:
     for one in experiments:
         _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
         for name, value in one.items():
-            rows = (
-                [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
-            )
-            for i, row in enumerate(rows if value else []):
-                _echo(f"  {name if i == 0 else '':11}{row}")
+            inside = value.items() if isinstance(value, dict) else ()
+            rows = [f"{k}: {v}" for k, v in inside] or ([str(value)] if value else [])
+            for row in rows:
+                _echo(f"  {name:11}{row}")
+                name = ""
 
 
-@npl.command(epilog=_example("npl report results/lab"))
+@_command("npl report results/lab")
 @folder
-@click.option(
-    "--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated."
-)
-@click.option(
+@many("--notebook", "notebooks", help="Run only this notebook; can be repeated.")
+@many(
     "-p",
     "parameters",
-    multiple=True,
     metavar="NAME=VALUE",
     help="Set a parameter of the notebooks.",
 )
-@click.option(
+@option(
     "--to",
     type=click.Choice(["pdf", "html"]),
     default="pdf",
     show_default=True,
     help="Format of the report.",
 )
-@click.option("--code", is_flag=True, help="Include the code.")
-@click.option(
+@flag("--code", help="Include the code.")
+@option(
     "--against",
     metavar="BEFORE",
     help="Make only the page that compares FOLDER with this measurement.",
@@ -600,12 +565,9 @@ def report(
                 Store.at(against)  # raises an error that says what is near
             against = str(Path(against).resolve())
         notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={against}")
+    options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
     try:
         with _progress("notebooks") as progress:
-            options |= {
-                "notebooks": list(notebooks) or None,
-                "parameters": parse_parameters(parameters),
-            }
             files = do(folder, progress=progress, **options)
     except ReportError as error:
         _echo("\n".join(map(str, error.reports)))
@@ -614,8 +576,8 @@ def report(
         _echo(file)
 
 
-@npl.command(epilog=_example("npl parse iperf3.json", "iperf3 -c HOST -J | npl parse -"))
-@click.argument("files", nargs=-1, required=True, type=PATH)
+@_command("npl parse iperf3.json", "iperf3 -c HOST -J | npl parse -")
+@argument("files", nargs=-1, required=True, type=PATH)
 @as_json
 def parse(files: tuple[Path, ...], as_json: bool) -> None:
     """Read logs of network benchmarks and print their figures.
@@ -638,33 +600,29 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
         sys.exit(1)
 
 
-@npl.command(
-    "import",
-    epilog=_example("npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf"),
+@_command("npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf", name="import")
+@argument("files", nargs=-1, required=True, type=PATH)
+@option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the experiment to import into.",
 )
-@click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("--into", type=FOLDER, help="Folder of the experiment to import into.")
-@click.option("--labels", type=FILE, help="CSV file with a row for each log or pattern of logs.")
-@click.option(
-    "--pattern",
-    help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.",
-)
-@click.option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
-@click.option("--title", default="", help="Title of the experiment.")
-@click.option("--pdf", type=FILE, help="Also make the report and write it here.")
-@click.option(
-    "--dry-run", is_flag=True, help="Print what was recognised and what is missing; write nothing."
-)
-@click.option(
-    "--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing."
-)
+@option("--labels", type=FILE, help="CSV file with a row for each log or pattern of logs.")
+@pattern
+@option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
+@option("--title", default="", help="Title of the experiment.")
+@option("--pdf", type=FILE, help="Also make the report and write it here.")
+@flag("--dry-run", help="Print what was recognised and what is missing; write nothing.")
+@flag("--labels-template", help="Print a labels file to fill in; write nothing.")
 def import_(
     files: tuple[Path, ...],
     into: Path | None,
     contrasts: Path | None,
     title: str,
     pdf: Path | None,
-    **options: Any,
+    dry_run: bool,
+    labels_template: bool,
+    **labels: Any,
 ) -> None:
     """Import existing logs as an experiment.
 
@@ -674,25 +632,23 @@ def import_(
     """
     from .data import imports
 
-    dry_run = options.pop("dry_run")
     written = ("into", "contrasts", "title", "pdf")
-    if options.pop("labels_template"):
-        _refuse("with --labels-template", *written, "labels", "pattern", "dry_run")
+    if labels_template:
+        _refuse("with --labels-template", *written, *labels, "dry_run")
         _echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
         _refuse("with --dry-run", *written)
         with _progress("logs") as progress:
-            runs, _ = imports.understand(files, **options, progress=progress)
+            runs, _ = imports.understand(files, **labels, progress=progress)
         _print_overview(imports.overview(runs))
         return
     if into is None:
         others = "--dry-run, or --labels-template"
         raise click.UsageError(f"no folder given: use --into results/NAME (or {others})")
-    declared = imports.read_contrasts(contrasts) if contrasts else None
-    options |= {"into": into, "contrasts": declared, "title": title}
+    labels["contrasts"] = imports.read_contrasts(contrasts) if contrasts else None
     with _progress("logs") as progress:
-        done = imports.import_logs(files, **options, progress=progress)
+        done = imports.import_logs(files, into=into, title=title, **labels, progress=progress)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))
@@ -734,34 +690,26 @@ def _read(run: dict[str, Any]) -> str:
     from .metrics import METRICS, format_value
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
-    lines = [
-        f"{run['file']}:{run['line']}: {what}: {run['status']}"
-        + (f": {run['error']}" if run["error"] else "")
-    ]
+    why = f": {run['error']}" if run["error"] else ""
     stated = [level_words(k, run["parameters"][k]) for k in _STATED if k in run["parameters"]]
-    lines += [f"    {', '.join(stated)}"] if stated else []
-    width = max((len(METRICS[name].label) for name in run["metrics"]), default=0)
-    for name, value in run["metrics"].items():
-        lines.append(
-            f"    {METRICS[name].label:{width}}  {format_value(value, METRICS[name].unit)}"
-        )
-    lines += [
-        f"    p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}"
-        for p in run["percentiles"]
-    ]
-    lines += [f"    warning: {warning}" for warning in run["warnings"]]
-    wrap = partial(
-        fill, width=80, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(map(wrap, lines))
+    figures = {METRICS[name]: value for name, value in run["metrics"].items()}
+    width = max((len(m.label) for m in figures), default=0)
+    inside = [", ".join(stated)] if stated else []
+    inside += [f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()]
+    for p in run["percentiles"]:
+        inside.append(f"p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}")
+    inside += [f"warning: {warning}" for warning in run["warnings"]]
+    head = f"{run['file']}:{run['line']}: {what}: {run['status']}{why}"
+    how: dict[str, Any] = {"subsequent_indent": " " * 8, "break_long_words": False}
+    lines = [head, *(f"    {line}" for line in inside)]
+    return "\n".join(fill(line, 80, break_on_hyphens=False, **how) for line in lines)
 
 
-@npl.command(epilog=_example("npl up data/experiments/azure-placement.yaml --dry-run"))
+@_command("npl up data/experiments/azure-placement.yaml --dry-run")
 @experiment_file
 @root
-@click.option(
+@flag(
     "--dry-run",
-    is_flag=True,
     help="Show what would be created, without creating or querying anything.",
 )
 def up(experiment: Path, root: str, dry_run: bool) -> None:
@@ -777,48 +725,40 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
         _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
 
 
-@npl.command(epilog=_example("npl down data/experiments/azure-placement.yaml"))
-@click.argument("experiment", type=PATH, required=False)
+@_command("npl down data/experiments/azure-placement.yaml")
+@argument("experiment", type=PATH, required=False)
 @root
-@click.option(
+@flag(
     "--all",
     "every",
-    is_flag=True,
     help="Remove all that has this project's tag in the subscription.",
 )
-@click.option("--expired", is_flag=True, help="With --all: only what has expired.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
+@flag("--expired", help="With --all: only what has expired.")
+@flag("--yes", help="With --all: do not ask for confirmation.")
 def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
     """Remove the hosts of an experiment; safe to repeat."""
     from .hosts import azure
     from .pipeline import down as do
 
-    if every == (experiment is not None) or (expired and not every):
-        raise click.UsageError(
-            "give an experiment or --all (add --expired for only what has expired)"
-        )
+    if every == (experiment is not None):
+        raise click.UsageError("give an experiment or --all")
     if experiment is not None:
-        _refuse("with an experiment", "yes")
+        _refuse("with an experiment", "yes", "expired")
         do(experiment, root=root)
         return
     _refuse("with --all", "root")
     groups = azure.leftovers(expired=expired)
     for group in groups:
-        _echo(
-            f"{group.name}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}"
-        )
+        times = f"created {group.created_utc}, expires {group.expires_utc}"
+        _echo(f"{group.name}: {group.experiment}, {times}")
     if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(groups)
 
 
-@npl.command(epilog=_example("npl explore results/lab -o explorer.html"))
-@click.argument("experiment", required=False, type=PATH)
-@click.option(
-    "-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment)."
-)
-@click.option(
-    "--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser."
-)
+@_command("npl explore results/lab -o explorer.html")
+@argument("experiment", required=False, type=PATH)
+@option("-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment).")
+@browser
 def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
     """Write one HTML file that shows every run, and open it.
 
@@ -838,28 +778,24 @@ def explore(experiment: Path | None, output: Path | None, browser: bool) -> None
         click.launch(file.resolve().as_uri())
 
 
-@npl.group(epilog=_example("npl workshop start"))
+@npl.group(epilog="\b\nExample:\n  npl workshop start")
 def workshop() -> None:
     """Teach with the local lab: lessons with self-checking exercises."""
 
 
-@workshop.command("start", epilog=_example("npl workshop start my-workshop"))
-@click.argument("folder", default="workshop", type=PATH)
-@click.option("--experiment", type=PATH, help="The measured experiment that the lessons use.")
-@click.option(
-    "--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser."
-)
-@click.option(
-    "--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile."
-)
-def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
+@_command("npl workshop start my-workshop", to=workshop)
+@argument("folder", default="workshop", type=PATH)
+@option("--experiment", type=PATH, help="The measured experiment that the lessons use.")
+@browser
+@switch("--lab/--no-lab", help="Keep the local lab running meanwhile.")
+def start(folder: Path, **options: Any) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
-    from .reporting.workshop import start
+    from .reporting import workshop as lessons
 
-    sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=_echo))
+    sys.exit(lessons.start(folder, say=_echo, **options))
 
 
-@npl.group(epilog=_example("npl lab up"))
+@npl.group(epilog="\b\nExample:\n  npl lab up")
 def lab() -> None:
     """Run emulated hosts on this machine.
 
@@ -867,13 +803,11 @@ def lab() -> None:
     """
 
 
-lab_folder = click.option(
-    "--folder", type=PATH, help="Folder of the lab (default: one for each user)."
-)
+lab_folder = option("--folder", type=PATH, help="Folder of the lab (default: one for each user).")
 
 
-@lab.command("up", epilog=_example("npl lab up"))
-@click.argument("experiment", required=False, type=PATH)
+@_command("npl lab up", to=lab, name="up")
+@argument("experiment", required=False, type=PATH)
 @lab_folder
 def lab_up(experiment: Path | None, folder: Path | None) -> None:
     """Run a lab until interrupted: the default lab, or that of an EXPERIMENT."""
@@ -888,60 +822,15 @@ def lab_up(experiment: Path | None, folder: Path | None) -> None:
     source.run_foreground(options, folder)
 
 
-@lab.command("status", epilog=_example("npl lab status"))
-@lab_folder
-@as_json
-def lab_status(folder: Path | None, as_json: bool) -> None:
-    """Show the running lab, its hosts and its self-checks."""
-    from .hosts import lab as source
-
-    running = source.status(folder)
-    deployment = running.deployment if running else None
-    if as_json:
-        document = asdict(deployment) if deployment else None
-        _print_json({"pid": running.pid if running else None, "deployment": document})
-    elif running is None:
-        _echo(f"no lab is running in {folder or source.default_folder()}")
-    elif deployment is None:
-        _echo(f"process {running.pid} is starting a lab in {running.folder}")
-    else:
-        _echo(deployment.notice)
-        for host in deployment.hosts:
-            facts = [
-                host.data_address,
-                host.region,
-                host.zone,
-                host.ppg,
-                host.accelerated,
-                host.port,
-            ]
-            words = ("address", "region", "zone", "group", "accelerated", "port")
-            _echo(
-                f"{host.name}: {', '.join(f'{w} {v}' for w, v in zip(words, facts, strict=True) if v is not None)}"
-            )
-        for proof in (*deployment.proofs, *(p for host in deployment.hosts for p in host.proofs)):
-            holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
-            _say(f"{proof.claim}: {holds} ({proof.evidence})")
-
-
-@lab.command("down", epilog=_example("npl lab down"))
-@lab_folder
-def lab_down(folder: Path | None) -> None:
-    """Stop the lab, even if another process started it."""
-    from .hosts import lab as source
-
-    _echo("stopped" if source.stop(folder) else "no lab was running")
-
-
-@lab.command(
-    "shell",
+@_command(
+    "npl lab shell client ping -c 3 region",
+    to=lab,
     context_settings={"ignore_unknown_options": True},
-    epilog=_example("npl lab shell client ping -c 3 10.77.0.2"),
 )
-@click.argument("host")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@argument("host")
+@argument("command", nargs=-1, type=click.UNPROCESSED)
 @lab_folder
-def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
+def shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
     """Open a shell on a HOST of the running lab, or run a COMMAND there."""
     from .hosts import lab as source
 
@@ -954,10 +843,7 @@ def main() -> None:
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     # SIGTERM or a closed terminal unwinds like Ctrl-C, so that the hosts placed are taken down
-    for number in {
-        signal.SIGTERM,
-        getattr(signal, "SIGHUP", signal.SIGTERM),
-    }:  # Windows has no SIGHUP
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # not on Windows
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     # papermill loads the libraries of object stores for addresses of notebooks, which are files here
@@ -970,12 +856,12 @@ def main() -> None:
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except NetperfError as error:
-        _say(f"npl: {error}")
-        sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of the output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+    except NetperfError as error:
+        _say(f"npl: {error}")
+        sys.exit(error.exit_code)
     except Exception as error:
         if (text := explain(error)) is None:
             raise

@@ -114,13 +114,8 @@ def did_you_mean(name: object, names: Iterable[str], *, count: int = 1, cutoff: 
 
 def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, which says which ones are near."""
-    names = sorted(names)
-    inside = [n for n in names if n.endswith(f".{name}")]
-    hint = did_you_mean(
-        inside[0] if inside else name, inside or names, count=3, cutoff=0.5
-    ).rstrip()
-    hint = hint or f"it offers {', '.join(names)}"
-    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
+    hint = did_you_mean(name, names, count=3, cutoff=0.5)
+    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}".rstrip("; "))
 
 
 class NetperfError(Exception):

@@ -58,18 +58,9 @@ def plan(
 
         runs = load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
         needed = needed_by_pilot(declared, runs)
-    try:
-        price = hosts.cost(declared, workload=_workload(scheduled))
-    except UsageError as error:
-        raise (
-            error if str(experiment) in str(error) else type(error)(f"{experiment}: {error}")
-        ) from None
-    return Preview(
-        plan=scheduled,
-        cost=price.words,
-        parts=price.parts,
-        rounds_needed=tuple(needed),
-    )
+    source = hosts.source(declared.hosts.source)
+    price = source.cost(declared, workload=_workload(scheduled))
+    return Preview(plan=scheduled, cost=price.words, parts=price.parts, rounds_needed=tuple(needed))
 
 
 def run(

@@ -98,7 +98,7 @@ LAYERS = {
     "plots": "errors metrics experiment analysis",
     "reporting": "errors metrics quantities experiment data analysis plots hosts",
     "pipeline": "errors metrics experiment hosts measure data analysis reporting",
-    "cli": "errors metrics experiment hosts measure data analysis plots reporting pipeline",
+    "cli": "errors metrics quantities experiment hosts measure data analysis plots reporting pipeline",
 }
 
 

@@ -163,8 +163,6 @@ TAKING_ONE = """
     verify {} --workers 1
     compare {}
     report {}
-    lab status --folder {}
-    lab down --folder {}
     lab shell a true --folder {}
     lab up {}
 """

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ExperimentError, UsageError, unknown
+from ..errors import ExperimentError, UsageError
 from ..experiment.model import SOURCES as SOURCES
 from ..experiment.model import Deployment, Experiment
 from .source import Price as Price
@@ -32,20 +32,11 @@ __all__ = [
     "Source",
     "Workload",
     "budget_reached",
-    "cost",
     "deployed",
     "options",
     "release",
     "source",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise unknown(__name__, name, __all__)
 
 
 def source(name: str) -> Source:
@@ -99,17 +90,6 @@ def deployed(
         )
     finally:
         release(experiment, state=state, number=number)
-
-
-def cost(experiment: Experiment, *, workload: Workload) -> Price:
-    """Cost of the hosts of an experiment for its measurement.
-
-    Examples
-    --------
-    >>> npl.hosts.cost(npl.read("data/recorded/zones").declaration, workload=npl.hosts.Workload()).words
-    'nothing beyond what the hosts cost anyway: they already exist'
-    """
-    return source(experiment.hosts.source).cost(experiment, workload=workload)
 
 
 def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str | None:

@@ -145,29 +145,25 @@ def paths(
     are left out.
     """
     by_name = {h.name: h for h in hosts}
-    reachable = [p for p in pairs if p[0] in by_name and p[1] in by_name]
-
+    found: dict[tuple[str, str], Mapping[str, Any] | str] = {}
     logins = asyncio.Semaphore(MAX_LOGINS)
 
-    async def one(client: str) -> list[Mapping[str, Any] | str]:
+    async def one(client: str) -> None:
         remote = Remote(by_name[client], marker, logins)
-        out: list[Mapping[str, Any] | str] = []
-        try:
-            for _, server in (p for p in reachable if p[0] == client):
-                try:
-                    await remote.connect()
-                    answer = await remote.script(PATH, by_name[server].data_address, limit_s=60)
-                    lines = (line.partition("=") for line in answer.out.splitlines())
-                    out.append({k: int(v) for k, _, v in lines if v.isdecimal()})
-                except SSHError as error:
-                    out.append(str(error))
-        finally:
-            await remote.close()
-        return out
+        for pair in pairs:
+            if pair[0] != client or pair[1] not in by_name:
+                continue
+            try:
+                await remote.connect()
+                answer = await remote.script(PATH, by_name[pair[1]].data_address, limit_s=60)
+                lines = (line.partition("=") for line in answer.out.splitlines())
+                found[pair] = {k: int(v) for k, _, v in lines if v.isdecimal()}
+            except SSHError as error:
+                found[pair] = str(error)
+        await remote.close()
 
-    clients = list(dict.fromkeys(c for c, _ in reachable))
-    answers = dict(zip(clients, map(iter, side_by_side(map(one, clients))), strict=True))
-    return {pair: next(answers[pair[0]]) for pair in reachable}
+    side_by_side(map(one, by_name))
+    return found
 
 
 def _facts(text: str) -> dict[str, Any]:
@@ -195,18 +191,15 @@ def one_machine(
     pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]
 ) -> tuple[Proof, ...]:
     """Disprove that the hosts of a pair are two machines, where both names lead to one: its loopback is no network."""
+    known = {name: fact for name, fact in facts.items() if not isinstance(fact, str)}
     out = []
     for client, server in dict.fromkeys(pairs):
-        a, b = facts[client], facts[server]
-        if (
-            not isinstance(a, str)
-            and not isinstance(b, str)
-            and a.get("machine", 0) == b.get("machine")
-        ):
-            evidence = f"both names lead to {a.get('guest', 'one machine')}: correct the address or port of one of them"
-            out.append(
-                Proof(f"{client} and {server} are two machines", False, evidence, factor=True)
-            )
+        a, b = known.get(client, {}), known.get(server, {})
+        if a.get("machine", 0) == b.get("machine"):
+            where = a.get("guest", "one machine")
+            evidence = f"both names lead to {where}: correct the address or port of one of them"
+            claim = f"{client} and {server} are two machines"
+            out.append(Proof(claim, False, evidence, factor=True))
     return tuple(out)
 
 
@@ -215,19 +208,13 @@ def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
-    interfaces = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
+    interfaces = ", ".join(map(" ".join, guest["nic"])) or "no interface with a driver"
     out = []
     if requested is True:
-        kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
+        kinds = dict.fromkeys(VF_DRIVERS[n[1]] for n in functions)
         claim = "virtual function present and up in the guest"
-        out.append(
-            Proof(
-                claim,
-                accelerated(guest),
-                f"{interfaces} ({kinds})" if kinds else interfaces,
-                factor=True,
-            )
-        )
+        found = f"{interfaces} ({', '.join(kinds)})" if kinds else interfaces
+        out.append(Proof(claim, accelerated(guest), found, factor=True))
     elif requested is False:
         holds = not functions if guest["nic"] else None
         out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
@@ -241,11 +228,8 @@ def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list
     installed += f"; missing {', '.join(missing)}" if missing else ""
     out.append(Proof("measuring tools installed", not missing, installed))
     if packages:  # for the record, so that the same can be requested again
-        out.append(
-            Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items()))
-        )
-    if "cloud-init" in guest:
-        out.append(
-            Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"])
-        )
+        known = ", ".join(f"{p} {v}" for p, v in packages.items())
+        out.append(Proof("packages of the tools", True, known))
+    if started := guest.get("cloud-init"):
+        out.append(Proof("first start complete", started == "done", started))
     return out

@@ -526,7 +526,7 @@ def test_interrupting_the_foreground_lab_cleans_up(caller, tmp_path, number):
     assert not (tmp_path / "id").exists()
 
 
-def test_a_lab_of_another_process_is_used_by_its_folder_and_stopped(caller, tmp_path):
+def test_a_lab_of_another_process_is_used_and_left_alone(caller, tmp_path):
     process, supervisor, mark, namespaces = caller
     made = lab.status(tmp_path).deployment
     assert run(made, "client", "hostname") == "client\n"
@@ -541,8 +541,9 @@ def test_a_lab_of_another_process_is_used_by_its_folder_and_stopped(caller, tmp_
         lab.shell("moon", tmp_path)
     with pytest.raises(LabError, match="already"):
         lab.run_foreground(folder=tmp_path)
-    assert lab.stop(tmp_path) is True
     assert lab.stop(tmp_path) is False
+    assert lab.status(tmp_path) is not None, "it is not ours"
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert gone(mark, namespaces, tmp_path) is True
     with pytest.raises(LabError, match="npl lab up"):

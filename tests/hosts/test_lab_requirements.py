@@ -191,7 +191,7 @@ sys.modules["fcntl"] = sys.modules["pwd"] = None
 from pathlib import Path
 """
     code = elsewhere + CHECK.replace(
-        "lab.check()", "lab.Options(), lab.status(), lab.stop(); lab.check()"
+        "lab.check()", "lab.Options(), lab.status(), lab.stop(Path()); lab.check()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False

@@ -13,7 +13,6 @@ import re
 import select
 import shlex
 import signal
-import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -33,9 +32,7 @@ from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
-if (
-    sys.platform == "linux"
-):  # elsewhere an experiment can only be planned and checked; `check` says why
+if sys.platform == "linux":  # elsewhere an experiment can only be planned; `check` says why
     from . import lock, supervisor
 
 EPHEMERAL = True
@@ -113,8 +110,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     _check_folder(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = folder.lstat()
-        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
+        if not folder.is_symlink() and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o700)
         check_owner(folder)
         (folder / "lock").touch(mode=0o600)
@@ -143,9 +139,7 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
     """Run a lab, and print its SSH commands, until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere."""
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
-        raise LabError(
-            f"process {running.pid} already runs a lab in {folder}: stop it with 'npl lab down'"
-        )
+        raise LabError(f"process {running.pid} already runs a lab in {folder}: stop it first")
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
@@ -193,20 +187,24 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
     return subprocess.run(ssh_command(target, *words), check=False).returncode
 
 
-def stop(folder: Path | None = None) -> bool:
-    """Stop the lab running in `folder`, whoever started it, and remove its files; return whether there was one.
+def stop(folder: Path) -> bool:
+    """Stop the lab that this process started in `folder`, and remove its files; return whether there was one.
 
-    A folder that no lab has marked as its own is left unchanged. LabError if the lab belongs to another user.
+    A folder that no lab has marked as its own, and that of a lab of another process, are left unchanged.
     """
-    folder = (folder or default_folder()).absolute()
-    pid = _supervisor_of(folder)
-    if pid is not None:
-        _end(pid, folder)
-    if folder in _started:
-        _started.pop(folder)[0].wait()
+    folder = folder.absolute()
+    started = _started.pop(folder, None)
+    if started is not None:
+        process = started[0]
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     if _is_lab(folder) and _supervisor_of(folder) is None:
         supervisor.clean(folder)
-    return pid is not None
+    return started is not None
 
 
 def _is_lab(folder: Path) -> bool:
@@ -238,26 +236,6 @@ def _check_folder(folder: Path) -> None:
 
 def _supervisor_of(folder: Path) -> int | None:
     return lock.holder(folder / "lock") if _is_lab(folder) else None
-
-
-def _end(pid: int, folder: Path) -> None:
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if _supervisor_of(folder) != pid:
-            return  # it ended, and its pid may belong to another process by now
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
-        if not select.select([handle], [], [], _STOP_S)[0]:
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-            select.select([handle], [], [], _STOP_S)
-    except PermissionError:
-        raise LabError(f"the lab in {folder} belongs to another user (process {pid})") from None
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(handle)
 
 
 def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:

@@ -120,9 +120,8 @@ def _check_namespaces() -> None:
             f"the lab cannot create a network device through {_TUN} ({why}): load the tun module of this kernel"
         )
     if failed == errno.ENOSPC:
-        remedy = (
-            "none are left: raise the sysctls user.max_net_namespaces and user.max_user_namespaces"
-        )
+        names = "user.max_net_namespaces and user.max_user_namespaces"
+        remedy = f"none are left: raise the sysctls {names}"
     elif os.geteuid() == 0:
         remedy = "in a container, start that with '--privileged'"
     elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":

@@ -17,9 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -140,54 +138,37 @@ class Supervisor:
 
     def describe(self, number: int) -> Deployment:
         """Describe what was started as deployment `number`, with proofs of what was measured."""
-        options, folder = self.options, self.folder
-        hosts = tuple(
-            Host(
-                name=h.name,
-                address="127.0.0.1",
-                port=self.ports[h.name],
-                data_address=options.address(h.name),
-                user=pwd.getpwuid(os.geteuid()).pw_name,
-                ssh_config=str(folder / "ssh_config"),
-                identity=str(folder / "id"),
-                known_hosts=str(folder / "known_hosts"),
-                owned=True,
-                region=h.region,
-                zone=h.zone,
-                ppg=h.ppg,
-                accelerated=h.accelerated,
-                proofs=(
-                    *(self._delay(other) for other in self.one_way_us if other == h.name),
-                    *(
-                        Proof("set up as asked", False, warning)
-                        for warning in self.warnings[h.name]
-                    ),
-                ),
-            )
-            for h in options.hosts
-        )
+        options, hosts = self.options, list[Host]()
+        same: dict[str, Any] = {
+            "user": pwd.getpwuid(os.geteuid()).pw_name,
+            "ssh_config": str(self.folder / "ssh_config"),
+            "identity": str(self.folder / "id"),
+            "known_hosts": str(self.folder / "known_hosts"),
+        }
+        for h in options.hosts:
+            proofs = [Proof("set up as asked", False, w) for w in self.warnings[h.name]]
+            if h.name in self.one_way_us:
+                proofs.insert(0, self._delay(h.name))
+            own = h.model_dump(include={"name", "region", "zone", "ppg", "accelerated"})
+            own |= {"port": self.ports[h.name], "data_address": options.address(h.name)}
+            hosts.append(Host(address="127.0.0.1", owned=True, proofs=tuple(proofs), **own, **same))
         warnings = [warning for host in self.warnings.values() for warning in host]
-        stretched = options.links == Options().links
-        delays = (
-            f"its delays inside a region are {STRETCH} times those of a real one, and "
-            if stretched
-            else ""
-        )
+        delays = ""
+        if options.links == Options().links:
+            delays = f"its delays inside a region are {STRETCH} times those of a real one, and "
         claim = "every host has a home, /run, /tmp and /var/tmp of its own"
-        separate = not any(
-            f"{path} {SHARED}" in warning for path in SCRATCH for warning in warnings
-        )
+        shared = [w for w in warnings if any(f"{path} {SHARED}" in w for path in SCRATCH)]
         return Deployment(
             deployment_id=f"lab-{number}",
             source="lab",
-            hosts=hosts,
+            hosts=tuple(hosts),
             notice=f"Emulated hosts: network namespaces of one Linux machine; {delays}"
             "its numbers say nothing about a real cloud.",
             created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
             proofs=(
                 Proof(
                     claim,
-                    separate,
+                    not shared,
                     "all else is the file system of this machine, which every host sees",
                 ),
             ),
@@ -201,9 +182,8 @@ class Supervisor:
         first, requested_us = self.options.hosts[0].name, self._requested_us(other)
         claim = f"one way between {first} and {other} takes {format_value(requested_us, 'us')}"
         if (way_us := self.one_way_us[other]) is None:
-            return Proof(
-                claim, None, "it takes too long to be measured, or too much is lost on the way"
-            )
+            why = "it takes too long to be measured, or too much is lost on the way"
+            return Proof(claim, None, why)
         low, median, high = (format_value(v, "us") for v in way_us[1:])
         return Proof(
             claim,
@@ -261,26 +241,19 @@ class Supervisor:
             first,
             command,
         ]
-        for _ in range(2):
-            with suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(
-                    ssh, input=_PROBE, capture_output=True, text=True, timeout=20, check=False
-                )
-                break
-        else:
+        pipes: dict[str, Any] = {"input": _PROBE, "capture_output": True, "text": True}
+        try:
+            done = subprocess.run(ssh, timeout=40, check=False, **pipes)
+        except subprocess.TimeoutExpired:
             raise LabError(
                 f"the lab's host {first} does not answer over SSH: this machine is too busy, or a "
                 f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
-            )
+            ) from None
         name, _, ways = done.stdout.partition("\n")
         if done.returncode or name != first:
-            lines = [
-                *(server.read_text().splitlines() if server.exists() else []),
-                *done.stderr.splitlines(),
-            ]
-            raise LabError(
-                f"logging in to the lab's host {first} fails: {'; '.join(lines[-3:])} (log: {server})"
-            )
+            said = f"{server.read_text()}\n{done.stderr}".split("\n")
+            why = "; ".join([*filter(None, said)][-3:])
+            raise LabError(f"logging in to the lab's host {first} fails: {why} (log: {server})")
         log.info(
             "one way from %s to %s, least and quartiles in µs: %s",
             first,
@@ -374,10 +347,8 @@ def _signals() -> int:
 
 def _wait_or_kill(pid: int) -> None:
     """Wait for a child to end, and kill it if it does not."""
-    deadline = time.monotonic() + 2
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return
-        time.sleep(0.01)
+    handle = os.pidfd_open(pid)
+    if not select.select([handle], [], [], 2)[0]:
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(handle)

@@ -120,12 +120,9 @@ class Options(_Strict):
     @classmethod
     def _without_dropped(cls, options: Any) -> Any:
         """Ignore what experiments of older releases may name and the lab does not need any more."""
-        dropped = ("realtime", "calibrate")
-        return (
-            {k: v for k, v in options.items() if k not in dropped}
-            if isinstance(options, dict)
-            else options
-        )
+        if not isinstance(options, dict):
+            return options
+        return {k: v for k, v in options.items() if k not in ("realtime", "calibrate")}
 
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
