@@ -12,8 +12,8 @@ import logging
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -53,15 +53,15 @@ class Tally:
     """Why it stopped early."""
 
     def __str__(self) -> str:
+        counted = {
+            "measured before": self.before,
+            "failed in every attempt": self.failed,
+            "failed runs are kept": self.attempts_failed,
+        }
         parts = [f"{self.ok} of {self.scheduled} trials measured"]
-        parts += [f"{self.before} measured before"] if self.before else []
-        parts += [f"{self.failed} failed in every attempt"] if self.failed else []
-        parts += [f"{self.attempts_failed} failed runs are kept"] if self.attempts_failed else []
-        parts += (
-            [f"stopped after round {self.stopped_after_round}: {self.stopped}"]
-            if self.stopped
-            else []
-        )
+        parts += [f"{count} {what}" for what, count in counted.items() if count]
+        if self.stopped:
+            parts.append(f"stopped after round {self.stopped_after_round}: {self.stopped}")
         return ", ".join(parts)
 
 
@@ -110,18 +110,22 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
     display = progress or Display()
-    with store.lock(), _log_file(store, display.say) as log:
+    # outside the hierarchy of loggers: two measurements in one process do not share it
+    log = logging.Logger("collect", logging.INFO)
+    with store.lock(), closing(_LogFile(own_path(store.path, "collect.log"), display.say)) as file:
+        log.addHandler(file)
         collector = _Collector(
             plan, deployment, store, number, display, install, log, enough, spent, patience_s
         )
+        again = "run the same command again to resume"
         try:
-            message = "terminated by a signal; run the same command again to resume"
-            return finish(collector.collect(), stopped=CollectError(message))
+            stopped = CollectError(f"terminated by a signal; {again}")
+            return finish(collector.collect(), stopped=stopped)
         except KeyboardInterrupt:
-            collector.progress.say("interrupted; run the same command again to resume")
+            display.say(f"interrupted; {again}")
             raise
         finally:
-            collector.progress.end()
+            display.end()
 
 
 class _LogFile(logging.FileHandler):
@@ -129,28 +133,18 @@ class _LogFile(logging.FileHandler):
 
     def __init__(self, file: Path, say: Callable[[str], None]) -> None:
         super().__init__(file, encoding="utf-8")
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self._say: Callable[[str], None] | None = say
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name in logging
         if self._say is not None:
-            self._say(
-                f"{self.baseFilename} cannot be written ({sys.exc_info()[1]}); it is incomplete"
-            )
+            why = sys.exc_info()[1]
+            self._say(f"{self.baseFilename} cannot be written ({why}); it is incomplete")
             self._say = None
 
-
-@contextmanager
-def _log_file(store: Store, say: Callable[[str], None]) -> Iterator[logging.Logger]:
-    """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
-    handler = _LogFile(own_path(store.path, "collect.log"), say)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log = logging.Logger("collect", logging.INFO)
-    log.addHandler(handler)
-    try:
-        yield log
-    finally:
+    def close(self) -> None:
         with suppress(OSError):  # a full disk was reported before
-            handler.close()
+            super().close()
 
 
 def _mark(store: Store) -> str:
@@ -159,11 +153,10 @@ def _mark(store: Store) -> str:
     It depends on the location of the data: a copy of the folder is another measurement, and the processes of the
     original may be running.
     """
-    machine = Path("/etc/machine-id")
-    identity = (
-        f"{store.location} {platform.node()} {machine.read_text() if machine.exists() else ''}"
-    )
-    return f"{store.experiment}:{hashlib.blake2s(identity.encode(), digest_size=8).hexdigest()}"
+    file = Path("/etc/machine-id")
+    machine = file.read_text() if file.exists() else ""
+    identity = f"{store.location} {platform.node()} {machine}".encode()
+    return f"{store.experiment}:{hashlib.blake2s(identity, digest_size=8).hexdigest()}"
 
 
 @dataclass(slots=True)
@@ -179,7 +172,7 @@ class _Past:
     """Why the last one failed."""
 
 
-def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
+def _past(trials: Sequence[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
     for run_id, record in store.runs():
         if trial := past.get(trial_of(run_id)):
@@ -203,17 +196,16 @@ def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
 
 def failures(plan: Plan, store: Store) -> str | None:
     """How many trials were tried without a good run, and why; None if there are none."""
-    left = [p for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
+    left = [p for p in _past(plan.trials, store).values() if p.attempts and not p.done]
     if not left:
         return None
     attempts = plan.experiment.attempts
-    again = f"; once that is mended, raise attempts (now {attempts}) in the experiment to try again"
-    if all(p.used < attempts for p in left):
-        again = ""
-    return (
-        f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts; the last "
-        f"reason: {left[-1].why}{again}"
-    )
+    words = f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts"
+    words += f"; the last reason: {left[-1].why}"
+    if any(p.used >= attempts for p in left):
+        how = f"raise attempts (now {attempts}) in the experiment to try again"
+        words += f"; once that is mended, {how}"
+    return words
 
 
 CLOCK_STEP_S = 1.0
@@ -265,26 +257,18 @@ class _Collector:
         needed: dict[str, list[str]] = {}
         for trial in self.trials:
             tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
-            try:
-                for name in (trial.pair.client, trial.pair.server):
-                    self.deployment.host(name)
-                    needed.setdefault(name, []).extend(tools)
-            except KeyError as error:
-                raise HostError(
-                    f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`"
-                ) from None
+            for name in (trial.pair.client, trial.pair.server):
+                needed.setdefault(name, []).extend(tools)
         logins = asyncio.Semaphore(MAX_LOGINS)
-        self.sessions = {
-            name: HostSession(
-                self.deployment.host(name),
-                marker,
-                tools,
-                install=self.install,
-                log=self.log,
-                logins=logins,
-            )
-            for name, tools in needed.items()
-        }
+        how: dict[str, Any] = {"install": self.install, "log": self.log, "logins": logins}
+        try:
+            self.sessions = {
+                name: HostSession(self.deployment.host(name), marker, tools, **how)
+                for name, tools in needed.items()
+            }
+        except KeyError as error:
+            what = f"{error.args[0]}; name one of these in `pairs`"
+            raise HostError(f"{self.experiment.name}: {what}") from None
         self.past = _past(self.trials, self.store)
         self.leading = {t.run_id for t in self.trials if t.leading}
         self.tally = Tally(scheduled=len(self.trials) - len(self.leading))
@@ -307,22 +291,22 @@ class _Collector:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
                 # a round that has begun is completed: verdicts need both sides of it
-                if (
-                    self.enough
-                    and any(p.attempts for p in self.past.values())
-                    and (why := self.enough())
-                ):
-                    self.tally.stopped_after_round, self.tally.stopped = number - 1, why
-                if not self.tally.stopped:
-                    await self._round(number, list(trials))
+                if self.enough and any(p.attempts for p in self.past.values()):
+                    self._stop(number - 1, self.enough())
                 if self.tally.stopped:
                     break
+                await self._round(number, list(trials))
         finally:
             await asyncio.gather(
                 *(s.leave() for s in self.sessions.values()), return_exceptions=True
             )
             self.log.info("end: %s", self.tally)
         return self.tally
+
+    def _stop(self, number: int, why: str | None) -> None:
+        """Stop after a round if there is a reason."""
+        if why and not self.tally.stopped:
+            self.tally.stopped_after_round, self.tally.stopped = number, why
 
     def _of(self, trial: Trial) -> tuple[HostSession, HostSession]:
         return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
@@ -381,8 +365,8 @@ class _Collector:
         running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
             while waiting or running:
-                if self.spent and not self.tally.stopped and (why := self.spent()):
-                    self.tally.stopped_after_round, self.tally.stopped = number, why
+                if self.spent:
+                    self._stop(number, self.spent())
                 if self.tally.stopped:
                     waiting.clear()
                 # those whose hosts do not answer come last: the outage may be over by then
@@ -477,12 +461,6 @@ class _Collector:
             hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
             notice=self.deployment.notice,
             discarded=trial.leading,
-            # hops, MTU and route: claims about the path name both ends
-            path=[
-                asdict(p)
-                for p in self.deployment.proofs
-                if {*hosts.values()} <= set(p.claim.split())
-            ],
         )
 
 

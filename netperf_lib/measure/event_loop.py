@@ -10,7 +10,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -39,13 +39,11 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) ->
         interrupted = True
         task.cancel()
 
-    before = {
-        n: signal.getsignal(n) for n in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-    }
-    numbers = [
-        n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)
-    ]  # ignored: nohup does that
-    for number in numbers:
+    numbers = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    # ignored: nohup does that
+    before = {n: one for n, one in handlers.items() if one not in (None, signal.SIG_IGN)}
+    for number in before:
         loop.add_signal_handler(number, stop)
     try:
         return await task
@@ -54,15 +52,14 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) ->
             raise stopped from None
         raise
     finally:
-        for number in numbers:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
-            signal.signal(number, before[number])
+            signal.signal(number, handler)
 
 
 def _in_thread(work: Coroutine[Any, Any, Result]) -> Result:
     """Run it in a separate thread; interrupting this thread cancels it."""
     begun: Future[Callable[[], object]] = Future()
-    ended: Future[Result] = Future()
 
     async def inside() -> Result:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -70,18 +67,11 @@ def _in_thread(work: Coroutine[Any, Any, Result]) -> Result:
         begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
         return await work
 
-    def run() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(asyncio.run, inside())
         try:
-            ended.set_result(asyncio.run(inside()))
-        except BaseException as error:  # noqa: BLE001 (handed to the caller's thread)
-            ended.set_exception(error)
-
-    thread = threading.Thread(target=run, name="netperf_lib")
-    thread.start()
-    try:
-        ended.exception()  # waits
-    except BaseException:
-        begun.result()()
-        thread.join()
-        raise
-    return ended.result()
+            return ended.result()
+        except BaseException:
+            if not ended.done():
+                begun.result()()
+            raise

@@ -7,6 +7,7 @@ provide are absent. They run in the locale and with the search path that `ssh` s
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -204,31 +205,29 @@ def warnings(
         now = after.get("state", {}).get(name)
         if now != value:
             notes.append(f"{host}: {name} changed from {value} to {now} during the run")
-    total = moved.get("cpu.total", 0)
+    grown: defaultdict[str, Any] = defaultdict(int, moved)
+    total = grown["cpu.total"]
     if total > 20:  # clock ticks of 10 ms: less says nothing
-        if (busy := moved.get("cpu.busy", 0) / total) > CPU_BUSY:
-            notes.append(
-                f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's"
-            )
-        if (steal := moved.get("cpu.steal", 0) / total) > CPU_STOLEN:
-            notes.append(
-                f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware"
-            )
+        busy, steal = (grown[name] / total for name in ("cpu.busy", "cpu.steal"))
+        if busy > CPU_BUSY:
+            why = "the number may be the machine's, not the network's"
+            notes.append(f"{host}: CPU {100 * busy:.0f} % busy: {why}")
+        if steal > CPU_STOLEN:
+            where = "other machines on its hardware"
+            notes.append(f"{host}: {100 * steal:.0f} % of the CPU went to {where}")
     for way, word in (("tx", "sent"), ("rx", "received")):
-        packets, through = (
-            moved.get(f"nic.{way}_packets", 0),
-            moved.get(vf := f"ethtool.vf_{way}_packets", 0),
-        )
-        if accelerated and vf in after and packets > 100 and through < BYPASSING * packets:
+        function = f"ethtool.vf_{way}_packets"
+        packets, through = grown[f"nic.{way}_packets"], grown[function]
+        if accelerated and function in after and packets > 100 and through < BYPASSING * packets:
             notes.append(
                 f"{host}: {through} of {packets} packets {word} took the virtual function: accelerated networking was "
                 "not at work all the time"
             )
-    sent, again = moved.get("Tcp.OutSegs", 0), moved.get("Tcp.RetransSegs", 0)
+    sent, again = grown["Tcp.OutSegs"], grown["Tcp.RetransSegs"]
     if again > 100 and again > RETRANSMITTED * sent:
         notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted")
-    if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
-        notes.append(
-            f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step"
-        )
+    jump = grown["time_s"] - grown["uptime_s"]
+    if "time_s" in moved and abs(jump) > CLOCK_JUMP_S:
+        how = "let its time service slew, not step"
+        notes.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; {how}")
     return notes

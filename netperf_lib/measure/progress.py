@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from ..errors import visible
 from ..experiment.estimate import clock
 from ..experiment.model import Trial
-from ..metrics import format_value
 
 
 class Progress:
@@ -65,7 +64,8 @@ class Display(Progress):
 
     def started(self, trial: Trial) -> None:
         """Show which trial is running."""
-        words = f"round {trial.round}: {condition(trial)}"
+        pair = f"{trial.pair.client}→{trial.pair.server}"
+        words = f"round {trial.round}: {trial.test.tool} {trial.test.test} {pair}"
         self.bar.update(self.task, description=escape(visible(words)))
 
     def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
@@ -92,14 +92,3 @@ class Display(Progress):
     def end(self) -> None:
         """Remove the bar."""
         self.bar.stop()
-
-
-def condition(trial: Trial) -> str:
-    """A readable name for the condition of a trial."""
-    words = [trial.test.tool, trial.test.test, f"{trial.pair.client}→{trial.pair.server}"]
-    words += [f"×{trial.streams}"] if trial.streams > 1 else []
-    for value, word in ((trial.tcp_buffer_bytes, "buffers"), (trial.message_bytes, "messages")):
-        words += [f"{format_value(value, 'bytes')} {word}"] if value else []
-    words += [f"{name}={value}" for name, value in sorted(trial.options.items())]
-    words += [f"during {trial.test.during}"] if trial.test.during else []
-    return " ".join(words)

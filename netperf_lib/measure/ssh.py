@@ -16,7 +16,7 @@ import secrets
 import shlex
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -170,7 +170,7 @@ class Remote:
                 lasting = isinstance(error, _LASTING)
                 if isinstance(error, socket.gaierror):
                     lasting = error.errno != socket.EAI_AGAIN
-                reason = _reason(error, self.host, waits_s, _jump_host(self.host, options))
+                reason = _reason(error, self.host, waits_s)
                 raise UnreachableError(f"{self}: {reason}", lasting=lasting) from None
             self._idle = []
             return True
@@ -189,7 +189,8 @@ class Remote:
         except ValueError as error:
             if isinstance(error, asyncssh.KeyImportError):
                 raise
-            files = _known_hosts_files(self.host, options)
+            own = self.host.known_hosts
+            files = [own] if own else _configured(self.host).known_hosts or [KNOWN_HOSTS]
             options["known_hosts"], odd = _readable_known_hosts(files)
             self.notes = [f"{where} is no entry of known_hosts; it is ignored" for where in odd]
         return await login()
@@ -205,21 +206,19 @@ class Remote:
             "kbdint_auth": False,
         }
         # Options not set here come from the ssh configuration: Port, User, IdentityFile, ProxyJump, …
-        if host.port != 22:
-            options["port"] = host.port
-        if host.user:
-            options["username"] = host.user
-        if host.ssh_config:
-            options["config"] = [host.ssh_config]
-        if host.identity:
-            options["client_keys"] = [host.identity]
-            options["ignore_encrypted"] = True  # a key with a passphrase: the agent has it
-        if host.known_hosts:
-            options["known_hosts"] = host.known_hosts
+        own = {
+            "port": host.port if host.port != 22 else None,
+            "username": host.user,
+            "config": [host.ssh_config] if host.ssh_config else None,
+            "client_keys": [host.identity] if host.identity else None,
+            "known_hosts": host.known_hosts,
+            # a key with a passphrase: the agent has it
+            "ignore_encrypted": host.identity,
+        }
+        options |= {name: value for name, value in own.items() if value}
         if host.owned and host.identity:
-            options["agent_path"] = (
-                None  # our own key: an agent full of others would use up the server's patience
-            )
+            # our own key: an agent full of others would use up the server's patience
+            options["agent_path"] = None
         return options
 
     async def close(self) -> None:
@@ -456,21 +455,10 @@ class Process:
         return None
 
 
-def _jump_host(host: Host, options: Mapping[str, Any]) -> str | None:
-    """Return the host that the ssh configuration goes through."""
-    with contextlib.suppress(OSError, ValueError, asyncssh.Error):
-        config = options.get("config", ())
-        chosen = asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
-        return str(chosen.tunnel) if chosen.tunnel else None
-    return None
-
-
-def _known_hosts_files(host: Host, options: Mapping[str, Any]) -> list[str]:
-    if host.known_hosts:
-        return [host.known_hosts]
-    config = options.get("config", ())
-    chosen = asyncssh.SSHClientConnectionOptions(host=host.address, config=config).known_hosts
-    return [str(file) for file in chosen] if isinstance(chosen, list) and chosen else [KNOWN_HOSTS]
+def _configured(host: Host) -> Any:
+    """Return what the ssh configuration says of a host."""
+    config = [host.ssh_config] if host.ssh_config else ()
+    return asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
 
 
 def _readable_known_hosts(files: Iterable[str]) -> tuple[asyncssh.SSHKnownHosts, list[str]]:
@@ -489,7 +477,7 @@ def _readable_known_hosts(files: Iterable[str]) -> tuple[asyncssh.SSHKnownHosts,
     return asyncssh.import_known_hosts("\n".join(entries)), odd
 
 
-def _reason(error: BaseException, host: Host, waits_s: float, jump: str | None = None) -> str:
+def _reason(error: BaseException, host: Host, waits_s: float) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
         case asyncssh.KeyExchangeFailed():
@@ -498,7 +486,7 @@ def _reason(error: BaseException, host: Host, waits_s: float, jump: str | None =
                 f"the server offers only algorithms that are too old ({offered[:200]}): allow one in "
                 "ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the server"
             )
-        case asyncssh.ConnectionLost() | ConnectionResetError() if jump:
+        case asyncssh.ConnectionLost() | ConnectionResetError() if jump := _configured(host).tunnel:
             return (
                 f"the connection through the jump host {jump} was lost before the login; can it reach "
                 "the host, and does its sshd refuse some connections (MaxStartups)?"

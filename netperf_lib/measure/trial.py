@@ -122,7 +122,6 @@ class TrialRun:
         for side, session in (("client", client), ("server", server)):
             old, new = (c[hosts.index(session)] for c in (counted, after))
             record["counters"][side] = {
-                "before": {"time_s": old.get("time_s")},
                 "delta": facts.difference(old, new),
                 "state": new.get("state", {}),
             }
@@ -134,9 +133,9 @@ class TrialRun:
                 f"{server.host.name}: the server of {trial.test.tool} ended during the run"
             )
         if code:
-            raise CollectError(self._why(commands, code, client, server, died))
+            raise CollectError(self._why(commands, died))
         if unloaded:
-            raise CollectError(self._why_unloaded(client, server))
+            raise CollectError(self._why_unloaded())
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
@@ -175,9 +174,9 @@ class TrialRun:
             if code == MISSING:
                 raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
-                cause = f"exit code {code}: {self.message(name)}"
+                cause = self._cause(name)
                 what = f"{commands.server[0]} on {server} does not listen ({cause})"
-                raise CollectError(f"{what}{_full(cause, server)}")
+                raise CollectError(f"{what}{_remedy(cause, server)}")
         last = FIRST_PORT + PORTS - 1
         raise CollectError(
             f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}"
@@ -235,52 +234,45 @@ class TrialRun:
         self.processes[side] = process
         return process
 
-    def _why(
-        self,
-        commands: tools.Commands,
-        code: int,
-        client: HostSession,
-        server: HostSession,
-        died: bool,
-    ) -> str:
+    def _cause(self, side: str, limit_s: float = 0) -> str:
+        """Return how a process ended."""
+        code, message = self.record["exit"][side], self.message(side)
+        if code == HUNG:
+            return f"it hung and was ended after {limit_s:g} s ({message})"
+        if code == FLOODED:
+            most = f"{MAX_OUTPUT_BYTES // 2**20} MiB"
+            return f"it printed more than {most} and was ended; ask it for less output"
+        return f"exit code {code}: {message}"
+
+    def _why(self, commands: tools.Commands, died: bool) -> str:
         """Return why a client failed, and what to do about it."""
         tool = commands.client[0]
-        if code == MISSING:
-            return missing(self.trial.test.tool, client)
+        if self.record["exit"]["client"] == MISSING:
+            return missing(self.trial.test.tool, self.client)
         if died:
-            cause = f"exit code {self.record['exit']['server']}: {self.message('server')}"
-            return f"{tool} on {server} ended while it served ({cause}){_full(cause, server)}"
-        cause = self.message("client")
-        if code == HUNG:
-            cause = f"it hung and was ended after {commands.timeout_s:g} s ({cause})"
-        elif code == FLOODED:
-            size = f"{MAX_OUTPUT_BYTES // 2**20} MiB"
-            return (
-                f"{tool} on {client} printed more than {size} and was ended; ask it for less output"
-            )
-        else:
-            cause = f"exit code {code}: {cause}"
-        return f"{tool} on {client}: {cause}{self._cause(cause)}"
+            cause = self._cause("server")
+            what = f"{tool} on {self.server} ended while it served ({cause})"
+            return f"{what}{_remedy(cause, self.server)}"
+        cause = self._cause("client", commands.timeout_s)
+        return f"{tool} on {self.client}: {cause}{self._server_said(cause)}"
 
-    def _why_unloaded(self, client: HostSession, server: HostSession) -> str:
+    def _why_unloaded(self) -> str:
         """Return why the load did not last as long as the test measured under it."""
-        load, code = self.trial.test.during, self.record["exit"]["client-load"]
-        assert load is not None
-        if code == MISSING:
-            return missing(load.tool, client)
-        cause = f"exit code {code}: {self.message('client-load')}"
+        load = self.trial.test.during
+        if load and self.record["exit"]["client-load"] == MISSING:
+            return missing(load.tool, self.client)
+        cause = self._cause("client-load")
         return (
-            f"the load ({load}) from {client} ended before the test did ({cause}){self._cause(cause, '-load')}, "
-            "so that what was measured is not the latency under load"
+            f"the load ({load}) from {self.client} ended before the test did ({cause})"
+            f"{self._server_said(cause, '-load')}; what was measured is not latency under load"
         )
 
-    def _cause(self, message: str, side: str = "") -> str:
+    def _server_said(self, message: str, side: str = "") -> str:
         """Return what to add to a client's message: the server's, if it failed too, and what to do about it."""
-        code = self.record["exit"].get(f"server{side}")
-        if code in (None, 0, HUNG, STOPPED):
+        if self.record["exit"].get(f"server{side}") in (None, 0, HUNG, STOPPED):
             return _remedy(message, self.client, self.server)
-        other = f"exit code {code}, {self.message(f'server{side}')}"
-        remedy = _full(other, self.server) or _remedy(message, self.client, self.server)
+        other = self._cause(f"server{side}")
+        remedy = _remedy(other, self.server) or _remedy(message, self.client, self.server)
         return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
@@ -290,7 +282,7 @@ class TrialRun:
             parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
             error = parsed.error
             if error:
-                error += self._cause(error)
+                error += self._server_said(error)
             read = {"status": parsed.status, "error": error}
         self.record["log"] = read
 
@@ -343,21 +335,17 @@ _FULL = re.compile(r"no space left|bad address|bus error|exit code 13[4569]\b", 
 """iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
 
 
-def _full(message: str, session: HostSession) -> str:
-    """Return what to do if the message may be that of a full disk."""
-    if _FULL.search(message):
-        return f"; free some disk space on {session} (iperf3 needs some in /tmp)"
-    return ""
-
-
-def _remedy(message: str, client: HostSession, server: HostSession) -> str:
-    if _BLOCKED.search(message):
+def _remedy(message: str, session: HostSession, server: HostSession | None = None) -> str:
+    """Return what may help against what a tool said; nothing where that is not known."""
+    if server and _BLOCKED.search(message):
         last = FIRST_PORT + PORTS - 1
         return (
             f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
-            f"{client.host.data_address} to {server.host.data_address}?"
+            f"{session.host.data_address} to {server.host.data_address}?"
         )
-    return _full(message, client)
+    if _FULL.search(message):
+        return f"; free some disk space on {session} (iperf3 needs some in /tmp)"
+    return ""
 
 
 def now() -> str:

@@ -6,6 +6,7 @@ every place, leading to each target.
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from netperf_lib import cli
 from netperf_lib.data.layout import Store
 from netperf_lib.data.shipped import report_folder
 from netperf_lib.errors import NetperfError, explain
-from netperf_lib.measure.collector import _log_file
+from netperf_lib.experiment.model import Deployment
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.measure.collector import collect as measure
+from netperf_lib.measure.progress import Progress
 
 LOG = "tcp_lat:\n    latency  =  {} us\n"
 EVERY = bool(os.environ.get("FAULTS"))
@@ -72,8 +76,9 @@ def commands(place):
 def collect(place):
     """What a collector writes before it meets a host."""
     store = Store.at(place)
-    with store.lock(), _log_file(store, print) as log:
-        log.info("a line of a host")
+    plan = replace(schedule(store.declared(), seed=1), trials=())
+    nowhere = Deployment(deployment_id="x", source="inventory", hosts=())
+    measure(plan, nowhere, store, progress=Progress())
     (store.hosts_dir / "state").touch()
 
 

@@ -86,4 +86,5 @@ def test_every_verb_killed_at_any_moment(tmp_path):
     assert len(set(map(trial_of, runs))) == len(runs) == ROUNDS
     assert {p.name for p in (store.path / "raw").iterdir()} == set(runs)
     assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
+    assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
     assert not left(), left()
