@@ -30,6 +30,8 @@ _DRAFT = re.compile(r"\.(staging-|.+\.)[0-9a-f]{32}")
 _DAY_S = 24 * 3600
 _COPIES: dict[str, Path] = {}
 """Where the copy of a URL is."""
+_STORED: dict[Path, int] = {}
+"""Files of copies that the URL holds too, with their times of change, in nanoseconds."""
 _until_exit = ExitStack()
 atexit.register(_until_exit.close)
 
@@ -87,7 +89,10 @@ def _send(url: str, folder: Path) -> None:
     store, top = fsspec.core.url_to_fs(url)  # type: ignore[no-untyped-call]
     files = {f"{top}/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.parquet")}
     for name, file in files.items():
-        store.put_file(str(file), name)
+        changed = file.stat().st_mtime_ns
+        if _STORED.get(file) != changed:
+            store.put_file(str(file), name)
+            _STORED[file] = changed
     for name in set(store.find(top)) - set(files):
         if name.endswith(".parquet"):  # a part whose runs are gone
             store.rm_file(name)
@@ -105,6 +110,7 @@ def _copy(url: str, copy: Path) -> None:
         file = copy / inside
         file.parent.mkdir(parents=True, exist_ok=True)
         store.get_file(name, str(file))
+        _STORED[file] = file.stat().st_mtime_ns
 
 
 def last_name(location: Location) -> str:

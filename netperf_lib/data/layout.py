@@ -99,19 +99,11 @@ class _Frozen(BaseModel):
     sha256: str
 
 
-class _Added(BaseModel):
-    """A contrast that was declared later."""
-
-    utc: str | None
-    contrast: Contrast
-
-
 class _Plan(BaseModel):
     """What is read of plan.json."""
 
     trials: tuple[dict[str, Any], ...] = ()
     frozen: _Frozen | None = None
-    added: tuple[_Added, ...] = ()
 
 
 class RawFolder:
@@ -125,10 +117,9 @@ class RawFolder:
         self.path, self.digests = path, digests
         self._checked: set[str] = set()
 
-    @property
-    def name(self) -> str:
-        """Its name in ``raw/``."""
-        return self.path.name
+        self.name = path.name
+        self.holds = RECORDS if self.name.startswith(IMPORT) else RECORD
+        """The file with the records of its runs."""
 
     @cached_property
     def data(self) -> bytes:
@@ -138,14 +129,19 @@ class RawFolder:
     @cached_property
     def record(self) -> dict[str, Any]:
         """Its run.json as a document; ValueError if it is none."""
-        return _read_record(self.data)
+        record = orjson.loads(self.data)
+        if not isinstance(record, dict):
+            raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
+        return record
 
     @cached_property
     def records(self) -> Mapping[str, dict[str, Any]]:
         """Records of its runs by their ids; an import keeps those of all its runs in one file."""
-        if RECORDS not in self.record["files"]:
+        if self.holds == RECORD:
             return {self.name: self.record}
-        return imported_records(self.file(RECORDS, self.record).read_bytes())
+        if self.digests is not None:
+            self.file(RECORDS, self.record)
+        return imported_records(plain_file(self.path, RECORDS).read_bytes())
 
     @property
     def change(self) -> str | None:
@@ -249,25 +245,22 @@ class Store:
         plan = self.read_plan() or {}
         if not self.is_measured():
             self._write_declared(experiment)
-            if plan.keys() & {"frozen", "added"}:
-                self._write_json("plan.json", _without(plan, "frozen", "added"))
+            if "frozen" in plan:  # by a run that did not appear
+                self._write_json("plan.json", _without(plan, "frozen"))
             self.frozen = None
             return
-        declaration = self.declaration()
-        fixed = declaration.experiment
-        if not self._continues(fixed, experiment):
+        before = self.declaration()
+        if not self._continues(before.experiment, experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of "
                 f"{experiment.name!r}; give the changed experiment another name, or another data root"
             )
-        plan.setdefault("frozen", _freeze(fixed, declaration.frozen_utc))
-        seen = {_same(c) for c in (*fixed.contrasts, *declaration.added)}
-        new = [c for c in experiment.contrasts if _same(c) not in seen]
-        if new:
-            added = [{"utc": _now(), "contrast": _dump(c)} for c in new]
-            plan["added"] = [*plan.get("added", ()), *added]
-        declared = experiment.model_copy(update={"contrasts": fixed.contrasts})
-        if declared != fixed:
+        plan.setdefault("frozen", _freeze(before.experiment, before.frozen_utc))
+        known = (*before.experiment.contrasts, *before.added)
+        seen = set(map(_same, known))
+        contrasts = (*known, *(c for c in experiment.contrasts if _same(c) not in seen))
+        declared = experiment.model_copy(update={"contrasts": contrasts})
+        if declared != before.experiment.model_copy(update={"contrasts": known}):
             self._write_declared(declared)
         self._write_json("plan.json", plan)
 
@@ -278,7 +271,7 @@ class Store:
 
     def is_measured(self) -> bool:
         """Whether there is a declaration, and a run."""
-        return (self.path / _DECLARED).exists() and bool(self.folders())
+        return is_experiment(self.path) and bool(self.folders())
 
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
@@ -290,33 +283,27 @@ class Store:
             text = (self.path / _DECLARED).read_bytes()
             written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         document = self.read_plan() or {}
-        plan = _Plan.model_validate(document)
-        added = [one.contrast for one in plan.added]
-        if (frozen := plan.frozen) is None:
-            return Declaration(experiment=written, added=tuple(added))
-        known = {_same(c) for c in (*frozen.contrasts, *added)}
-        # written into experiment.yaml by hand
-        added += [c for c in written.contrasts if _same(c) not in known]
+        if (frozen := _Plan.model_validate(document).frozen) is None:
+            return Declaration(experiment=written)
+        known = set(map(_same, frozen.contrasts))
         fixed = {"contrasts": frozen.contrasts, "alpha": frozen.alpha}
         return Declaration(
             experiment=written.model_copy(update=fixed),
             frozen_utc=frozen.utc,
             digest=_digest_of(document["frozen"]),
-            added=tuple(added),
+            added=tuple(c for c in written.contrasts if _same(c) not in known),
         )
 
     def freeze(self, utc: str | None = None) -> dict[str, Any] | None:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
-        if self.frozen is None:
-            if not is_experiment(self.path):
-                return None
+        if self.frozen is None and is_experiment(self.path):
             plan = self.read_plan()
             frozen = (plan or {}).get("frozen")
             if frozen is None:
                 frozen = _freeze(self.declared(), None if self.folders() else utc or _now())
                 if plan is not None:
                     self._write_json("plan.json", plan | {"frozen": frozen})
-            self.frozen = {"utc": frozen["utc"], "sha256": frozen["sha256"]}
+            self.frozen = {key: frozen[key] for key in ("utc", "sha256")}
         return self.frozen
 
     def set_aside_unless_open(self, experiment: Experiment) -> Path | None:
@@ -350,9 +337,9 @@ class Store:
         return max((one for one in beside if aside.fullmatch(Path(one).name)), default=None)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Store the schedule (a JSON document); frozen parts stay."""
+        """Store the schedule (a JSON document); the frozen contrasts stay."""
         before = self.read_plan() or {}
-        kept = {k: before[k] for k in ("frozen", "added") if k in before}
+        kept = {"frozen": before["frozen"]} if "frozen" in before else {}
         self._write_json("plan.json", {**plan, **kept})
 
     def read_plan(self) -> dict[str, Any] | None:
@@ -489,19 +476,17 @@ class Store:
         A collector that was killed at that moment leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
+        folder = self.path / "digests"
         wanted = {f"{block}.sha256" for block in (*blocks, block_of(IMPORT))}
-        for file in names(self.path / "digests"):
-            if blocks and file not in wanted:
-                continue
-            text = (self.path / "digests" / file).read_text("utf-8", "replace")
-            for line in text.splitlines():
+        for file in wanted.intersection(names(folder)) if blocks else names(folder):
+            for line in (folder / file).read_text("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
         return digests
 
-    def raw(self, name: str) -> RawFolder:
+    def raw(self, name: str, digests: set[str] | None = None) -> RawFolder:
         """Return a folder of ``raw/`` for reading."""
-        return RawFolder(self.path / "raw" / name)
+        return RawFolder(self.path / "raw" / name, digests)
 
     def raw_folders(self, folders: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
         """Open one after another the folders of these runs, given as `run_folders` returns them; each with its runs."""
@@ -510,7 +495,7 @@ class Store:
         for run_id in sorted(folders):
             inside.setdefault(folders[run_id], []).append(run_id)
         for name in sorted(inside):
-            yield RawFolder(self.path / "raw" / name, digests.get(name)), inside[name]
+            yield self.raw(name, digests.get(name)), inside[name]
 
     def folders(self) -> list[str]:
         """Names of the complete folders in ``raw/``, one for a run or an import."""
@@ -522,7 +507,7 @@ class Store:
         folders = {
             run_id: name
             for name in self.folders()
-            for run_id in (self._records(name) if name.startswith(IMPORT) else [name])
+            for run_id in (self.records(name) if name.startswith(IMPORT) else [name])
         }
         return dict(sorted(folders.items()))
 
@@ -530,24 +515,21 @@ class Store:
         """Ids of the complete runs, sorted."""
         return list(self.run_folders())
 
-    def _records(self, name: str) -> Mapping[str, dict[str, Any]]:
+    def records(self, name: str) -> Mapping[str, dict[str, Any]]:
         """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
-        file = self.path / "raw" / name / (RECORDS if name.startswith(IMPORT) else RECORD)
-        with explained(file):
-            data = file.read_bytes()
-        try:
-            packed = file.name == RECORDS
-            records = imported_records(data) if packed else {name: _read_record(data)}
-            for record in records.values():
-                _ = int(record["attempt"]), record["status"]
-        except (ValueError, LookupError, TypeError, zlib.error) as error:
-            how = f"cannot be read ({error}); restore the folder from a copy"
-            raise StoreError(f"{file}: {how}") from None
-        return records
+        raw = self.raw(name)
+        with explained(raw.path):
+            try:
+                for record in raw.records.values():
+                    _ = int(record["attempt"]), record["status"]
+            except (ValueError, LookupError, TypeError, zlib.error) as error:
+                how = f"cannot be read ({error}); restore the folder from a copy"
+                raise StoreError(f"{raw.path / raw.holds}: {how}") from None
+        return raw.records
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every complete run with its record, without reading its logs."""
-        for records in map(self._records, self.folders()):
+        for records in map(self.records, self.folders()):
             yield from records.items()
 
     def exclude(self, run_id: str, cause: str) -> None:
@@ -630,14 +612,6 @@ _EMPTY = b"""{
 def new_record(**facts: Any) -> dict[str, Any]:
     """Return a run.json with these facts of a run; the rest is null or empty."""
     return {**orjson.loads(_EMPTY), **facts}
-
-
-def _read_record(data: bytes) -> dict[str, Any]:
-    """Read a run.json; ValueError if it is invalid."""
-    record = orjson.loads(data)
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
-    return record
 
 
 def packed_records(records: Iterable[Mapping[str, Any]]) -> bytes:

@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import StoreError
+from ..errors import StoreError, visible
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
@@ -39,7 +38,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
+        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.string())]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
@@ -85,12 +84,12 @@ class PartWriter(ExitStack):
             self._flush()
 
     def _flush(self) -> None:
-        rows = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
+        rows = pa.concat_tables(self._waiting, promote_options="default")
         self._waiting = []
         if self._writer is None:
             # figures hardly repeat: a dictionary of them would be built and discarded
             types = zip(rows.schema.names, rows.schema.types, strict=True)
-            text = [n for n, t in types if pa.types.is_string(t) or pa.types.is_dictionary(t)]
+            text = [n for n, t in types if pa.types.is_string(t)]
             self._writer = self.enter_context(
                 pq.ParquetWriter(
                     self.enter_context(appearing(self._file)),
@@ -141,17 +140,14 @@ def _rows(
 ) -> pa.Table:
     """Return rows of one run for a table; a column that is not given is null."""
     size = len(next(iter(columns.values())))
-    once = pa.array(np.zeros(size, np.int32))
-    arrays = {}
+    arrays = []
     for column in SCHEMAS[table]:
-        name = column.name
-        if name in same:
-            arrays[name] = pa.DictionaryArray.from_arrays(once, pa.array([same[name]], pa.string()))
-        elif name in columns:
-            arrays[name] = pa.array(columns[name], column.type, from_pandas=True)
+        values = columns.get(column.name)
+        if values is None:
+            arrays.append(pa.repeat(pa.scalar(same.get(column.name), column.type), size))
         else:
-            arrays[name] = pa.nulls(size, column.type)
-    return pa.table(arrays)
+            arrays.append(pa.array(values, column.type, from_pandas=True))
+    return pa.table(arrays, schema=SCHEMAS[table])
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
@@ -159,17 +155,17 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
     StoreError if a value does not fit the type of its column.
     """
+    known = {name for row in rows for name in row}
     schema = SCHEMAS["runs"]
-    labels = sorted(set(dimensions({name for row in rows for name in row})) - set(schema.names))
-    fields = [*schema, *(pa.field(name, pa.string()) for name in labels)]
-    arrays = {}
-    for field in fields:
-        try:
-            arrays[field.name] = pa.array([row.get(field.name) for row in rows], field.type)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            how = "a record of a run was damaged; restore it from a copy"
-            raise StoreError(f"column {field.name}: {error}; {how}") from None
-    return pa.table(arrays)
+    for label in sorted(set(dimensions(known)) - set(schema.names)):
+        schema = schema.append(pa.field(label, pa.string()))
+    # labels and logs of others may hold control characters
+    shown = [{k: visible(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
+    try:
+        return pa.Table.from_pylist(shown, schema)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        how = "a record of a run was damaged; restore it from a copy"
+        raise StoreError(f"{error}; {how}") from None
 
 
 def moment(text: str | None) -> datetime | None:
@@ -201,7 +197,7 @@ def run_row(
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
     said_of_it = (w for run in parsed for w in run.warnings)
-    row["warnings"] = [*(record.get("warnings") or ()), *said_of_it]
+    row["warnings"] = "; ".join([*(record.get("warnings") or ()), *said_of_it]) or None
     row["status"], row["error"] = record["status"], record.get("error")
     # what the program said of itself, "qperf 0.4.11", where the log does not say it
     if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):

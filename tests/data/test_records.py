@@ -376,7 +376,6 @@ SHAPES = [
     ("plan.json", ["frozen"], "x"),
     ("plan.json", ["frozen", "contrasts"], [{"metric": 5}]),
     ("plan.json", ["trials"], 7),
-    ("plan.json", ["added"], [{"utc": 1}]),
     ("excluded/x.json", [], [1]),
 ]
 

@@ -69,6 +69,25 @@ def test_tables_of_a_url_are_written_to_it(root: str) -> None:
     assert {name.partition("/tables/")[2] for name in bucket.find(tables)} == parts
 
 
+def test_only_parts_that_changed_are_sent(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket, sent = fsspec.filesystem("memory"), list[str]()
+    put_file = bucket.put_file
+
+    def counted(here: str, there: str, **options: object) -> None:
+        sent.append(there)
+        put_file(here, there, **options)
+
+    monkeypatch.setattr(bucket, "put_file", counted)
+    npl.ingest(root)
+    sent.clear()
+    npl.ingest(root)
+    assert sent == []
+    [part] = (files.local(root) / "fleet-0001" / "tables" / "runs").glob("*.parquet")
+    part.unlink()
+    npl.ingest(root)
+    assert part.name in {Path(name).name for name in sent}
+
+
 def test_a_name_at_a_url_leads_nowhere_else(tmp_path: Path) -> None:
     bucket = fsspec.filesystem("memory")
     bucket.pipe_file(f"/{tmp_path.name}/x/../../evil.txt", b"x")
