@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import fnmatch
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -53,14 +52,13 @@ class LabelRow:
     """A row of a table of labels."""
 
     where: str
-    cells: dict[str, str]
+    cells: dict[str, Any]
     used: bool = False
     """Whether there is a run that it is about."""
 
     def is_about(self, index: int) -> bool:
         """Whether it is about the run of this index in its log."""
-        number = self.cells.get(RUN, "").strip().removesuffix(".0")
-        return number in ("", str(index + 1))
+        return str(self.cells.get(RUN, index + 1)).strip().removesuffix(".0") == str(index + 1)
 
 
 class LabelTable:
@@ -71,7 +69,8 @@ class LabelTable:
         self._exact: dict[str, list[LabelRow]] = {}
         self._patterns = []
         for row in rows:
-            self._exact.setdefault(text := row.cells[FILE], []).append(row)
+            text = str(row.cells[FILE])
+            self._exact.setdefault(text, []).append(row)
             if set("*?[") & set(text):
                 self._patterns.append((re.compile(fnmatch.translate(text)).match, row))
 
@@ -93,44 +92,49 @@ class LabelTable:
             raise UsageError(f"{row.where} ({row.cells[FILE]!r}): {what}{more}")
 
 
+_AS_TEXT: dict[str, Any] = {
+    "dtype": str,
+    "keep_default_na": False,
+    "na_values": ["", "nan", "NaN", "#N/A"],
+}
+"""Cells as they are written: pandas would also take ``None`` and ``NA`` for empty."""
+
+
 def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
     """Read labels: CSV as spreadsheets write it, or a DataFrame."""
-    if not isinstance(labels, str | os.PathLike):
-        lines = labels.astype(object).where(labels.notna(), "").to_dict("records")
-        return _table(labels.columns, lines, "labels")
+    import pandas as pd
+
+    if isinstance(labels, pd.DataFrame):
+        return _table(labels, "labels")
     source = os.fspath(labels)
     try:
         text = Path(labels).read_text("utf-8-sig")
         separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
-        reader = csv.DictReader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
-        return _table(reader.fieldnames or (), [*reader], source)
-    except (OSError, ValueError, csv.Error) as error:
+        table = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT)
+    except (OSError, ValueError) as error:
         how = f"cannot be read as a table of labels ({error}); save it as CSV in UTF-8"
         raise UsageError(f"{source}: {how}") from None
+    return _table(table, source)
 
 
-def _table(headings: Iterable[Any], lines: Sequence[Mapping[Any, Any]], source: str) -> LabelTable:
+def _table(table: pd.DataFrame, source: str) -> LabelTable:
     """Rows of a table; UsageError if a column is missing, misspelled or given twice."""
-    names = [str(heading).strip() for heading in headings]
+    filled = table.dropna(axis="columns", how="all") if len(table) else table
+    names = [str(heading).strip() for heading in filled.columns]
     names = ["started_utc" if name == "started" else name for name in names]
+    for name in {*names} - {RUN}:
+        check_name(name, f"{source}: column {name[:60]!r}")
     if FILE not in names or len({*names}) < len(names):
         how = f"one column {FILE!r}, for a log or a pattern such as a*, and each other column once"
         raise UsageError(f"{source}: needs {how}")
+    cells = filled.astype(object).where(filled.notna(), "").set_axis(names, axis="columns")
     rows = []
-    for number, line in enumerate(lines, 2):  # the header is line 1
-        where, cells = f"{source}:{number}", map(str, line.values())
-        if None in line:
-            raise UsageError(
-                f"{where}: more cells than headings; quote a cell that has a separator"
-            )
-        given = {
-            name: of_cell(cell) for name, cell in zip(names, cells, strict=True) if cell.strip()
-        }
+    for number, row in enumerate(cells.to_dict("records"), 2):  # the header is line 1
+        given = {str(name): value for name, value in row.items() if str(value).strip()}
+        given |= {name: of_cell(value) for name, value in given.items() if isinstance(value, str)}
         if FILE not in given:
-            raise UsageError(f"{where}: the cell {FILE!r} is empty; name a log")
-        rows.append(LabelRow(where, given))
-    for name in {name for row in rows for name in row.cells} - {RUN}:
-        check_name(name, f"{source}: column {name[:60]!r}")
+            raise UsageError(f"{source}:{number}: the cell {FILE!r} is empty; name a log")
+        rows.append(LabelRow(f"{source}:{number}", given))
     return LabelTable(rows, source)
 
 
@@ -158,17 +162,17 @@ def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
         raise UsageError(f"the pattern {pattern!r} contains no label; {example}")
     for name in names:
         check_name(name, f"{{{name}}} in the pattern {pattern!r}")
-    seen = set[str]()
-
-    def group(found: re.Match[str]) -> str:
-        name = found[1]
-        if name in seen:
-            return f"(?P={name})"
-        seen.add(name)
-        return f"(?P<{name}>{'[0-9]+' if COLUMNS.get(name) == 'integer' else '[^/]+?'})"
-
-    plain = re.escape(pattern).replace(r"\*", "[^/]*")
-    expression = re.sub(r"\\\{(\w+)\\\}", group, plain)
+    expression = ""
+    for part in re.split(r"(\{\w+\}|\*)", pattern):
+        name = part[1:-1]
+        if part == "*":
+            expression += "[^/]*"
+        elif part[:1] != "{":
+            expression += re.escape(part)
+        elif f"(?P<{name}>" in expression:
+            expression += f"(?P={name})"
+        else:
+            expression += f"(?P<{name}>{'[0-9]+' if COLUMNS.get(name) == 'integer' else '[^/]+?'})"
     match = re.compile(rf"(?:^|.*/){expression}$").match
 
     def read(path: str) -> dict[str, str] | None:
@@ -178,7 +182,7 @@ def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
     return read
 
 
-Cells = Mapping[str, tuple[str, str]]
+Cells = Mapping[str, tuple[str, Any]]
 """Values of labels as they are written, each with where it stands."""
 
 
@@ -186,13 +190,14 @@ def typed(cells: Cells) -> dict[str, Any]:
     """Return the values of labels, each of the kind of its column; UsageError for one that is not."""
     values: dict[str, Any] = {}
     for column, (where, cell) in cells.items():
-        kind, wrong = COLUMNS.get(column, "text"), _wrong_text(cell)
+        kind, text = COLUMNS.get(column, "text"), str(cell)
+        wrong = _wrong_text(text)
         try:
-            values[column] = _value(kind, cell.strip())
+            values[column] = _value(kind, text.strip())
         except (LookupError, ValueError, OverflowError):
             wrong = wrong or f"write {_WRITTEN.get(kind, 'a number')}"
         if wrong:
-            raise UsageError(f"{where}: {column} is {cell[:60]!a}; {wrong}")
+            raise UsageError(f"{where}: {column} is {text[:60]!a}; {wrong}")
     if "bandwidth_mbps" in values:
         values.setdefault("advertised_bps", values.pop("bandwidth_mbps") * 1e6)
     return values

@@ -11,7 +11,7 @@ from functools import cached_property
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import NotMeasured, UsageError
+from ..errors import NotMeasured, UsageError, visible
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..experiment.origin import Origin, joined
@@ -292,6 +292,15 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
+    for i, column in enumerate(table.schema):
+        if pa.types.is_list(column.type):  # a cell holds text, which pandas can count and group
+            texts = ["; ".join(cell) if cell else None for cell in table[i].to_pylist()]
+            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+        if pa.types.is_string(table.schema[i].type):  # labels of others may hold control characters
+            seen = table[i].unique().drop_null().to_pylist()
+            if any(visible(text) != text for text in seen):
+                texts = [text and visible(text) for text in table[i].to_pylist()]
+                table = table.set_column(i, column.name, pa.array(texts, pa.string()))
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     return frame

@@ -72,8 +72,8 @@ def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[P
     name = os.fspath(path)
     # not methods of `Path`: thousands of small files, and every microsecond counts
     status = os.stat(name)  # noqa: PTH116
-    if not stat.S_ISREG(status.st_mode):
-        how = "pass a pipe as standard input, a folder to npl.import_logs or npl.compare"
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        how = "to read a pipe, pass it as standard input"
         raise ParseError(f"not a regular file; {how}", file=name)
     if status.st_size > MOST:
         raise ParseError(_TOO_LARGE, file=name)
@@ -185,7 +185,7 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
         received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
         warnings += [f"{server.name}: {text}" for one in received for text in one.warnings]
         why = received[0].error
-        if len(received) > 1 or received[0].tool != run.tool:
+        if not why and (len(received) > 1 or received[0].tool != run.tool):
             why = "it holds another test than the client's, or several"
         metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
     except ParseError as error:

@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import StoreError, visible
+from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
@@ -38,7 +38,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.string())]
+        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
@@ -159,10 +159,8 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     schema = SCHEMAS["runs"]
     for label in sorted(set(dimensions(known)) - set(schema.names)):
         schema = schema.append(pa.field(label, pa.string()))
-    # labels and logs of others may hold control characters
-    shown = [{k: visible(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows]
     try:
-        return pa.Table.from_pylist(shown, schema)
+        return pa.Table.from_pylist(list(rows), schema)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         how = "a record of a run was damaged; restore it from a copy"
         raise StoreError(f"{error}; {how}") from None
@@ -197,7 +195,7 @@ def run_row(
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = moment(record.get("started_utc"))
     said_of_it = (w for run in parsed for w in run.warnings)
-    row["warnings"] = "; ".join([*(record.get("warnings") or ()), *said_of_it]) or None
+    row["warnings"] = [*(record.get("warnings") or ()), *said_of_it]
     row["status"], row["error"] = record["status"], record.get("error")
     # what the program said of itself, "qperf 0.4.11", where the log does not say it
     if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):

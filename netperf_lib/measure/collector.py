@@ -26,7 +26,7 @@ from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
 from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
-from .progress import Display, Progress
+from .progress import Display
 from .session import HostSession
 from .ssh import MAX_LOGINS
 from .trial import TrialRun, missing, now
@@ -71,7 +71,7 @@ def collect(
     store: Store,
     *,
     number: int = 1,
-    progress: Progress | None = None,
+    progress: Display | None = None,
     install: bool = False,
     enough: Callable[[], str | None] | None = None,
     spent: Callable[[], str | None] | None = None,
@@ -89,7 +89,7 @@ def collect(
         Where the runs go.
     number : int
         Which deployment of the plan this is, from 1.
-    progress : Progress, optional
+    progress : Display, optional
         Receives the events; default: a display on standard error.
     install : bool
         Install missing tools on the hosts.
@@ -243,7 +243,7 @@ class _Collector:
     deployment: Deployment
     store: Store
     number: int
-    progress: Progress
+    progress: Display
     install: bool
     log: logging.Logger
     enough: Callable[[], str | None] | None

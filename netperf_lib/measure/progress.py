@@ -15,26 +15,7 @@ from ..experiment.estimate import clock
 from ..experiment.model import Trial
 
 
-class Progress:
-    """Receives the events of a measurement; this class shows nothing."""
-
-    def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Measuring begins: `trials` scheduled, `done` already measured; the rest takes about `seconds`."""
-
-    def started(self, trial: Trial) -> None:
-        """A trial begins."""
-
-    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
-        """A run has ended: why it failed, or None; the time that the rest takes."""
-
-    def say(self, text: str) -> None:
-        """Pass on a message to the user."""
-
-    def end(self) -> None:
-        """There are no more events."""
-
-
-class Display(Progress):
+class Display:
     """A bar on a terminal; elsewhere a line for what fails, and one now and then."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -56,7 +37,7 @@ class Display(Progress):
         self.task = self.bar.add_task("measuring", total=None, left="")
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Show how much there is to do."""
+        """Measuring begins: `trials` scheduled, `done` already measured; the rest takes `seconds`."""
         self.bar.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
         self.bar.start()
         before = f", {done} measured before" if done else ""
@@ -69,7 +50,7 @@ class Display(Progress):
         self.bar.update(self.task, description=escape(visible(words)))
 
     def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
-        """Advance, or print what failed."""
+        """Advance, or print why a run failed."""
         if error is None:
             self.bar.advance(self.task)
         else:

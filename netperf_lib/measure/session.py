@@ -97,13 +97,13 @@ class HostSession:
         marker: str,
         needed: Iterable[str],
         *,
-        install: bool = False,
-        log: logging.Logger | None = None,
-        logins: asyncio.Semaphore | None = None,
+        install: bool,
+        log: logging.Logger,
+        logins: asyncio.Semaphore,
     ) -> None:
         self.host, self.remote, self.marker = host, Remote(host, marker, logins), marker
         self.needed, self.install = tuple(dict.fromkeys(needed)), install
-        self.log = log or logging.getLogger(__name__)
+        self.log = log
         self.facts: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
         """Tools that could not be installed, and why."""

@@ -296,10 +296,9 @@ class Remote:
         word = secrets.token_hex(8)
         line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
         worker = _Worker(await self._connected().create_process(line, encoding=None), word)
-        both = worker.process.stdout, worker.process.stderr
-        await asyncio.gather(
-            *(_pump(s, io.BytesIO(), word, lambda line: line == "ready") for s in both)
-        )
+        for stream in (worker.process.stdout, worker.process.stderr):
+            async for _ in _output(stream, word, "ready".__eq__):
+                pass
         return worker
 
     def _connected(self) -> asyncssh.SSHClientConnection:
@@ -332,40 +331,23 @@ class _Worker:
     word: str
 
 
-class _Bounded:
-    """A sink that takes `MAX_OUTPUT_BYTES`, then calls `flooded` and drops the rest."""
-
-    def __init__(self, sink: BinaryIO, flooded: Callable[[], None]) -> None:
-        self.sink, self.flooded, self.left = sink, flooded, MAX_OUTPUT_BYTES
-
-    def write(self, data: bytes) -> None:
-        if self.left >= len(data):
-            self.sink.write(data)
-        elif self.left >= 0:
-            self.sink.write(data[: self.left])
-            self.flooded()
-        self.left -= len(data)
-
-
-async def _pump(
-    stream: Any, sink: BinaryIO | _Bounded, word: str, heard: Callable[[str], bool]
-) -> None:
-    """Copy a stream of a worker to `sink`, without the worker's own words, until `heard` accepts one."""
+async def _output(stream: Any, word: str, heard: Callable[[str], bool]) -> AsyncIterator[bytes]:
+    """Yield what a stream of a worker brings, without the worker's own words, until `heard` accepts one."""
     token = b"\0" + word.encode() + b" "
     held = b""
     while chunk := await stream.read(1 << 17):
         held += chunk
         while (at := held.find(token)) >= 0 and (end := held.find(b"\0", at + 1)) >= 0:
-            sink.write(held[:at])
+            yield held[:at]
             line, held = held[at + len(token) : end].decode(), held[end + 1 :]
             if heard(line):
                 return
         # a partial word is completed by the next chunk
         start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
         keep = len(held) if start < 0 else start
-        sink.write(held[:keep])
+        yield held[:keep]
         held = held[keep:]
-    sink.write(held)
+    yield held
     raise EOFError
 
 
@@ -388,12 +370,9 @@ class Process:
         self._code: int | None = None
         self._begun = time.monotonic()
         self._flooded = False
-        self._listening = asyncio.Event()
-        self._done: asyncio.Future[list[None]] = asyncio.gather(
-            *(
-                _pump(stream, _Bounded(sink, self._flood), worker.word, self._heard)
-                for stream, sink in ((worker.process.stdout, out), (worker.process.stderr, err))
-            )
+        self._listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
+            self._copy(worker.process.stdout, out), self._copy(worker.process.stderr, err)
         )
         self._done.add_done_callback(
             lambda done: (
@@ -403,7 +382,7 @@ class Process:
 
     def _heard(self, line: str) -> bool:
         if line == "listening":
-            self._listening.set()
+            self._listening.set_result(None)
             return False
         self._code = int(line)
         if self._flooded:
@@ -412,8 +391,16 @@ class Process:
             self._code = HUNG  # it ignored being asked to end
         return True
 
-    def _flood(self) -> None:
-        self._flooded = True
+    async def _copy(self, stream: Any, sink: BinaryIO) -> None:
+        left = MAX_OUTPUT_BYTES
+        async for data in _output(stream, self._worker.word, self._heard):
+            sink.write(data[: max(0, left)])
+            left -= len(data)
+            if left < 0 and not self._flooded:
+                self._flooded = True
+                self._ask_to_end()
+
+    def _ask_to_end(self) -> None:
         with contextlib.suppress(OSError, asyncssh.Error):
             self._worker.process.stdin.write(b"\n")
 
@@ -424,13 +411,9 @@ class Process:
 
     async def listening(self, limit_s: float = 10) -> bool:
         """Wait until it listens; False if it ended first or did not listen in time."""
-        ready: asyncio.Future[Any] = asyncio.ensure_future(self._listening.wait())
-        both: set[asyncio.Future[Any]] = {ready, self._done}
-        try:
-            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            return self._listening.is_set() and not self._done.done()
-        finally:
-            ready.cancel()
+        both: set[asyncio.Future[Any]] = {self._listening, self._done}
+        await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        return self._listening.done() and not self._done.done()
 
     async def wait(self) -> int:
         """Wait until it ends; return its exit code (`HUNG`: it exceeded its time, `FLOODED`: it printed too much).
@@ -445,11 +428,9 @@ class Process:
     async def stop(self, *, grace_s: float = 0) -> int | None:
         """End it if it is still running after `grace_s`; return its exit code, None if even that failed."""
         with contextlib.suppress(TimeoutError, UnreachableError):
-            if grace_s and not self._done.done():
-                await asyncio.wait({self._done}, timeout=grace_s)
+            await asyncio.wait({self._done}, timeout=grace_s)
             if not self._done.done():
-                with contextlib.suppress(OSError, asyncssh.Error):
-                    self._worker.process.stdin.write(b"\n")
+                self._ask_to_end()
             async with asyncio.timeout(8):
                 return await self.wait()
         return None

@@ -5,12 +5,14 @@ import time
 from datetime import datetime
 from itertools import pairwise
 
+from rich.console import Console
+
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Progress
+from netperf_lib.measure.progress import Display
 
 DURATION = 10
 DECLARED = {
@@ -39,7 +41,7 @@ def test_time_beside_the_tests(lab_runs, tmp_path):
     deployment = lab.up(declared, state=tmp_path / "lab")
     try:
         begun = time.monotonic()
-        tally = collect(plan, deployment, store, progress=Progress())
+        tally = collect(plan, deployment, store, progress=Display(Console(quiet=True)))
         ratio = (time.monotonic() - begun) / DURATION / len(plan.trials)
     finally:
         lab.stop(tmp_path / "lab")

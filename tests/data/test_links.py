@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import netperf_lib as npl
 from netperf_lib import cli
@@ -20,7 +21,7 @@ from netperf_lib.errors import NetperfError, explain
 from netperf_lib.experiment.model import Deployment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.measure.collector import collect as measure
-from netperf_lib.measure.progress import Progress
+from netperf_lib.measure.progress import Display
 
 LOG = "tcp_lat:\n    latency  =  {} us\n"
 EVERY = bool(os.environ.get("FAULTS"))
@@ -78,7 +79,7 @@ def collect(place):
     store = Store.at(place)
     plan = replace(schedule(store.declared(), seed=1), trials=())
     nowhere = Deployment(deployment_id="x", source="inventory", hosts=())
-    measure(plan, nowhere, store, progress=Progress())
+    measure(plan, nowhere, store, progress=Display(Console(quiet=True)))
     (store.hosts_dir / "state").touch()
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from netperf_lib import tools
 from netperf_lib.analysis.limits import limits, of_run
@@ -28,10 +29,12 @@ from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Progress
+from netperf_lib.measure.progress import Display
 from netperf_lib.pipeline import decided
 
 from ..sshd import free_port, wait_until
+
+QUIET = Console(quiet=True)
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -79,7 +82,9 @@ def measure(declared, deployment, store, *, led=False, **options):
     plan = schedule(declared, seed=1)
     plan = replace(plan, trials=tuple(t for t in plan.trials if led or not t.leading))
     store.write_plan(plan.to_dict())
-    return collect(plan, deployment, store, **{"progress": Progress(), "patience_s": 0.0} | options)
+    return collect(
+        plan, deployment, store, **{"progress": Display(QUIET), "patience_s": 0.0} | options
+    )
 
 
 def limit(monkeypatch, tool, seconds):
@@ -565,13 +570,13 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_pa
 
     said = []
 
-    class Listening(Progress):
+    class Listening(Display):
         def say(self, text):
             said.append(text)
 
     try:
         with meanwhile(answer):
-            tally = measure(experiment(), away, store, patience_s=90, progress=Listening())
+            tally = measure(experiment(), away, store, patience_s=90, progress=Listening(QUIET))
     finally:
         for process in answering:
             process.kill()
@@ -645,14 +650,13 @@ COLLECTOR = """
     from pathlib import Path
     from netperf_lib.measure.collector import collect
     from netperf_lib.hosts import lab
-    from netperf_lib.measure.progress import Progress
     from netperf_lib.experiment.schedule import schedule
     from netperf_lib.data.layout import Store
     store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever runs these tests may ignore it, as nohup does
     deployment = lab.status(state).deployment
     print("begin", flush=True)
-    collect(schedule(store.declared(), seed=1), deployment, store, progress=Progress())
+    collect(schedule(store.declared(), seed=1), deployment, store)
 """
 
 

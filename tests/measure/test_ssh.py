@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import os
 import signal
 import socket
@@ -387,7 +388,8 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
         return plain(*given, **options)
 
     monkeypatch.setattr(ssh.asyncssh, "connect", connect)
-    session = HostSession(sshd.host(port=free_port()), "t:1", ())
+    how = {"install": False, "log": logging.getLogger("t"), "logins": asyncio.Semaphore(8)}
+    session = HostSession(sshd.host(port=free_port()), "t:1", (), **how)
     for _ in range(3):
         with pytest.raises(UnreachableError, match="connection refused"):
             await session.meet()
