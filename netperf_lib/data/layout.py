@@ -39,6 +39,7 @@ from .files import (
     Location,
     appearing,
     explained,
+    fcntl,
     is_copy,
     local,
     names,
@@ -48,11 +49,6 @@ from .files import (
     tidy,
     write,
 )
-
-try:
-    import fcntl
-except ImportError:  # Windows, where logs are imported by one process at a time
-    fcntl = None  # type: ignore[assignment]
 
 RECORD = "run.json"
 """The file that makes a run complete."""

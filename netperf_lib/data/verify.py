@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..errors import NetperfError, UsageError
-from .files import Location, explained, names
+from .files import Location, explained, names, scratch
 from .ingest import OnProgress, Tables, make_part, read_part, tables_of
 from .layout import RECORD, RawFolder, Store, stores, trial_of
 from .tables import SCHEMAS
@@ -142,9 +141,9 @@ def _verify_block(tables: Tables, block: str) -> list[str]:
     problems = [f"{raw.path}: {wrong}" for raw, _ in store.raw_folders(runs) for wrong in _raw(raw)]
     if problems or block in tables.behind:
         return problems
-    with TemporaryDirectory() as folder:
-        make_part(store, Path(folder), block, runs, "")
-        fresh = Tables(store, Path(folder), tables.blocks, {})
+    with scratch() as folder:
+        make_part(store, folder, block, runs, "")
+        fresh = Tables(store, folder, tables.blocks, {})
         return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS

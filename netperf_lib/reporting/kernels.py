@@ -6,9 +6,9 @@ import importlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from ipykernel import kernelspec as ipykernel
@@ -18,6 +18,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 from traitlets import Type
 
+from ..data.files import scratch
 from ..errors import NothingToReport, explain
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -73,17 +74,18 @@ class Kernels:
         self._thread = threading.local()
         self._started: list[KernelManager] = []
         self._numbers = count()
+        self._until_end = ExitStack()
 
     def __enter__(self) -> Self:
         # files in it are the sockets, as a port may be taken before it is used
-        self._folder = TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
+        self._folder = self._until_end.enter_context(scratch())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for manager in self._started:
             _end(manager)
-        self._folder.cleanup()
+        self._until_end.close()
 
     def submit(self, function: Any, *arguments: Any) -> Any:
         """Call a function in a thread that can execute notebooks."""
@@ -94,7 +96,7 @@ class Kernels:
         self._thread.manager = self._start(OwnKernel)
 
     def _start(self, kind: type[KernelManager], folder: Path | None = None) -> KernelManager:
-        file = Path(self._folder.name, f"{next(self._numbers)}.json")
+        file = Path(self._folder, f"{next(self._numbers)}.json")
         files = os.name == "posix" and len(str(file)) < 80
         manager = kind(
             kernel_name="python3",

@@ -9,11 +9,11 @@ import datetime as dt
 import json
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from ..analysis.words import shortened
+from ..data.files import scratch
 from ..errors import ReportError
 from . import fonts
 from .document import Document
@@ -31,8 +31,7 @@ def typeset(document: Document, *, standards: tuple[Any, ...] = ("ua-1",)) -> by
     ReportError
         Typst refuses the document; the message has its diagnosis.
     """
-    with tempfile.TemporaryDirectory(prefix="netperf-report-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         for picture, data in document.pictures().items():
             text = picture.endswith(".svg")
             place = folder / picture
