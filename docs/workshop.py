@@ -23,6 +23,7 @@ from nbformat import NotebookNode
 from netperf_lib import recorded
 from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.html import TEMPLATES, exporter
+from netperf_lib.reporting.kernels import KERNEL_OPTIONS
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
@@ -116,7 +117,7 @@ def shown(book: NotebookNode) -> NotebookNode:
             timeout=300,
             resources=place,
             skip_cells_with_tag="live",
-            extra_arguments=["--IPKernelApp.log_level=50"],
+            extra_arguments=list(KERNEL_OPTIONS),
         )
         client.execute()
     for cell in book.cells:

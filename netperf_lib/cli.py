@@ -420,7 +420,7 @@ def compare(
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:
-        _print_csv(result.to_frame())
+        _print_csv(family.to_frame())
     else:
         levels = getattr(result, "levels", None)
         _print_verdicts(levels, family, lead, two=after is not None, markdown=as_markdown)

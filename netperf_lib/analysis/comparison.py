@@ -297,15 +297,21 @@ class Family(Sequence[Comparison]):
         }
 
     @property
+    def promise(self) -> str:
+        """How many reports contain a false verdict; empty without a verdict."""
+        if not any(c.settled for c in self):
+            return ""
+        if not all(c.paired for c in self):
+            return "the sides share no rounds, so no share of false verdicts is promised"
+        verb = "shares" if self.declared == 1 else "share"
+        shared = f" ({plural(self.declared, 'declared comparison')} {verb} it)"
+        rule = "of reports contain a false verdict about the hours measured"
+        return f"at most {percent(self.alpha)} {rule}{shared if self.declared else ''}"
+
+    @property
     def note(self) -> str:
         """The note below the table."""
-        rule = f"at most {percent(self.alpha)} of reports contain a false verdict about the hours measured"
-        if not all(c.paired for c in self):
-            rule = "the sides share no rounds, so no share of false verdicts is promised"
-        verb = "shares" if self.declared == 1 else "share"
-        shared = f" ({plural(self.declared, 'declared contrast')} {verb} it)"
-        notice = f"; {self.notice}" if self.notice else ""
-        return f"{self.counts}; {rule}{shared if self.declared else ''}{notice}"
+        return "; ".join(filter(None, (self.counts, self.promise, self.notice)))
 
     @property
     def notes(self) -> list[str]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
-MOST = 20
-"""Rows of a picture; a table shows all."""
+MOST = 42
+"""Lines of a picture, which fits page one; a table shows all rows."""
 LOOKS = {
     "better": ("▲", "^", "#00795a"),
     "worse": ("▼", "v", "#b8420a"),
@@ -105,8 +106,10 @@ def forest(
         data = compare(data, metric=metric, by=by, where=where)
     every = list(data)
     some(every, "no contrast was declared, and there is nothing to compare")
-    shown = every[:MOST]
-    rows = [_row(c) for c in shown]
+    rows = list(map(_row, every))
+    lines = accumulate(row.height for row in rows)
+    rows = [row for row, line in zip(rows, lines, strict=True) if line <= MOST]
+    shown = [row.comparison for row in rows]
     alt = "; ".join(c.words for c in shown) + "."
     height = 0.65 + LINE_HEIGHT * sum(row.height for row in rows)
     with canvas(data, height, _caption(every, shown), alt, ax) as (box,):
@@ -131,7 +134,7 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     sentences = [
         f"The first condition against the second: its change with its interval{at}.",
         f"Shaded: the margin of equivalence. n = {units} per comparison.",
-        f"{len(every) - len(shown)} more stand in the table." if len(every) > MOST else "",
+        f"{len(every) - len(shown)} more stand in the table." if len(every) > len(shown) else "",
         "; ".join(f"{short}: {WRITTEN_OUT[short]}" for short in used) + "." if used else "",
         f"No verdict: {'; '.join(reasons)}." if reasons else "",
     ]

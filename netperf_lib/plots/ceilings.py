@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, PercentFormatter
 
 from ..analysis.colours import colours
 from ..analysis.limits import Held
@@ -16,7 +16,7 @@ from .figure import DOT, INK, MUTE, canvas, legend_height, round_ticks, rows_of,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BESIDE_NAMES = 48
+BESIDE_NAMES = 36
 """Characters of a legend on a line, beside the names of the conditions."""
 TIMES = {"path": INK, "receive window": "#0072b2", "send buffer": "#e69f00", "program": "#cc79a7"}
 
@@ -47,14 +47,14 @@ def limits(data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None
         "limited by it."
     )
     if sampled:
-        caption += " Below: what the sender waited for, by the kernel. Medians of the runs."
-    tall = 0.9 + 0.2 * len(rows)
-    height = (1 + sampled) * tall + legend_height(names, BESIDE_NAMES) + 0.4
+        caption += " Right: what the sender waited for, by the kernel. Medians of the runs."
+    height = 0.8 + 0.18 * len(rows) + legend_height(names, BESIDE_NAMES)
     alt = "; ".join(map(_words, rows)) + "."
-    with canvas(rows[0], height, caption, alt, ax, nrows=1 + sampled) as charts:
+    beside = {"ncols": 1 + sampled, "sharey": True}
+    with canvas(rows[0], height, caption, alt, ax, **beside) as charts:
         _roofs(charts[0], rows, colours(names))
         if sampled:
-            _times(charts[1], [one for one in rows if one.times])
+            _times(charts[1], rows)
     return charts[0]  # type: ignore[no-any-return]
 
 
@@ -75,8 +75,9 @@ def _roofs(chart: Axes, rows: Sequence[Held], painted: Mapping[str, tuple[str, s
     chart.set(xscale="log", xlim=(min(every) / 2, max(every) * 1.5))
     chart.set_xlabel("Throughput (log scale)")
     round_ticks(chart.xaxis, "bps", every)
+    chart.xaxis.set_major_locator(LogLocator(numticks=2))  # the panel is narrow
     rows_of(chart, [one.condition for one in rows])
-    title(chart, "Throughput, and the rate that each limit allows", painted, BESIDE_NAMES)
+    title(chart, "Throughput and limits", painted, BESIDE_NAMES)
 
 
 def _times(chart: Axes, rows: Sequence[Held]) -> None:
@@ -84,11 +85,11 @@ def _times(chart: Axes, rows: Sequence[Held]) -> None:
     for y, one in enumerate(rows):
         left = 0.0
         for name, colour in TIMES.items():
-            share = one.times[name]
+            share = one.times.get(name, 0.0)
             chart.barh(y, share, left=left, color=colour, alpha=0.75, height=0.62)
             left += share
-    rows_of(chart, [one.condition for one in rows])
-    chart.set(xlim=(0, 1), xlabel="Share of the time after slow start")
+    chart.set(xlim=(0, 1), xticks=[0.5, 1], xlabel="Share of the time after slow start")
+    chart.grid(axis="y", visible=False)
     chart.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
     painted = {name: (colour, "s") for name, colour in TIMES.items()}
-    title(chart, "What the sender waited for", painted, BESIDE_NAMES)
+    title(chart, "The sender waited for", painted, BESIDE_NAMES)

@@ -12,7 +12,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import MaxNLocator
 
 from ..analysis.colours import colours
-from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe, parts
+from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe
 from ..analysis.observe import levels as observed_levels
 from ..analysis.pairs import ends_of
 from ..analysis.words import interval_words
@@ -23,6 +23,7 @@ from ..metrics import metric as metric_of
 from .figure import (
     DOT,
     MOST_LINES,
+    MOST_PANELS,
     canvas,
     each,
     label_axis,
@@ -35,8 +36,6 @@ from .figure import (
 )
 
 FactorNames = str | Sequence[str]
-MOST_PANELS = 4
-"""Panels of conditions that are far apart; of more, they share a logarithmic axis."""
 
 
 def rounds(
@@ -45,9 +44,7 @@ def rounds(
     *,
     hue: FactorNames = (),
     by: FactorNames = (),
-    col: str | None = None,
     where: Mapping[str, Any] | None = None,
-    pool: FactorNames = (),
     ax: Axes | None = None,
 ) -> Axes:
     """Every run in time order, and the median of each condition.
@@ -62,10 +59,8 @@ def rounds(
         The metric, where `data` does not imply it.
     hue : str or sequence of str, optional
         FactorNames whose levels get a colour each; other factors that vary get lines, and no colours.
-    by, where, pool : optional
+    by, where : optional
         As `observe` takes them; each condition gets a colour.
-    col : str, optional
-        A factor: each of its levels gets a panel, all on one scale.
     ax : Axes, optional
         Where to draw; default: a new figure with a caption.
 
@@ -78,34 +73,27 @@ def rounds(
     --------
     >>> ax = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     """
-    factors = (*as_tuple(hue or by), *as_tuple(col))
-    obs = observe(data, metric, factors, where=where, pool=pool)
+    obs = observe(data, metric, hue or by, where=where)
     info, complete = metric_of(obs.metric), obs.complete
     groups = complete.groupby("condition", observed=True)
     medians = {str(name): level_of(rows, obs.metric).median for name, rows in groups}
     number = "round" if obs.blocked else "run"
     words = f"{info.label} by {number}"
-    if col:
-        panels = [*parts(obs, [col]).items()]
-    elif ax is not None:
-        panels = [(words, obs)]
-    else:
-        panels = [("", obs.only(names)) for names in _near(medians)]
-        panels[0] = words, panels[0][1]
+    panels = [obs] if ax is not None else [obs.only(names) for names in _near(medians)]
     units = len(set(complete["unit"]))
     interval = interval_words(groups.size(), deployments=units)
     caption = (
         f"{info.label}: every run in time order; line and band: median of each condition and "
         f"{interval}. n = {each(groups.size())} per condition."
-        + (" The panels have different scales." if len(panels) > 1 and not col else "")
+        + (" The panels have different scales." if len(panels) > 1 else "")
     )
     alt = f"Medians: {listed(medians, info.unit)}."
-    height = 0.5 + sum(1.2 + legend_height(part.names) for _, part in panels)
-    grid = {"nrows": len(panels), "sharex": True, "sharey": bool(col)}
+    height = 0.5 + sum(1.2 + legend_height(part.names) for part in panels)
+    grid = {"nrows": len(panels), "sharex": True}
     with canvas(obs, height, caption, alt, ax, **grid) as charts:
-        for chart, (named, part) in zip(charts, panels, strict=True):
-            _rounds(chart, part, as_tuple(hue), named, units)
-            label_axis(chart, obs if col else part, "y")
+        for chart, part in zip(charts, panels, strict=True):
+            _rounds(chart, part, as_tuple(hue), "" if chart is not charts[0] else words, units)
+            label_axis(chart, part, "y")
             chart.margins(y=0.15)
             room(chart)
         deployments = "" if units == 1 else f" ({units} deployments, one after another)"
@@ -151,7 +139,6 @@ def levels(
     *,
     by: FactorNames = (),
     where: Mapping[str, Any] | None = None,
-    pool: FactorNames = (),
     ax: Axes | None = None,
 ) -> Axes:
     """Median and interval of every condition, in rows.
@@ -164,7 +151,7 @@ def levels(
         What to draw.
     metric : str, optional
         The metric, where `data` does not imply it.
-    by, where, pool : optional
+    by, where : optional
         As `observe` takes them.
     ax : Axes, optional
         Where to draw; default: a new figure with a caption.
@@ -174,7 +161,7 @@ def levels(
     >>> ax = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
     if not (isinstance(data, pd.DataFrame) and "median" in data):
-        data = observed_levels(observe(data, metric, by, where=where, pool=pool))
+        data = observed_levels(observe(data, metric, by, where=where))
     info = metric_of(metric or getattr(data, "metric", None) or "")
     table = data[data["n"] > 0]
     some(table, f"there is no value of {info.label}")
@@ -206,7 +193,6 @@ def matrix(
     *,
     by: FactorNames = (),
     where: Mapping[str, Any] | None = None,
-    pool: FactorNames = (),
     ax: Axes | None = None,
 ) -> Axes:
     """Medians by client (row) and server (column): each direction is a cell of its own.
@@ -219,8 +205,8 @@ def matrix(
         The metric, where `data` does not imply it.
     by : two factors, optional
         The two ends; default: as `netperf_lib.analysis.ends_of` finds them.
-    where, pool : optional
-        As `observe` takes them.
+    where : optional
+        As `observe` takes it.
     ax : Axes, optional
         Where to draw; default: a new figure with a caption.
 
@@ -230,7 +216,7 @@ def matrix(
     """
     if not by and metric:
         by = ends_of(data, metric)
-    obs = observe(data, metric, by, where=where, pool=pool)
+    obs = observe(data, metric, by, where=where)
     obs = obs if set(obs.by) == set(obs.asked) else obs.main()
     if len(obs.asked) != 2:
         raise NothingToReport("a matrix needs a factor for each of the two ends")

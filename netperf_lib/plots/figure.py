@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any
 
@@ -41,36 +42,16 @@ LINE_HEIGHT = 0.13
 """Inches from a line of text to the next."""
 MOST_LINES = 6
 """Conditions in a panel: of more, nobody can tell which is which."""
+MOST_PANELS = 4
+"""Panels of a figure, which fits a page."""
 WIDE_RANGE = 8
 """An axis is logarithmic where the largest value is so many times the smallest."""
-INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
+INK, MUTE = "#1f2937", "#5b6472"
 DOT: Any = {"ms": 5.5, "mec": "white", "mew": 0.5}
 """A point: small, with a white edge."""
-STYLE: Any = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 8,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#9aa3ae",
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.titlesize": 8.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
-    "legend.frameon": False,
-    "legend.fontsize": 7.5,
-    "lines.linewidth": 1.4,
-    "text.parse_math": False,  # a label may hold a price: $5
-    "svg.fonttype": "none",
-    "svg.hashsalt": "netperf_lib",
-    "figure.facecolor": "white",
-}
+STYLE: Any = mpl.rc_params_from_file(  # without math: a label may hold a price: $5
+    Path(__file__).with_name("matplotlibrc"), use_default_template=False
+)
 
 
 class Plot(Figure):
@@ -188,9 +169,12 @@ def label_axis(
     words = info.label + (" (log scale)" if wide else f" ({unit})" if unit else "")
     axis.set_label_text(words if which == "x" else fill(words, UPRIGHT))
     other: Any = ax.yaxis if which == "x" else ax.xaxis
+    figure: Any = ax.figure
     if isinstance(other.get_major_formatter(), StrCategoryFormatter):
         for text in other.get_ticklabels():
             text.set_parse_math(False)  # a label may hold a price: $5
+        if which == "x" and figure.axes == [ax]:  # as high as its rows need
+            figure.set_figheight(0.75 + 0.2 * len(other.get_ticklocs()))
 
 
 def _unit(unit: str, values: Any) -> tuple[str, float]:

@@ -9,7 +9,17 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from ..analysis.colours import colours
 from ..analysis.history import History, ask_history
 from ..metrics import metric as metric_of
-from .figure import INK, MOST_LINES, canvas, label_axis, legend_height, listed, room, title
+from .figure import (
+    INK,
+    MOST_LINES,
+    MOST_PANELS,
+    canvas,
+    label_axis,
+    legend_height,
+    listed,
+    room,
+    title,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +53,15 @@ def over_time(
     """
     history = data if isinstance(data, History) else ask_history(data, metric, where=where)
     info, names = metric_of(history.metric), list(history.series)
-    panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)]
+    most = MOST_LINES * MOST_PANELS
+    panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)][:MOST_PANELS]
     caption = (
         f"{info.label} over time: every run (points) and the median of each {history.period} "
         f"(line); a vertical line is a change of level. {history.span}."
+        + (f" The first {most} of {len(names)} conditions." if len(names) > most else "")
     )
     last = {name: medians.iloc[-1] for name, medians in history.series.items()}
-    height = 0.5 + sum(2 + legend_height(part) for part in panels)
+    height = 0.5 + sum(1.4 + legend_height(part) for part in panels)
     grid = {"nrows": len(panels) if ax is None else 1, "sharex": True}
     alt = f"Last: {listed(last, info.unit)}."
     with canvas(history.runs, height, caption, alt, ax, **grid) as charts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,26 +17,26 @@ from ..analysis.compare import (
 )
 from ..analysis.comparison import Family
 from ..analysis.details import levels_words
-from ..analysis.lead import lead_paragraph
+from ..analysis.lead import ABBREVIATIONS, lead_paragraph
 from ..analysis.observe import Data, Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
-from ..analysis.runs import Observed, read_data
+from ..analysis.runs import Observed, headline_metrics, read_data
 from ..analysis.streams import filled
-from ..analysis.words import Headline, Words, contrasts
+from ..analysis.words import Headline, Words, as_markdown, contrasts
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..metrics import PAGES, plural
+from ..metrics import plural
 from .blocks import verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-FIGURES = (
+FIGURES = [
     "ratio", "low", "high", "confidence", "margin", "family", "n", "verdict", "paired",
-)  # fmt: skip
+]  # fmt: skip
 """What is compared of a verdict with a check by hand."""
 IN_ROUNDS = (
     "Every condition is measured once in every planned round, so that drift affects all alike."
@@ -60,15 +61,12 @@ class Answer:
         The contrasts that were declared or made by rule.
     pairs : tuple of tuple of str
         The two conditions of each verdict, as `observations` names them; empty names at a threshold.
-    runs : DataFrame
-        The table of runs behind it.
     """
 
     observations: Observations
     verdicts: Family
     contrasts: tuple[Contrast, ...]
     pairs: tuple[tuple[str, str], ...]
-    runs: pd.DataFrame
 
     @property
     def metric(self) -> str:
@@ -102,23 +100,14 @@ class Answer:
         fewer = len(main.names) < len(every.names)
         shown = every.usual(every.asked, self.contrasts) if fewer else every.names
         names = dict(zip(shown, main.names, strict=True))
-        rows = [
-            [names[a], names[b], *(getattr(c, name) for name in FIGURES)]
-            for (a, b), c in zip(self.pairs, self.verdicts, strict=True)
-            if {a, b} <= names.keys()
-        ]
-        table = pd.DataFrame(rows, columns=["a", "b", *FIGURES])
-        return table.assign(verdict=table["verdict"].astype(str))
+        table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(self.verdicts.to_frame()[FIGURES])
+        table = table[table["a"].isin(names) & table["b"].isin(names)].reset_index(drop=True)
+        return table.replace({"a": names, "b": names}).astype({"verdict": str})
 
     @property
     def levels(self) -> pd.DataFrame:
         """Level of each condition, as `netperf_lib.levels` returns it."""
         return levels(self.observations)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What splits the conditions, and what was pooled or left out."""
-        return self.observations.notes
 
     @property
     def headline(self) -> Headline:
@@ -144,20 +133,12 @@ class Answer:
         sentences = [describe(every)]
         if (main.origin.source or "imported") != "imported":
             sentences.append(IN_ROUNDS)
-        sentences += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
+        sentences += [f"{note[:1].upper()}{note[1:]}." for note in every.notes]
         held = {f: set(main.conditions[f]) for f in main.by if f not in main.asked}
         shared = [factor(f).level_words(*level) for f, level in held.items() if len(level) == 1]
         if shared and len(main.names) < len(every.names):
             sentences.append(f"Figures show {', '.join(shared)}.")
         return Words.of(*sentences)
-
-    @property
-    def largest(self) -> Family:
-        """The comparisons that a page shows: all, or the largest of very many undeclared ones."""
-        if self.contrasts or len(self.verdicts) <= 2 * MOST:
-            return self.verdicts
-        order = sorted(self.verdicts, key=lambda c: log_size(c.ratio), reverse=True)
-        return replace(self.verdicts, comparisons=tuple(order[:MOST]))
 
     def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the value of each round, by condition; of very many conditions the levels, which have a row each.
@@ -169,10 +150,6 @@ class Answer:
         many = len(self.main.conditions) > MOST and not options
         return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the comparisons, as `Family.to_frame` does."""
-        return self.verdicts.to_frame()
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; levels in the unit of the metric."""
         columns = ["condition", "n", "median", "low", "high", "failed", "missing"]
@@ -180,7 +157,7 @@ class Answer:
         question = {
             "factor": ", ".join(self.observations.asked),
             "metric": self.metric,
-            "notes": list(self.notes),
+            "notes": list(self.observations.notes),
         }
         return {
             **question,
@@ -189,23 +166,35 @@ class Answer:
         }
 
     def __repr__(self) -> str:
-        words = (*(c.words for c in self.verdicts), *(f"! {note}" for note in self.notes))
+        words = (
+            *(c.words for c in self.verdicts),
+            *(f"! {note}" for note in self.observations.notes),
+        )
         return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
 
     def parts(self) -> list[Any]:
-        """What a notebook shows: the headline, and the comparisons with what to do."""
-        every = len(self.verdicts)
-        if not every:
+        """What a notebook shows: the headline, and the comparisons with what to do.
+
+        Of very many comparisons that nobody declared these are the largest.
+        """
+        family = self.verdicts
+        if not len(family):
             return [self.headline]
-        shown = [self.headline, verdicts(self.largest, self.contrasts or None)]
-        if len(self.largest) < every:
-            command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
-            words = f"Shown are the {MOST} largest of {every:,} differences; {command} prints all."
-            shown.append(Words(words))
-        return shown
+        if self.contrasts or len(family) <= 2 * MOST:
+            return [self.headline, verdicts(family, self.contrasts)]
+        order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
+        command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
+        words = (
+            f"Shown are the {MOST} largest of {len(family):,} differences; {command} prints all."
+        )
+        largest = replace(family, comparisons=tuple(order[:MOST]))
+        return [self.headline, verdicts(largest), Words(words)]
 
     def _repr_markdown_(self) -> str:
-        return "\n\n".join(part._repr_markdown_() for part in self.parts())
+        shown = "\n\n".join(part._repr_markdown_() for part in self.parts())
+        used = [name for name in ABBREVIATIONS if re.search(rf"\b{name}\b", shown)]
+        words = "; ".join(f"{name}: {ABBREVIATIONS[name]}" for name in used)
+        return f"{shown}\n\n{as_markdown(words)}." if used else shown
 
 
 def ask(
@@ -258,34 +247,25 @@ def ask(
     ['1 stream', '2 streams', '4 streams', '16 streams']
     """
     source = read_data(data, pattern)
-    if metric is None:
-        metric = (
-            source.metric if isinstance(source, Observations) else _first(source, by, where, pool)
-        )
+    if metric is None and isinstance(source, Observations):
+        metric = source.metric
+    metric = metric or _first(source, by, where, pool)
     if by == "pairs":
         by = ends_of(source, metric)
     obs = observe(source, metric, by, where=where, pool=pool)
-    runs = Observed.of(source).runs
-    family, judged = (
-        (Family(()), ()) if baseline is not None else _judged(source, obs, where or {}, margin)
-    )
-    if judged:
-        sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in judged)
-    else:
-        family, sides = _against(obs, baseline, margin)
-    return Answer(obs, family, judged, sides, runs)
+    if baseline is None:
+        family, judged = _judged(source, obs, where or {}, margin)
+        if judged:
+            sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in judged)
+            return Answer(obs, family, judged, sides)
+    return Answer(obs, *_against(obs, baseline, margin))
 
 
 def _judged(
-    source: Any,
-    obs: Observations,
-    where: Mapping[str, Any],
-    margin: float | str | None,
+    source: Any, obs: Observations, where: Mapping[str, Any], margin: float | str | None
 ) -> tuple[Family, tuple[Contrast, ...]]:
-    """What is declared about these conditions, and its contrasts; what page one says by rule if nothing is declared."""
-    if isinstance(
-        source, Sequence | Mapping
-    ):  # what one of several experiments declares is not asked of all
+    """What is declared about these conditions; what page one says by rule if nothing is declared."""
+    if isinstance(source, Sequence | Mapping):  # what one of several declares is not asked of all
         return Family(()), ()
     size = None if margin is None else read_margin(margin)
     if declared := contrasts(source):
@@ -303,32 +283,26 @@ def _judged(
 
 def _against(
     obs: Observations, baseline: Any, margin: float | str | None
-) -> tuple[Family, tuple[tuple[str, str], ...]]:
-    """Every level against the baseline, or the ordinary one; each with each other where there is no such level."""
-    if not obs.asked:
-        return Family(()), ()
+) -> tuple[Family, tuple[Contrast, ...], tuple[tuple[str, str], ...]]:
+    """Every level against the baseline, or the ordinary one; each with each where there is none."""
     level = usual_level(obs) if baseline is None else baseline
-    try:
-        family = compare(obs, baseline=level, margin=margin)
-    except UsageError as error:
-        if "nothing to compare" not in str(error):
-            raise
-        return Family(()), ()
-    return family, tuple(pairs(obs, level))
+    sides = tuple(pairs(obs, level)) if obs.asked else ()
+    if not sides:
+        return Family(()), (), ()
+    return compare(obs, baseline=level, margin=margin), (), sides
 
 
 def _first(
     source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]
 ) -> str:
     """The first headline metric that the question has an answer for."""
-    problem: UsageError | None = None
-    runs = Observed.of(source).runs
-    for metric in PAGES:
-        if metric in runs and runs[metric].notna().any():
-            try:
-                observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
-            except UsageError as error:
-                problem = problem or error
-            else:
-                return metric
-    raise problem or NothingToReport("no complete run has a latency, a round trip or a throughput")
+    problems = []
+    for metric in headline_metrics(Observed.of(source).runs):
+        try:
+            observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
+        except UsageError as error:
+            problems.append(error)
+        else:
+            return metric
+    missing = NothingToReport("no complete run has a latency, a round trip or a throughput")
+    raise next(iter(problems), missing)

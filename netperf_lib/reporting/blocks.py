@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ..analysis.tables import markdown_table
@@ -30,14 +31,11 @@ class Shown:
         return self.markdown
 
 
-def callout(text: str, *, title: str = "") -> Shown:
+def callout(text: str, *, title: str) -> Shown:
     """Return a marked sentence."""
-    words = f"{title}: {text}" if title else text
-    head = f"**{as_markdown(title)}.** " if title else ""
-    return Shown(words, f"> {head}{as_markdown(text)}", title)
+    return Shown(f"{title}: {text}", f"> **{as_markdown(title)}.** {as_markdown(text)}", title)
 
 
-SAME = "equivalent"
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
 
@@ -60,25 +58,20 @@ def verdicts(
     """
     warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
     notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
-    advised = {t for t, c in zip(recommendations, family, strict=False) if c.verdict != SAME}
-    rows = []
-    for i, c in enumerate(family):
-        todo = recommendations[i] if i < len(recommendations) else ""
-        if c.verdict == SAME and todo in advised:  # it stands at the row that shows it
-            todo = ""
-        words = [] if c.verdict == "exploratory" else [advice(c, todo)]
-        words += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
-        question = (contrasts[i].question if contrasts else None) or _topic(c)
-        interval = span(c.ratio, c.low, c.high)
-        verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
-        what = " ".join(filter(None, words))
-        rows.append([verdict, question, _sides(c), effect(c.ratio), interval, what])
     columns = ["Verdict", "Question", "Measured", "Effect", "Interval", "What to do"]
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    shown = [f"*{as_markdown(_caption(family))}*", markdown_table(columns, rows)]
+    rows = []
+    for c, contrast, todo in zip_longest(family, contrasts or (), recommendations):
+        said = [] if c.verdict == "exploratory" else [advice(c, todo or "")]
+        said += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
+        verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
+        question = (contrast and contrast.question) or _topic(c)
+        measured = [verdict, question, _sides(c), effect(c.ratio), span(c.ratio, c.low, c.high)]
+        rows.append([*measured, " ".join(filter(None, said))])
+    shown = 6 if any(row[-1] for row in rows) else 5
+    table = markdown_table(columns[:shown], [row[:shown] for row in rows])
     text = "\n".join([*(c.words for c in family), *notes])
-    return Shown(text, "\n\n".join([*shown, *map(as_markdown, notes)]))
+    caption = f"*{as_markdown(_caption(family))}*"
+    return Shown(text, "\n\n".join([caption, table, *map(as_markdown, notes)]))
 
 
 def _topic(c: Comparison) -> str:
@@ -90,20 +83,18 @@ def _topic(c: Comparison) -> str:
 
 def _caption(family: Family) -> str:
     sure = sorted({f"{100 * c.confidence:.4g} %" for c in family if c.low > 0})
-    ends = " to ".join(dict.fromkeys([*sure[:1], *sure[-1:]]))
-    interval = f"its interval at {ends}" if sure else "no interval"
-    declared = any(c.declared for c in family)
-    note = family.note.replace(f"; {family.notice}", "") if declared else family.counts
-    caption = f"Measured: medians. Effect: the first against the second, with {interval}. {note}."
-    if first := next((c for c in family if c.verdict == "exploratory"), None):
-        caption += f" Exploratory: {advice(first)[:1].lower()}{advice(first)[1:]}"
-    return caption
+    interval = (
+        f"its interval at {' to '.join({sure[0]: 0, sure[-1]: 0})}" if sure else "no interval"
+    )
+    said = f"{family.counts}; {family.promise}." if family.promise else f"{family.counts}."
+    if "exploratory" in family.verdicts and not family.promise:
+        said += " Exploratory: declare it for the next measurement to have a verdict."
+    return f"Measured: medians. Effect: the first against the second, with {interval}. {said}"
 
 
 def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
-    sides = list(zip(c.names, c.medians, causes, strict=True))
-    shown = sides if c.threshold is None else sides[:1]
-    return "\n".join(f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in shown)
+    sides = list(zip(c.names, c.medians, causes, strict=True))[: 2 if c.threshold is None else 1]
+    return "\n".join(f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in sides)

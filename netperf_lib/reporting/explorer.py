@@ -15,7 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from ..data.load import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
-LOG_BUDGET = 20_000_000
-"""Characters of logs in a page, before packing."""
+LONGEST_LOG = 20_000
+"""Characters of a log in a page, before packing."""
 
 
+@dataclass(frozen=True)
 class Explorer:
     """A page to look around in an experiment; it shows itself in Jupyter, in a sandboxed frame.
 
@@ -47,8 +48,7 @@ class Explorer:
         The page, complete: HTML that loads nothing.
     """
 
-    def __init__(self, page: str) -> None:
-        self.page = page
+    page: str
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file, which any browser opens."""
@@ -171,17 +171,13 @@ def _metric(
     }
 
 
-def _digits(value: Any) -> float | int | None:
+def _digits(value: Any) -> float | None:
     """A number with five significant digits, or null."""
-    if value is None or not math.isfinite(value):
-        return None
-    number = float(f"{value:.5g}")
-    return int(number) if number.is_integer() else number
+    return float(f"{value:.5g}") if value is not None and math.isfinite(value) else None
 
 
 def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
-    """Log of each run, its end left out beyond the share of the budget that it has."""
-    share = max(400, min(20_000, LOG_BUDGET // max(len(ids), 1)))
+    """Log of each run, its end left out where it is very long."""
     folders = exp.store.run_folders()
     for run_id in ids:
         name = folders.get(run_id, run_id)
@@ -190,17 +186,12 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
             record = folder.records[run_id]
             file = "client.out" if name == run_id else next(iter(record["files"]))
             first, last = (record.get("log") or {}).get("lines") or (1, None)
-            log = plain_file(folder.path, file)
-            text = "".join(_lines(log, log.stat().st_mtime_ns)[first - 1 : last])
+            log = plain_file(folder.path, file).read_bytes().decode("utf-8", "replace")
+            text = "".join(log.splitlines(keepends=True)[first - 1 : last])
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # others made it
             text = ""
-        excess = len(text) - share
-        yield text if excess <= 0 else f"{text[:share]}\n… {excess:,} characters left out …"
-
-
-@lru_cache(maxsize=1)
-def _lines(log: Path, _changed: int) -> list[str]:
-    return log.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
+        excess = len(text) - LONGEST_LOG
+        yield text if excess <= 0 else f"{text[:LONGEST_LOG]}\n… {excess:,} characters left out …"
 
 
 def _as_json(value: Any) -> str:

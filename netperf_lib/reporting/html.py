@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
+import bleach  # type: ignore[import-untyped]
 from jinja2 import pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -37,8 +37,7 @@ def page(document: Document, *, explorer: str | None = None) -> str:
     explorer : str, optional
         Name of the file of the explorer, which stands beside the page.
     """
-    new: Any = v4
-    book = new.new_notebook(cells=document.cells, nbformat_minor=4)  # without random ids
+    book = v4.new_notebook(cells=document.cells, nbformat_minor=4)  # type: ignore[no-untyped-call]
     headings = re.findall(r"(?m)^# (.+)$", "\n".join(c.source for c in document.cells))
     resources = {
         "document": document,
@@ -46,53 +45,51 @@ def page(document: Document, *, explorer: str | None = None) -> str:
         "contents": [as_text(heading) for heading in headings],
         "page_css": (TEMPLATES / "page.css").read_text("utf-8"),
     }
-    body, _ = exporter().from_notebook_node(book, resources)
-    return str(body)
+    return str(exporter().from_notebook_node(book, resources)[0])
+
+
+def tables(page: str) -> str:
+    """Return the tables of a piece of HTML, without anything that is no text in them."""
+    found = "".join(re.findall(r"(?s)<table.*?</table>", page))
+    tags = {"table", "thead", "tbody", "tr", "th", "td"}
+    return str(bleach.clean(found, tags, {"*": ["colspan", "rowspan"]}, strip=True))
 
 
 class PageExporter(HTMLExporter):
     """Notebook to HTML that can be mailed, archived and read without a network."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(  # type: ignore[no-untyped-call]  # nbconvert has no types
-            exclude_input_prompt=True,
-            exclude_output_prompt=True,
-            exclude_anchor_links=True,
-            **options,
-        )
+        hidden = {"exclude_input_prompt": True, "exclude_output_prompt": True}
+        super().__init__(filters={"tables": tables}, **hidden, **options)  # type: ignore[no-untyped-call]
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
         """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""
-        self._chapter = self._section = 0
+        self._chapter = 0
         return super().from_notebook_node(nb, resources, **options)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
         """Render the markdown of a cell; HTML in it is text, because a label may come from anybody."""
-        renderer = IPythonRenderer(
-            escape=True,
-            allow_harmful_protocols=("data:image/svg+xml;",),  # type: ignore[arg-type]  # or a tuple
-            exclude_anchor_links=True,
-            attachments=context.get("cell", {}).get("attachments", {}),
-        )
-        body = str(MarkdownWithMath(renderer=renderer).render(source))
         if re.search(r"(?<!\\)\$", source):  # a formula, which Jupyter leaves to a script
-            body = run_pandoc(source, FORMULAS, "html", "--mathml")
+            body = run_pandoc(source, "-f", FORMULAS, "-t", "html", "--mathml")
+        else:
+            renderer = IPythonRenderer(
+                escape=True,
+                allow_harmful_protocols=("data:image/svg+xml;",),  # type: ignore[arg-type]
+                exclude_anchor_links=True,
+                attachments=context.get("cell", {}).get("attachments", {}),
+            )
+            body = str(MarkdownWithMath(renderer=renderer).render(source))
         body = re.sub(r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', body)
         # a picture from elsewhere would tell who reads the page
-        body = re.sub(r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>', r"\1", body)
-        body = re.sub(
-            r"(<table>.*?</table>)", r'<div class="scroll">\1</div>', body, flags=re.DOTALL
-        )
-        return re.sub(r"<h([1-5])\b[^>]*>(.*?)</h\1>", self._anchored, body, flags=re.DOTALL)
+        elsewhere = r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>'
+        body = re.sub(elsewhere, r"picture not found: \1", body)
+        body = re.sub(r"(?s)(<table>.*?</table>)", r'<div class="scroll">\1</div>', body)
+        return re.sub(r"(?s)<h([1-5])\b[^>]*>(.*?)</h\1>", self._anchored, body)
 
     def _anchored(self, heading: re.Match[str]) -> str:
-        """A heading one level lower, below the title, with an id to link to."""
+        """A heading one level lower, below the title; a chapter has an id to link to."""
         level = int(heading[1]) + 1
-        if level == 2:
-            self._chapter, self._section = self._chapter + 1, 0
-            name = f"part-{self._chapter}"
-        else:
-            self._section += 1
-            name = f"part-{self._chapter}-{self._section}"
-        return f'<h{level} id="{escape(name)}">{heading[2]}</h{level}>'
+        self._chapter += level == 2
+        name = f' id="part-{self._chapter}"' if level == 2 else ""
+        return f"<h{level}{name}>{heading[2]}</h{level}>"

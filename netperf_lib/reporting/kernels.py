@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,14 +18,24 @@ from jupyter_client.manager import KernelManager
 from traitlets import Type
 
 from ..data.files import scratch
-from ..errors import NothingToReport, explain
+from ..data.shipped import shipped
+from ..errors import NothingToReport
 
-TEMPLATES = Path(__file__).parent / "templates"
 AT_ONCE = 2
 """Notebooks that are executed at the same time."""
-KERNEL_OPTIONS = ["--IPKernelApp.log_level=50", "--InlineBackend.figure_formats=svg"]
-LOADED = ("netperf_lib.analysis", "netperf_lib.plots", "scipy.stats", "seaborn")
-"""What the notebooks of the library import, loaded by a kernel before it is asked to."""
+BEFORE = """
+import matplotlib, netperf_lib.analysis, netperf_lib.plots, pandas, scipy.stats, seaborn
+matplotlib.rcParams.update(netperf_lib.plots.figure.STYLE)
+pandas.options.display.max_colwidth = None
+pandas.options.display.float_format = lambda v: f"{v:,.0f}" if abs(v) >= 1e6 else f"{v:.6g}"
+"""
+"""What a kernel does before it is asked to: it imports what the notebooks of the library do, draws
+like the library, and writes names whole and throughput without powers of ten."""
+KERNEL_OPTIONS = (
+    "--IPKernelApp.log_level=50",
+    "--InlineBackend.figure_formats=svg",
+    *(f"--IPKernelApp.exec_lines={line}" for line in BEFORE.strip().splitlines()),
+)
 
 
 class ShellChannel(AsyncZMQSocketChannel):
@@ -51,30 +60,30 @@ class Client(AsyncKernelClient):
     shell_channel_class = Type(ShellChannel)
 
 
-class OwnKernel(KernelManager):
+class Kernel(KernelManager):
     """The interpreter that runs this, whatever kernels a user has registered."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
         """How it is started."""
-        lines = [f"--IPKernelApp.exec_lines=__import__({name!r})" for name in LOADED]
-        argv = [*ipykernel.make_ipkernel_cmd(), *lines]
+        argv = [*ipykernel.make_ipkernel_cmd(), *KERNEL_OPTIONS]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
 
 class Kernels:
     """The kernels of a report, which end with it.
 
-    A notebook of the user's own has one to itself. Those of the library follow each other in one
-    for each thread: to load what they import takes longer than to execute them.
+    A notebook of the user's own has one to itself, in its folder. Those of the library follow each
+    other in one for each thread: to load what they import takes longer than to execute them.
     """
+
+    library = shipped("notebooks")
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE)
         self._thread = threading.local()
-        self._started: list[KernelManager] = []
-        self._numbers = count()
         self._until_end = ExitStack()
+        self._started: list[Kernel] = []
 
     def __enter__(self) -> Self:
         # files in it are the sockets, as a port may be taken before it is used
@@ -83,61 +92,55 @@ class Kernels:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for manager in self._started:
-            _end(manager)
+        for kernel in self._started:
+            _end(kernel)
         self._until_end.close()
 
-    def submit(self, function: Any, *arguments: Any) -> Any:
-        """Call a function in a thread that can execute notebooks."""
-        return self._pool.submit(function, *arguments)
-
     def prepare(self) -> None:
-        """Start the kernel of this thread."""
-        self._thread.manager = self._start(OwnKernel)
+        """Start a kernel now, in a thread that executes notebooks."""
+        self._pool.submit(self._own)
 
-    def _start(self, kind: type[KernelManager], folder: Path | None = None) -> KernelManager:
-        file = Path(self._folder, f"{next(self._numbers)}.json")
-        files = os.name == "posix" and len(str(file)) < 80
-        manager = kind(
+    def submit(
+        self, notebook: Path, executed: Path, parameters: dict[str, Any]
+    ) -> Future[str | None]:
+        """Execute a notebook and write it; the result is what went wrong, None if nothing did."""
+        executed.unlink(missing_ok=True)
+        return self._pool.submit(self._execute, notebook, executed, parameters)
+
+    def _start(self, folder: Path | None = None) -> Kernel:
+        file = Path(self._folder, f"{threading.get_ident()}-{len(self._started)}.json")
+        kernel = Kernel(
             kernel_name="python3",
             connection_file=str(file),
-            transport="ipc" if files else "tcp",
+            transport="ipc",
             client_class=f"{__name__}.{Client.__name__}",
         )
-        self._started.append(manager)
-        looks = {"MATPLOTLIBRC": str(TEMPLATES / "matplotlibrc")}
-        manager.start_kernel(
-            extra_arguments=KERNEL_OPTIONS,
-            cwd=None if folder is None else str(folder),
-            env={**os.environ, **looks},
-        )
-        return manager
+        self._started.append(kernel)
+        # without a time of its own, a picture is the same each time
+        env = {"SOURCE_DATE_EPOCH": "0", **os.environ}
+        kernel.start_kernel(cwd=None if folder is None else str(folder), env=env)
+        return kernel
 
-    def _empty(self) -> KernelManager:
+    def _own(self) -> Kernel:
         """The kernel of this thread, without what the notebook before has left."""
-        manager = getattr(self._thread, "manager", None)
-        if manager is None or not manager.is_alive():
-            self.prepare()
-            return self._thread.manager  # type: ignore[no-any-return]
-        client = manager.blocking_client()
+        if not hasattr(self._thread, "kernel"):
+            self._thread.kernel = self._start()
+            return self._thread.kernel  # type: ignore[no-any-return]
+        client = self._thread.kernel.blocking_client()
         client.start_channels()
         client.execute("%reset -f", reply=True, timeout=60)
         client.stop_channels()
-        return manager  # type: ignore[no-any-return]
+        return self._thread.kernel  # type: ignore[no-any-return]
 
-    def execute(
-        self, notebook: Path, executed: Path, parameters: dict[str, Any], *, ours: bool
-    ) -> str | None:
-        """Execute a notebook and write it; return what went wrong, None if nothing did."""
-        from nbclient.exceptions import DeadKernelError
+    def _execute(self, notebook: Path, executed: Path, parameters: dict[str, Any]) -> str | None:
         from papermill.exceptions import PapermillExecutionError
 
         papermill: Any = importlib.import_module("papermill.execute")  # without types
+        ours = notebook.parent == self.library
+        kernel = self._own() if ours else self._start(notebook.parent)
         # it takes braces for places of parameters
         paths = (str(path).replace("{", "{{").replace("}", "}}") for path in (notebook, executed))
-        kernel: Any = None
         try:
-            kernel = self._empty() if ours else self._start(KernelManager, notebook.parent)
             papermill.execute_notebook(
                 *paths,
                 parameters=parameters,
@@ -152,20 +155,16 @@ class Kernels:
                 return None
             why = " ".join(error.evalue.split())
             return f"cell {error.exec_count} failed: {error.ename}: {why}"
-        except DeadKernelError:
-            return "the kernel died"
-        except OSError as error:
-            return f"the kernel did not start, or a file cannot be written: {explain(error)}"
-        except (RuntimeError, KeyError) as error:
-            return f"the kernel did not start: {' '.join(str(error).split())}"
+        except (OSError, RuntimeError) as error:  # of a full disk, or of a kernel that died
+            return " ".join(str(error).split())
         finally:
             if not ours:
                 _end(kernel)
         return None
 
 
-def _end(manager: KernelManager | None) -> None:
-    process = getattr(getattr(manager, "provisioner", None), "process", None)
+def _end(kernel: Kernel) -> None:
+    process = getattr(kernel.provisioner, "process", None)
     if process is not None:
         process.kill()
         process.wait()

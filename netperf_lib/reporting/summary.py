@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..analysis.claims import stored
 from ..analysis.compare import compare
 from ..analysis.comparison import UNDECIDED
-from ..analysis.contents import pages
 from ..analysis.details import overview
-from ..analysis.history import ask_history, measurements
+from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
-from ..analysis.observe import observe
-from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.runs import status_counts, table_of
 from ..analysis.tables import Table
 from ..analysis.words import Headline, Words
@@ -63,9 +59,7 @@ class Summary:
         """Draw the answers: both values, effect, interval and verdict of each comparison."""
         from ..plots import forest
 
-        if not len(self.lead.family):
-            return Words()
-        return forest(self.lead.family, ax=ax)
+        return forest(self.lead.family, ax=ax) if len(self.lead.family) else Words()
 
     @property
     def several(self) -> bool:
@@ -84,29 +78,14 @@ class Summary:
         return Words(f"Nothing is judged: there {why}.")
 
     @property
-    def measured(self) -> list[Any]:
-        """What was measured: matrices of the pairs, a long experiment over time, else a table."""
-        from .. import plots
-
-        runs = self.runs
-        parts: list[Any] = []
+    def measured(self) -> list[Table]:
+        """What was measured, as a table; of several experiments nothing."""
         if self.several:
-            return parts
-        planned: dict[str, list[str]] = {}
-        for page in pages(self.data):
-            planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
-        for metric in planned.get("pairs", ()):
-            ends = ends_of(runs, metric)
-            obs = observe(runs.dropna(subset=list(ends)), metric, by=ends).main()
-            parts += [plots.matrix(obs), Words(pairs_words(obs))]
-        parts += [plots.over_time(ask_history(runs, metric)) for metric in planned.get("time", ())]
-        if parts and runs["placement"].nunique() < 2:
-            return parts
+            return []
         table = overview(self.data)
         heads = {name: name if i else name.capitalize() for i, name in enumerate(map(str, table))}
         dash = "; a dash: not measured" if table.isna().any(axis=None) else ""
-        caption = f"Medians of the complete runs{dash}."
-        return [Table.of(table, caption, columns=heads), *parts]
+        return [Table.of(table, f"Medians of the complete runs{dash}.", columns=heads)]
 
     @property
     def caveats(self) -> Words:
@@ -115,30 +94,22 @@ class Summary:
         _, failed, excluded = status_counts(runs)
         deployments, added = runs["deployment"].nunique(), self.data.origin.added
         where = "virtual machines" if deployments == 1 else f"{deployments} deployments"
-        what = "The verdicts hold" if family else "The values hold"
         few = (
             " Another deployment of the same request may land elsewhere; only "
             f"{DEPLOYMENTS} or more deployments say something about a placement as such."
         )
-        unknown = plural(int(runs["placement"].isna().sum()), "run")
-        false = [
-            f"{c['host'] or c['deployment']}: {c['claim']}"
-            for c in stored(self.data)
-            if c["factor"] and c["holds"] is False
-        ]
+        unknown = int(runs["placement"].isna().sum())
         assumed = dict.fromkeys(a for c in family for a in c.assumptions)
         undecided = dict.fromkeys(c.topic for c in family if c.verdict in UNDECIDED)
-        late = f"{plural(added, 'contrast')} added after the first run: exploratory"
+        late = f"{plural(added, 'comparison')} added after the first run: exploratory"
         lost = f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
         lines = {
-            f"{what} for these {where} and the hours in which they were measured."
-            f"{few if deployments < DEPLOYMENTS else ''}": True,
+            f"The {'verdicts' if family else 'values'} hold for these {where} and the hours in "
+            f"which they were measured.{few if deployments < DEPLOYMENTS else ''}": True,
             f"Assumed: {'; '.join(assumed)}.": assumed,
             f"{late}, an interval but no verdict.": added,
-            f"The placement of {unknown} is not known: label them, or they count as one.": (
-                runs["placement"].isna().any()
-            ),
-            f"Measured although declared factors are proven false: {'; '.join(false)}.": false,
+            f"The placement of {plural(unknown, 'run')} is not known: label them, or they count "
+            "as one.": unknown,
             f"Not decided: {'; '.join(undecided)}.": undecided,
             f"{lost}; none are used.": failed or excluded,
         }

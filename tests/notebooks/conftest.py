@@ -10,7 +10,7 @@ import netperf_lib as npl
 from tests.reporting import made
 
 PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
-"""The lab has no gateways: a made-up experiment, some of whose placements are called paths."""
+"""The lab has no gateways: some of its placements are called paths."""
 
 
 @pytest.fixture(scope="session")
@@ -21,5 +21,5 @@ def recorded(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def paths(tmp_path_factory):
-    """A made-up experiment with paths instead of places."""
+    """The recorded experiment with paths instead of places."""
     return made.experiment(tmp_path_factory.mktemp("paths"), rename=PATHS)

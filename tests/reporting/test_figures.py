@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
@@ -16,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 import netperf_lib as npl
+from netperf_lib.plots.figure import STYLE
 from netperf_lib.reporting import notebooks
 
 from ..conftest import REPO
@@ -54,6 +56,17 @@ def gallery() -> dict[str, Any]:
 def figures(gallery: dict[str, Any]) -> dict[str, Any]:
     """The figures of the gallery, and those of a page of each notebook by its cell."""
     found = dict(gallery)
+    with mpl.rc_context(STYLE):  # as the kernels of a report have it
+        found |= drawn_by_notebooks(set(map(id, found.values())))
+    for figure in found.values():
+        FigureCanvasAgg(figure)
+        figure.canvas.draw()
+    plt.close("all")
+    return found
+
+
+def drawn_by_notebooks(known: set[int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     pages = {page.notebook: page for page in npl.analysis.pages(npl.load(npl.recorded()))}
     for page in pages.values():
         names: dict[str, Any] = {"display": lambda *_: None}
@@ -65,14 +78,10 @@ def figures(gallery: dict[str, Any]) -> dict[str, Any]:
                 names |= {"experiment": str(npl.recorded()), **page.parameters}
             drawn = [figure for figure in map(plt.figure, plt.get_fignums()) if figure.axes]
             drawn = [shown.figure] if isinstance(shown, npl.plots.Chart) else drawn
-            known = set(map(id, found.values()))
             new = [figure for figure in drawn if id(figure) not in known]
             found |= {f"{page.key}, cell {n}, {i}": figure for i, figure in enumerate(new)}
+            known |= set(map(id, new))
             plt.figure()  # the next cell draws on one of its own
-    for figure in found.values():
-        FigureCanvasAgg(figure)
-        figure.canvas.draw()
-    plt.close("all")
     return found
 
 
@@ -98,6 +107,15 @@ def texts(figure: Any) -> list[Text]:
 
 def test_the_gallery_has_a_figure_of_each_function(gallery: dict[str, Any]) -> None:
     assert {n for n in npl.plots.__all__ if n[0].islower()} == set(gallery)
+
+
+def test_a_figure_carries_the_notice_and_a_short_caption(gallery: dict[str, Any]) -> None:
+    for figure in gallery.values():
+        if isinstance(figure, npl.plots.Plot):
+            *caption, notice = figure.get_supxlabel().split("\n")
+            assert re.match("Emulated hosts|Synthetic data|Imported logs", notice)
+            assert notice in figure.svg()
+            assert len(caption) <= 2
 
 
 def test_the_report_has_figures(figures: dict[str, Any], gallery: dict[str, Any]) -> None:

@@ -33,20 +33,19 @@ def test_a_relative_experiment_is_found_from_the_working_directory_upwards(
     assert len(npl.load("results/mine")) == len(npl.load(folder))
 
 
-@pytest.mark.parametrize("name", ["results/lab", "results/typo"])
-def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="no experiment here"):
-        npl.load(name)
-
-
 def test_a_figure_says_what_the_data_are_and_not_where_they_were_found() -> None:
     missing = "There is no results/lab yet, so this page shows another."
     exp = load.Results(Store.at(npl.recorded()), missing)
     caption = npl.plots.rounds(exp, "latency_oneway_us").figure.get_supxlabel()
     assert caption.rpartition("\n")[2].startswith("Emulated hosts")
+
+
+def test_outside_of_a_notebook_nothing_takes_the_place_of_an_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="no experiment here"):
+        npl.load("results/lab")
 
 
 def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(
@@ -65,9 +64,11 @@ def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(
 @pytest.mark.parametrize(
     "file", sorted((REPO / "notebooks").rglob("*.ipynb")), ids=lambda p: p.stem
 )
-def test_every_notebook_names_the_default_experiment(file: Path) -> None:
+def test_every_notebook_names_its_parameters(file: Path) -> None:
     cells = nbformat.read(file, as_version=4).cells
     (cell,) = [c for c in cells if "parameters" in c.metadata.get("tags", [])]
     example = EXAMPLES.get(file.stem)
     named = f"data/recorded/{example}" if example else "results/lab"
     assert re.findall(r'(?m)^experiment = "(.+?)"', cell.source) == [named]
+    commented = ["  # " in line for line in cell.source.splitlines()]
+    assert all(commented) or file.parent.name != "notebooks"

@@ -26,7 +26,7 @@ def test_what_to_do_about_explorations_is_said_once():
     shown = answer.parts()[1]
     assert {c.verdict for c in answer.verdicts} == {"exploratory"}
     assert len(answer.verdicts) > 1
-    assert shown.markdown.count("declare it as a contrast") == 1
+    assert shown.markdown.count("declare it for the next") == 1
     assert "What to do" not in shown.markdown
 
 
