@@ -20,7 +20,9 @@ __all__ = ["setup"]
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(list(head))]
     lines += [
-        "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in row) + " |"
+        "| "
+        + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in row)
+        + " |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
@@ -31,7 +33,8 @@ def metrics() -> str:
     from netperf_lib.metrics import METRICS
 
     rows = [
-        (f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()
+        (f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–")
+        for m in METRICS.values()
     ]
     head = ("name", "meaning", "unit", "better", "basis")
     return (
@@ -60,11 +63,15 @@ def _written(name: str) -> dict[str, str]:
     from netperf_lib.experiment import model
 
     tree = ast.parse(Path(str(model.__file__)).read_text("utf-8"))
-    (body,) = (n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    (body,) = (
+        n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name
+    )
     texts = {}
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            texts[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
+            texts[ast.unparse(field.target)] = inspect.cleandoc(
+                ast.literal_eval(text.value)
+            )
     return texts
 
 
@@ -86,10 +93,17 @@ def _fields(title: str, schema: dict[str, Any], parts: dict[str, Any]) -> str:
             else "–"
         )
         rows.append(
-            (f"`{name}`", _type(field), default, field.get("description") or _told(field, parts))
+            (
+                f"`{name}`",
+                _type(field),
+                default,
+                field.get("description") or _told(field, parts),
+            )
         )
     text = schema.get("description", "")
-    return f"## {title}\n\n{text}\n\n" + _table(("field", "type", "default", "meaning"), rows)
+    return f"## {title}\n\n{text}\n\n" + _table(
+        ("field", "type", "default", "meaning"), rows
+    )
 
 
 def experiment() -> str:
@@ -103,7 +117,9 @@ def experiment() -> str:
         for field, text in _written(name).items():
             part["properties"][field]["description"] = text
     parts = [_fields("Experiment", schema, known)]
-    parts += [_fields(name, part, known) for name, part in known.items() if "properties" in part]
+    parts += [
+        _fields(name, part, known) for name, part in known.items() if "properties" in part
+    ]
     return "# Experiment files\n\n" + "\n".join(parts)
 
 
@@ -124,7 +140,12 @@ def options() -> str:
     for name, tool in TOOLS.items():
         tests = ", ".join(f"`{t}`" for t in tool.TESTS)
         rows = [
-            (f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help)
+            (
+                f"`{o.name}`",
+                _legal(o.type),
+                "–" if o.default is None else o.default,
+                o.help,
+            )
             for o in tool.OPTIONS
         ]
         table = (
@@ -151,7 +172,13 @@ def factors() -> str:
     from netperf_lib.experiment.factors import FACTORS
 
     rows = [
-        (f"`{f.name}`", f.label or f.name, f.kind, f.role, ", ".join(map(str, f.order)) or "–")
+        (
+            f"`{f.name}`",
+            f.label or f.name,
+            f.kind,
+            f.role,
+            ", ".join(map(str, f.order)) or "–",
+        )
         for f in FACTORS.values()
     ]
     return (
@@ -167,7 +194,11 @@ def _members(module: Any, names: Iterable[str]) -> list[str]:
     for name in names:
         value = getattr(module, name)
         kind = (
-            "function" if inspect.isfunction(value) else "class" if inspect.isclass(value) else None
+            "function"
+            if inspect.isfunction(value)
+            else "class"
+            if inspect.isclass(value)
+            else None
         )
         if kind:
             parts += [f".. auto{kind}:: {module.__name__}.{name}", ""]
@@ -271,7 +302,8 @@ def gallery(source: Path, folder: Path) -> None:
             _keep(folder / f"{plot}.md", "\n".join(parts))
             cards[plot] = CARD.format(title=head, name=plot, text=text)
     _keep(
-        folder / "index.md", GALLERY.format(cards="".join(cards.values()), names="\n".join(cards))
+        folder / "index.md",
+        GALLERY.format(cards="".join(cards.values()), names="\n".join(cards)),
     )
 
 
@@ -283,7 +315,9 @@ def _with_result(code: str) -> Any:
     """Code that keeps its last expression as `shown`."""
     tree = ast.parse(code)
     if isinstance(tree.body[-1], ast.Expr):
-        tree.body[-1] = ast.Assign([ast.Name("shown", ast.Store())], tree.body[-1].value, lineno=1)
+        tree.body[-1] = ast.Assign(
+            [ast.Name("shown", ast.Store())], tree.body[-1].value, lineno=1
+        )
     return compile(ast.fix_missing_locations(tree), "figures.md", "exec")
 
 
@@ -316,19 +350,25 @@ def azure_failures() -> str:
         sources.setdefault(kind_of(code, sentence), []).append(f"[{code}]({page})")
     shown = {name: ", ".join(sources.get(name, ["–"])) for name in KINDS}
     rows = [
-        (f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()
+        (f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name])
+        for name, kind in KINDS.items()
     ]
     exceptions = ", ".join(f"`{code}`: `{deed}`" for code, deed in EXCEPTIONS.items())
     refusals = [
-        line.split("\t") for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]
+        line.split("\t")
+        for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]
     ]
-    others = sorted({(code, deed, page) for code, deed, _, page in refusals if code != "az"})
+    others = sorted(
+        {(code, deed, page) for code, deed, _, page in refusals if code != "az"}
+    )
     return (
         "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, which is "
         "read from Azure's "
         "error code or, if the code is not specific, from its message. The kind determines the "
         "action.\n\n"
-        + _table(("action", "meaning"), ((f"`{name}`", words) for name, words in DEEDS.items()))
+        + _table(
+            ("action", "meaning"), ((f"`{name}`", words) for name, words in DEEDS.items())
+        )
         + "\n"
         + _table(("kind", "action", "what you are told to do", "sources"), rows)
         + f"\nCodes with an action of their own: {exceptions}.\n\n"

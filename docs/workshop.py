@@ -71,7 +71,7 @@ addEventListener("keydown", event => {{
   event.preventDefault();
 }});
 </script></body></html>
-"""
+"""  # noqa: E501  (as it is run or printed)
 """Slides that need nothing but this file: a slide fills the window, and keys go from one to the
 next."""
 
@@ -80,7 +80,9 @@ def lesson(solution: NotebookNode) -> NotebookNode:
     """Return a lesson as learners get it: its solution without the marked lines."""
     book = copy.deepcopy(solution)
     for cell in book.cells:
-        cell.source = "\n".join(line for line in cell.source.split("\n") if not line.endswith(MARK))
+        cell.source = "\n".join(
+            line for line in cell.source.split("\n") if not line.endswith(MARK)
+        )
     return book
 
 
@@ -190,13 +192,20 @@ def slides(book: NotebookNode) -> str:
     packed = _packed(_parts(book))
     if sum(map(_lines, packed[0])) < THIN:
         heads = re.findall(r"(?m)^## (.+)", "\n".join(cell.source for cell in book.cells))
-        packed[0].append(nbformat.v4.new_markdown_cell("\n".join(f"- {head}" for head in heads)))
+        packed[0].append(
+            nbformat.v4.new_markdown_cell("\n".join(f"- {head}" for head in heads))
+        )
     sections = [
-        _slide(title, cells, f"{number} / {len(packed)}") for number, cells in enumerate(packed, 1)
+        _slide(title, cells, f"{number} / {len(packed)}")
+        for number, cells in enumerate(packed, 1)
     ]
     css = (TEMPLATES / "page.css").read_text("utf-8")
     return SLIDES.format(
-        title=escape(title), css=css, sections="\n".join(sections), width=WIDTH, height=HEIGHT
+        title=escape(title),
+        css=css,
+        sections="\n".join(sections),
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 
@@ -205,7 +214,9 @@ def _slide(title: str, cells: list[NotebookNode], place: str) -> str:
     figures = [cell for cell in cells if _is_figure(cell)]
     text = [cell for cell in cells if not _is_figure(cell)]
     kind = ' class="beside"' if figures and text else ""
-    halves = "".join(f"<article>{_fragment(half)}</article>" for half in (text, figures) if half)
+    halves = "".join(
+        f"<article>{_fragment(half)}</article>" for half in (text, figures) if half
+    )
     head = f"<header>{escape(title)}</header>"
     if cells[0].source.startswith("# "):
         head = f"<h1>{escape(title)}</h1>"
@@ -214,7 +225,9 @@ def _slide(title: str, cells: list[NotebookNode], place: str) -> str:
 
 def _fragment(cells: list[NotebookNode]) -> str:
     """HTML of some cells; ids of headings would be the same on each slide."""
-    made = document(nbformat.v4.new_notebook(cells=copy.deepcopy(cells)), name="", code=True)
+    made = document(
+        nbformat.v4.new_notebook(cells=copy.deepcopy(cells)), name="", code=True
+    )
     book = nbformat.v4.new_notebook(cells=made.cells, nbformat_minor=4)  # without ids
     html, _ = exporter("fragment.html").from_notebook_node(book)
     return re.sub(r'<(h\d) id="[^"]*">', r"<\1>", str(html))
@@ -231,7 +244,9 @@ def handout(books: list[NotebookNode]) -> bytes:
         exercise = 0
         for place, cell in enumerate(cells):
             cell.source = re.sub(r"^# \d+ · ", "# ", cell.source)  # chapters are numbered
-            cell.source = re.sub(r"\*The next cells? .*\*", "", cell.source)  # of a notebook
+            cell.source = re.sub(
+                r"\*The next cells? .*\*", "", cell.source
+            )  # of a notebook
             cell.source = re.sub(r"^### (Exercise \d+)\s+", r"**\1.** ", cell.source)
             if "exercise" in cell.metadata.get("tags", []):
                 # nothing to run on paper, but something to write

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from .reporting.answer import Answer
 
 
-def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+def _share(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> float | None:
     """Read a percentage: 2% or 0.02."""
     try:
         return None if text is None else read_quantity(text, "ratio")
@@ -63,7 +65,10 @@ folder = argument("folder", type=PATH_OR_URL)
 experiment = argument("experiment", type=PATH_OR_URL)
 experiment_file = argument("experiment", type=PATH)
 root = option(
-    "--root", default="results", show_default=True, help="The data root, a folder of experiments."
+    "--root",
+    default="results",
+    show_default=True,
+    help="The data root, a folder of experiments.",
 )
 workers = option(
     "--workers",
@@ -71,7 +76,9 @@ workers = option(
     default=lambda: os.cpu_count() or 1,
     help="Processes that read at a time (default: all cores).",
 )
-rounds = option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
+rounds = option(
+    "--rounds", help="Number of rounds to measure; +N adds N to those declared."
+)
 duration = option(
     "--duration",
     "duration_s",
@@ -79,7 +86,9 @@ duration = option(
     help="Duration of every test in seconds.",
 )
 seed = option(
-    "--seed", type=int, help="Seed of the random order (default: random, stored with the plan)."
+    "--seed",
+    type=int,
+    help="Seed of the random order (default: random, stored with the plan).",
 )
 pattern = option(
     "--pattern",
@@ -111,7 +120,10 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _echo(text: object = "", *, nl: bool = True) -> None:
-    """Print to standard output: the one way there, since labels and names of files come from others."""
+    """Print to standard output.
+
+    The one way there, since labels and names of files come from others.
+    """
     click.echo(visible(str(text)), nl=nl)
 
 
@@ -127,9 +139,14 @@ def _refuse(why: str, *names: str) -> None:
     """Refuse options that were given and that the command does not use."""
     context = click.get_current_context()
     for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        given = (
+            context.get_parameter_source(parameter.name or "")
+            is ParameterSource.COMMANDLINE
+        )
         if given and parameter.name in names:
-            raise click.UsageError(f"{parameter.opts[-1]} is not used {why}: leave it out")
+            raise click.UsageError(
+                f"{parameter.opts[-1]} is not used {why}: leave it out"
+            )
 
 
 @click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
@@ -141,7 +158,9 @@ def npl() -> None:
     """
 
 
-def _command(*examples: str, to: click.Group = npl, **options: Any) -> Callable[..., click.Command]:
+def _command(
+    *examples: str, to: click.Group = npl, **options: Any
+) -> Callable[..., click.Command]:
     """Add a command, whose help ends in what to type."""
     lines = ["\b", "Example:", *(f"  {line}" for line in examples)]
     return to.command(epilog="\n".join(lines), **options)
@@ -178,14 +197,15 @@ TUTORIAL = "azure-placement"
     is_flag=False,
     flag_value=TUTORIAL,
     metavar="[EXPERIMENT]",
-    help="Check what an experiment needs in your Azure subscription (default: the one of the tutorial).",
+    help="Check what an experiment needs in your Azure subscription (default: the one of the "
+    "tutorial).",
 )
 @as_json
 def doctor(azure: str | None, as_json: bool) -> None:
     """Report what is missing on this machine and how to install it.
 
-    With --azure: check login, zones, sizes, quota, access, price and time, and have Azure validate the
-    whole. Nothing is created.
+    With --azure: check login, zones, sizes, quota, access, price and time, and have Azure validate
+    the whole. Nothing is created.
     """
     from .hosts.prerequisites import doctor as look
 
@@ -207,7 +227,10 @@ def doctor(azure: str | None, as_json: bool) -> None:
 
 
 def _examine(file: str, as_json: bool) -> None:
-    """Print what can be known before the hosts of an experiment are created; exit code 1 if something prevents it."""
+    """Print what can be known before the hosts of an experiment are created.
+
+    Exit code 1 if something prevents it.
+    """
     from .data.shipped import shipped
     from .pipeline import examine
 
@@ -240,7 +263,8 @@ def _examine(file: str, as_json: bool) -> None:
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.
 
-    Prints the conditions, the time, the traffic and the price; with --pilot, also the rounds needed.
+    Prints the conditions, the time, the traffic and the price; with --pilot, also the rounds
+    needed.
     """
     from .pipeline import plan as do
 
@@ -253,7 +277,9 @@ def plan(as_json: bool, **options: Any) -> None:
 
 @_command("npl init mine.yaml --hosts lab --question placement")
 @argument("file", type=FILE)
-@option("--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from.")
+@option(
+    "--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from."
+)
 @option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
 @option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
 def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
@@ -265,7 +291,11 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
         raise click.UsageError(f"{file} exists; choose another name")
 
     def ask(text: str, default: Any, kind: Any) -> Any:
-        return click.prompt(text, default, type=kind, err=True) if sys.stdin.isatty() else default
+        return (
+            click.prompt(text, default, type=kind, err=True)
+            if sys.stdin.isatty()
+            else default
+        )
 
     hosts = hosts or ask("Where are the hosts?", "lab", click.Choice(list(HOST_SOURCES)))
     about = "What is the question about?"
@@ -314,10 +344,14 @@ def ingest(folder: str, workers: int) -> None:
     _echo(f"{n} runs read")
 
 
-@_command("npl exclude results/lab d01-r003-qperf-tcp_lat-ppg-2f1a7c30-a1 --because 'maintenance'")
+@_command(
+    "npl exclude results/lab d01-r003-qperf-tcp_lat-ppg-2f1a7c30-a1 --because 'maintenance'"
+)
 @experiment
 @argument("run_id")
-@option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
+@option(
+    "--because", required=True, metavar="REASON", help="The reason, which reports print."
+)
 def exclude(experiment: str, run_id: str, because: str) -> None:
     """Exclude one run from every comparison; its raw logs are kept."""
     from .data.layout import Store
@@ -337,8 +371,9 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
     """Check that raw runs are unchanged and the tables agree.
 
-    Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which identifies everything
-    that was declared and measured: with it, anyone can check later that nothing was changed.
+    Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which
+    identifies everything that was declared and measured: with it, anyone can check later that
+    nothing was changed.
     """
     from .data.layout import stores
     from .data.verify import verify as do
@@ -361,7 +396,9 @@ def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
         sys.exit(1)
 
 
-@_command("npl compare results/lab", "npl compare results/may results/june --fail-on worse")
+@_command(
+    "npl compare results/lab", "npl compare results/may results/june --fail-on worse"
+)
 @folder
 @argument("after", required=False, type=PATH_OR_URL)
 @option("--metric", help="Compare only this metric.")
@@ -402,8 +439,9 @@ def compare(
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
 
-    With one folder: the declared contrasts or, if there are none, every level of each factor against the usual level.
-    With AFTER: the conditions of AFTER against those of FOLDER. FOLDER and AFTER are experiments or raw logs.
+    With one folder: the declared contrasts or, if there are none, every level of each factor
+    against the usual level. With AFTER: the conditions of AFTER against those of FOLDER. FOLDER and
+    AFTER are experiments or raw logs.
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
@@ -416,7 +454,9 @@ def compare(
         _refuse("with one folder", "where_after")
     if not any(are_logs(side) for side in (folder, after) if side is not None):
         _refuse("with experiments: it reads the paths of raw logs", "pattern")
-    result, family, lead = _verdicts(folder, after, by.split(",") if by else None, **options)
+    result, family, lead = _verdicts(
+        folder, after, by.split(",") if by else None, **options
+    )
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     elif as_csv:
@@ -438,7 +478,9 @@ def _verdicts(
 
     where_after = options.pop("where_after") or None
     if after is not None:
-        family = compare_conditions(folder, after, by=by, where_after=where_after, **options)
+        family = compare_conditions(
+            folder, after, by=by, where_after=where_after, **options
+        )
         return family, family, ()
     if by:
         from .reporting.answer import ask  # loads what draws
@@ -455,7 +497,9 @@ def _verdicts(
 def _print_csv(table: pd.DataFrame) -> None:
     from .errors import as_cell
 
-    cells = table.rename(columns=as_cell).map(lambda v: as_cell(v) if isinstance(v, str) else v)
+    cells = table.rename(columns=as_cell).map(
+        lambda v: as_cell(v) if isinstance(v, str) else v
+    )
     _echo(cells.to_csv(index=False), nl=False)
 
 
@@ -474,7 +518,9 @@ def _print_verdicts(
     notes = [*family.warnings, family.note]
     blocks = ["\n".join(map(lines.wrapped, lead))] if lead else []
     blocks += [f"{quantity(levels.metric or '')}\n{levels}"] if levels is not None else []
-    text = "\n\n".join([*blocks, lines.text(lines.lines(family, two=two), heads, notes=notes)])
+    text = "\n\n".join(
+        [*blocks, lines.text(lines.lines(family, two=two), heads, notes=notes)]
+    )
     _echo(lines.fenced(text) if markdown else text)
 
 
@@ -484,7 +530,8 @@ def _print_verdicts(
 def limits(experiment: str, as_json: bool) -> None:
     """Print what limits the throughput of each condition.
 
-    Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising the limit would bring.
+    Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising
+    the limit would bring.
     """
     from .analysis import limits as transfers
 
@@ -501,7 +548,8 @@ def limits(experiment: str, as_json: bool) -> None:
 def show(experiment: str, as_json: bool) -> None:
     """Show what is in an experiment, or in a data root.
 
-    Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
+    Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
+    complete.
     """
     from .analysis.contents import at_a_glance
 
@@ -564,8 +612,14 @@ def report(
             if not Path(against).exists():
                 Store.at(against)  # raises an error that says what is near
             against = str(Path(against).resolve())
-        notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={against}")
-    options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
+        notebooks, parameters = (
+            (*notebooks, "before-after"),
+            (*parameters, f"before={against}"),
+        )
+    options |= {
+        "notebooks": list(notebooks) or None,
+        "parameters": parse_parameters(parameters),
+    }
     try:
         with _progress("notebooks") as progress:
             files = do(folder, progress=progress, **options)
@@ -582,8 +636,8 @@ def report(
 def parse(files: tuple[Path, ...], as_json: bool) -> None:
     """Read logs of network benchmarks and print their figures.
 
-    Reads logs of qperf, iperf3, iperf 2, sockperf and ntttcp. FILES are logs (plain or gzipped), folders
-    of logs, or - for standard input.
+    Reads logs of qperf, iperf3, iperf 2, sockperf and ntttcp. FILES are logs (plain or gzipped),
+    folders of logs, or - for standard input.
     """
     from .data.logs import parse_files
 
@@ -600,14 +654,19 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
         sys.exit(1)
 
 
-@_command("npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf", name="import")
+@_command(
+    "npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf",
+    name="import",
+)
 @argument("files", nargs=-1, required=True, type=PATH)
 @option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the experiment to import into.",
 )
-@option("--labels", type=FILE, help="CSV file with a row for each log or pattern of logs.")
+@option(
+    "--labels", type=FILE, help="CSV file with a row for each log or pattern of logs."
+)
 @pattern
 @option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
 @option("--title", default="", help="Title of the experiment.")
@@ -626,9 +685,9 @@ def import_(
 ) -> None:
     """Import existing logs as an experiment.
 
-    They can then be compared and reported like measured data. FILES are logs, folders of logs or patterns, or tables of
-    figures (CSV, a row a run, metrics and factors as columns). Labels add what a log does not contain: placement, hosts,
-    round.
+    They can then be compared and reported like measured data. FILES are logs, folders of logs or
+    patterns, or tables of figures (CSV, a row a run, metrics and factors as columns). Labels add
+    what a log does not contain: placement, hosts, round.
     """
     from .data import imports
 
@@ -648,7 +707,9 @@ def import_(
         raise click.UsageError(f"no folder given: use --into results/NAME (or {others})")
     labels["contrasts"] = imports.read_contrasts(contrasts) if contrasts else None
     with _progress("logs") as progress:
-        done = imports.import_logs(files, into=into, title=title, **labels, progress=progress)
+        done = imports.import_logs(
+            files, into=into, title=title, **labels, progress=progress
+        )
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))
@@ -685,17 +746,24 @@ _STATED = ("protocol", "direction", "streams", "message_bytes")
 
 
 def _read(run: dict[str, Any]) -> str:
-    """Describe one run: where it is, what it is, and its numbers or the reason why there are none."""
+    """Describe one run.
+
+    Where it is, what it is, and its numbers or the reason why there are none.
+    """
     from .experiment.factors import level_words
     from .metrics import METRICS, format_value
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
     why = f": {run['error']}" if run["error"] else ""
-    stated = [level_words(k, run["parameters"][k]) for k in _STATED if k in run["parameters"]]
+    stated = [
+        level_words(k, run["parameters"][k]) for k in _STATED if k in run["parameters"]
+    ]
     figures = {METRICS[name]: value for name, value in run["metrics"].items()}
     width = max((len(m.label) for m in figures), default=0)
     inside = [", ".join(stated)] if stated else []
-    inside += [f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()]
+    inside += [
+        f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()
+    ]
     for p in run["percentiles"]:
         inside.append(f"p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}")
     inside += [f"warning: {warning}" for warning in run["warnings"]]
@@ -722,7 +790,9 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
         _echo(show(experiment))
         return
     for deployment in do(experiment, root=root):
-        _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
+        _echo(
+            f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}"
+        )
 
 
 @_command("npl down data/experiments/azure-placement.yaml")
@@ -735,7 +805,9 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
 )
 @flag("--expired", help="With --all: only what has expired.")
 @flag("--yes", help="With --all: do not ask for confirmation.")
-def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
+def down(
+    experiment: Path | None, root: str, every: bool, expired: bool, yes: bool
+) -> None:
     """Remove the hosts of an experiment; safe to repeat."""
     from .hosts import azure
     from .pipeline import down as do
@@ -757,13 +829,15 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 @_command("npl explore results/lab -o explorer.html")
 @argument("experiment", required=False, type=PATH)
-@option("-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment).")
+@option(
+    "-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment)."
+)
 @browser
 def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
     """Write one HTML file that shows every run, and open it.
 
-    The file needs no server, network or Python, and can be sent by mail. The default EXPERIMENT is the one measured in
-    the lab or, if there is none, the recorded one.
+    The file needs no server, network or Python, and can be sent by mail. The default EXPERIMENT is
+    the one measured in the lab or, if there is none, the recorded one.
     """
     from .data.files import own_path
     from .reporting.explorer import explore as make
@@ -803,7 +877,9 @@ def lab() -> None:
     """
 
 
-lab_folder = option("--folder", type=PATH, help="Folder of the lab (default: one for each user).")
+lab_folder = option(
+    "--folder", type=PATH, help="Folder of the lab (default: one for each user)."
+)
 
 
 @_command("npl lab up", to=lab, name="up")
@@ -839,14 +915,19 @@ def shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 
 def main() -> None:
     """Entry point: one line for an error that a user can cause, and the exit code of its kind."""
-    # importing libraries creates hardly any garbage, and exit frees the rest: collecting takes a quarter of the time
+    # importing libraries creates hardly any garbage, and exit frees the rest: collecting takes a
+    # quarter of the time
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     # SIGTERM or a closed terminal unwinds like Ctrl-C, so that the hosts placed are taken down
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # not on Windows
+    for number in (
+        signal.SIGTERM,
+        getattr(signal, "SIGHUP", signal.SIGTERM),
+    ):  # not on Windows
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    # papermill loads the libraries of object stores for addresses of notebooks, which are files here
+    # papermill loads the libraries of object stores for addresses of notebooks, which are files
+    # here
     for part in ("abs", "adl", "s3"):
         sys.modules[f"papermill.{part}"] = None  # type: ignore[assignment]
     try:

@@ -1,4 +1,7 @@
-"""The exception tree. Every message is one sentence that says what is wrong, where, and what to do."""
+"""The exception tree.
+
+Every message is one sentence that says what is wrong, where, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ CONTROL = re.compile(
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]"
     "|(?<![^\\x00-\\x7f])[\\u200c\\u200d\\ufe00-\\ufe0f](?!\\u20e3)|[\\u200c\\u200d](?![^\\x00-\\x7f])"
 )
-"""Characters that a terminal acts on, or that nobody sees: controls (but tab and line feed), overrides of the direction
-of writing, halves of surrogates, and what Unicode calls ignorable (but joiners and selectors of a form, where they
-belong: after a letter of a script that has them, or in an emoji)."""
+"""Characters that a terminal acts on, or that nobody sees: controls (but tab and line feed),
+overrides of the direction of writing, halves of surrogates, and what Unicode calls ignorable
+(but joiners and selectors of a form, where they belong: after a letter of a script that has
+them, or in an emoji)."""
 _FORMULA, _QUOTED_FORMULA = (
     re.compile(rf"(^|[;\t\n]){quote}(?=[ \xa0]*[=+\-@\uff0b\uff0d\uff1d\uff20])")
     for quote in ("", "'")
@@ -34,10 +38,12 @@ def visible(text: str) -> str:
 
 
 def as_cell(text: str) -> str:
-    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``, ``-…`` and ``@…`` for formulas and runs them.
+    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``.
 
-    An apostrophe before it says that it is text, also after what a spreadsheet may split a line of CSV at, whatever its
-    quotes; control characters, which a workbook cannot hold, are left out.
+    ``-…`` and ``@…`` for formulas and runs them.
+
+    An apostrophe before it says that it is text, also after what a spreadsheet may split a line of
+    CSV at, whatever its quotes; control characters, which a workbook cannot hold, are left out.
 
     Examples
     --------
@@ -64,17 +70,30 @@ def naming(file: object) -> Iterator[None]:
 
 
 def explain(error: Exception) -> str | None:
-    """Explain in one sentence an error of the machine or a damaged file; None for a defect of the code."""
-    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
+    """Explain in one sentence an error of the machine or a damaged file.
+
+    None for a defect of the code.
+    """
+    kinds = {
+        f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        for kind in type(error).__mro__
+    }
     text = " ".join(str(error).split())[:300]
     if isinstance(error, OSError):
-        where = " to ".join(str(n) for n in (error.filename, error.filename2) if n is not None)
+        where = " to ".join(
+            str(n) for n in (error.filename, error.filename2) if n is not None
+        )
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = "the disk is full" if is_full else error.strerror or text or type(error).__name__
+        why = (
+            "the disk is full"
+            if is_full
+            else error.strerror or text or type(error).__name__
+        )
         remedy = {
             errno.ENOSPC: "; free some space and run the same command again",
             errno.EDQUOT: "; free some space and run the same command again",
-            errno.EIO: "; the disk or network drive fails: what was written is safe, try another disk",
+            errno.EIO: "; the disk or network drive fails: what was written is safe, try another "
+            "disk",
             errno.EROFS: "; choose a writable location",
             errno.EACCES: "; choose another location, or get permission to use this one",
             errno.EPERM: "; choose another location, or get permission to use this one",
@@ -83,7 +102,10 @@ def explain(error: Exception) -> str | None:
         }.get(error.errno or 0, "")
         return f"{f'{where}: ' if where else ''}{why}{remedy}"
     if "pyarrow.ArrowException" in kinds:
-        return f"a table cannot be read or written ({text}); remove the folder `tables`; it is rebuilt from the raw runs"
+        return (
+            f"a table cannot be read or written ({text}); remove the folder `tables`; it is "
+            "rebuilt from the raw runs"
+        )
     if kinds & {
         "json.JSONDecodeError",
         "pydantic_core.ValidationError",
@@ -94,13 +116,18 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
         return f"{text}; remove the symbolic links that lead back to themselves"
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; process less data at once, or use a larger machine"
+        return (
+            "there is not enough memory for this; process less data at once, or use a larger "
+            "machine"
+        )
     if isinstance(error, RecursionError):
         return "a file is nested too deeply to be read"
     return None
 
 
-def did_you_mean(name: object, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> str:
+def did_you_mean(
+    name: object, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6
+) -> str:
     """Ask whether one of the names that are most like this one was meant; nothing where none is.
 
     Examples
@@ -115,11 +142,16 @@ def did_you_mean(name: object, names: Iterable[str], *, count: int = 1, cutoff: 
 def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, which says which ones are near."""
     hint = did_you_mean(name, names, count=3, cutoff=0.5)
-    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}".rstrip("; "))
+    return AttributeError(
+        f"module {module!r} has no attribute {name!r}; {hint}".rstrip("; ")
+    )
 
 
 class NetperfError(Exception):
-    """Anything that a user can cause or must know; the command line shows its text, never a traceback."""
+    """Anything that a user can cause or must know.
+
+    The command line shows its text, never a traceback.
+    """
 
     exit_code = 1
 
@@ -199,7 +231,10 @@ class CollectError(NetperfError):
 
 
 class StoreError(NetperfError):
-    """The data folder contains something that it should not, or lacks something that it should contain."""
+    """The data folder contains something that it should not.
+
+    Or lacks something that it should contain.
+    """
 
 
 class NotMeasured(StoreError):  # noqa: N818 (not an error: a state of the data)

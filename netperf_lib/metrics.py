@@ -1,7 +1,9 @@
-"""Every metric once: its name, unit, direction and label, and the one place where units are converted.
+"""Every metric once.
 
-A metric is named ``<quantity>[_<statistic>]_<unit>``. One unit per quantity everywhere: microseconds, bits per
-second (decimal), bytes, seconds. A missing value is null, never zero.
+Its name, unit, direction and label, and the one place where units are converted.
+
+A metric is named ``<quantity>[_<statistic>]_<unit>``. One unit per quantity everywhere:
+microseconds, bits per second (decimal), bytes, seconds. A missing value is null, never zero.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class Metric:
     label: str
     """What a reader sees on an axis, without the unit."""
     unit: str
-    """Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``, ``per_s``."""
+    """Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``,
+    ``per_s``."""
     better: Better | None
     """Which direction is good for the user; None where neither is."""
     basis: Basis | None = None
@@ -113,7 +116,9 @@ def _registry() -> Iterator[Metric]:
     for quantity, (label, basis) in _LATENCIES.items():
         for statistic, word in _STATISTICS.items():
             name = "_".join(filter(None, (quantity, statistic, "us")))
-            yield Metric(name, f"{label}, {word}" if statistic else label, "us", "lower", basis)
+            yield Metric(
+                name, f"{label}, {word}" if statistic else label, "us", "lower", basis
+            )
     for name, label in _LABELS.items():
         unit = next(unit for unit in _UNITS if name.endswith(f"_{unit}"))
         yield Metric(name, label, unit, _BETTER.get(name.partition("_")[0]))
@@ -122,7 +127,8 @@ def _registry() -> Iterator[Metric]:
 METRICS: dict[str, Metric] = {m.name: m for m in _registry()}
 
 MARGIN = 0.05
-"""Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""
+"""Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is
+declared."""
 ALPHA = 0.05
 """Share of reports that may contain a false verdict, unless another one is declared."""
 
@@ -130,9 +136,9 @@ ALPHA = 0.05
 def rounds_required(alpha: float = ALPHA, family: int = 1, *, paired: bool = True) -> int:
     """Smallest number of rounds, or of runs a side, from which a verdict is possible at all.
 
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n). Without common rounds the
-    Mann-Whitney test of n runs a side cannot reach one below 2 / C(2n, n). `family` contrasts share
-    alpha.
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n). Without common rounds
+    the Mann-Whitney test of n runs a side cannot reach one below 2 / C(2n, n). `family` contrasts
+    share alpha.
 
     Examples
     --------
@@ -149,31 +155,42 @@ def rounds_required(alpha: float = ALPHA, family: int = 1, *, paired: bool = Tru
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
 """Metrics that a question tries first."""
 PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")
-"""Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
-COMPARED = tuple(m for m in METRICS if m in {*PAGES, "latency_oneway_loaded_us", "rtt_p99_us"})
+"""Metrics that have pages of their own, in the order of a report; the sender's throughput where
+no other is known."""
+COMPARED = tuple(
+    m for m in METRICS if m in {*PAGES, "latency_oneway_loaded_us", "rtt_p99_us"}
+)
 """Metrics that are compared between two measurements by default, if both sides have them."""
 
 EVIDENCE = tuple(
     f"limit_{name}"
     for name in (
-        "connections bps delivery_bps bbr_bps busy_ratio receive_window_ratio send_buffer_ratio application_ratio "
-        "unsent_none_ratio sent_again_ratio sent_again_count rtt_us rtt_min_us window_bytes receive_buffer_bytes "
-        "unread_bytes queue_bytes sender_on_ratio sender_waiting_ratio sender_core_ratio sender_softirq_ratio "
+        "connections bps delivery_bps bbr_bps busy_ratio receive_window_ratio send_buffer_ratio "
+        "application_ratio "
+        "unsent_none_ratio sent_again_ratio sent_again_count rtt_us rtt_min_us window_bytes "
+        "receive_buffer_bytes "
+        "unread_bytes queue_bytes sender_on_ratio sender_waiting_ratio sender_core_ratio "
+        "sender_softirq_ratio "
         "receiver_on_ratio receiver_waiting_ratio receiver_core_ratio receiver_softirq_ratio "
         "receive_max_bytes send_max_bytes"
     ).split()
 )
-"""Columns of evidence of what limits a transfer: the kernel's account of its connections, sampled at both ends.
+"""Columns of evidence of what limits a transfer: the kernel's account of its connections,
+sampled at both ends.
 
-Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core and its soft
-interrupts; limited by the receive window or the send buffer; of the samples in which the application was the limit, or
-nothing was left to send. ``limit_queue_bytes`` waits in the
-queue of the sender's interface. The last two are the largest TCP buffers that the two hosts' settings allow.
+Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core
+and its soft interrupts; limited by the receive window or the send buffer; of the samples in which
+the application was the limit, or nothing was left to send. ``limit_queue_bytes`` waits in the queue
+of the sender's interface. The last two are the largest TCP buffers that the two hosts' settings
+allow.
 """
 
 
 def metric(name: str) -> Metric:
-    """Look a metric up by name; the UsageError for an unknown one suggests the nearest known ones."""
+    """Look a metric up by name.
+
+    The UsageError for an unknown one suggests the nearest known ones.
+    """
     if name not in METRICS:
         raise UsageError(unknown_metric(name))
     return METRICS[name]
@@ -182,7 +199,10 @@ def metric(name: str) -> Metric:
 def unknown_metric(name: str) -> str:
     """Say that a metric does not exist, and which ones are near."""
     having = [known for known in METRICS if name in known.split("_")]
-    near = did_you_mean(name, METRICS, count=3, cutoff=0.4) or f"for example {', '.join(HEADLINES)}"
+    near = (
+        did_you_mean(name, METRICS, count=3, cutoff=0.4)
+        or f"for example {', '.join(HEADLINES)}"
+    )
     near = f"did you mean {' or '.join(having[:3])}?" if having else near
     return f"unknown metric {name[:60]!r}; {near}".rstrip()
 
@@ -212,17 +232,25 @@ _PREFIX = {
 
 
 def to_us(value: float, unit: str) -> float:
-    """Convert a time in `unit` (ns, us, ms, s, …) to microseconds; ValueError where the unit is not known."""
+    """Convert a time in `unit` (ns, us, ms, s, …) to microseconds.
+
+    ValueError where the unit is not known.
+    """
     if unit not in _US:
         raise ValueError(f"unknown time unit {unit!r} (known: {', '.join(_US)})")
     return value * _US[unit]
 
 
 def to_bytes(value: float, prefix: str) -> float:
-    """Convert an amount of data to bytes; `prefix` is K, M, G, T (decimal) or Ki, Mi, Gi, Ti (binary)."""
+    """Convert an amount of data to bytes.
+
+    `prefix` is K, M, G, T (decimal) or Ki, Mi, Gi, Ti (binary).
+    """
     key = prefix[:1].upper() + prefix[1:]
     if key not in _PREFIX:
-        raise ValueError(f"unknown prefix {prefix!r} (known: {', '.join(p for p in _PREFIX if p)})")
+        raise ValueError(
+            f"unknown prefix {prefix!r} (known: {', '.join(p for p in _PREFIX if p)})"
+        )
     return value * _PREFIX[key]
 
 
@@ -233,7 +261,13 @@ def to_bps(value: float, prefix: str, per: Literal["bit", "byte"]) -> float:
 
 WRITTEN: dict[str, tuple[tuple[str, float], ...]] = {
     "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
-    "bps": (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
+    "bps": (
+        ("Tbit/s", 1e12),
+        ("Gbit/s", 1e9),
+        ("Mbit/s", 1e6),
+        ("kbit/s", 1e3),
+        ("bit/s", 1.0),
+    ),
     "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
     "s": (("s", 1.0),),
     "per_s": (("/s", 1.0),),
@@ -253,13 +287,20 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
         if abs(value) >= factor or factor in (1.0, 0.01):
             scaled = value / factor
             # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06
-            text = f"{scaled:,.0f}" if abs(scaled) >= 10**digits - 0.5 else f"{scaled:.{digits}g}"
+            text = (
+                f"{scaled:,.0f}"
+                if abs(scaled) >= 10**digits - 0.5
+                else f"{scaled:.{digits}g}"
+            )
             return f"{text} {suffix}".rstrip()
     return f"{value:.{digits}g}"
 
 
 def format_span(low: float, high: float, unit: str, digits: int = 3) -> str:
-    """Write two numbers, with the unit once where they share it: ``405 to 420 µs``, ``900 µs to 1.1 ms``."""
+    """Write two numbers, with the unit once where they share it.
+
+    ``405 to 420 µs``, ``900 µs to 1.1 ms``.
+    """
     first, last = (format_value(v, unit, digits) for v in (low, high))
     same = first.partition(" ")[2] == last.partition(" ")[2]
     return f"{first.partition(' ')[0] if same else first} to {last}"

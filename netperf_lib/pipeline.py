@@ -1,6 +1,7 @@
 """The commands that join the parts: place the hosts, measure, read, report, remove the hosts.
 
-The modules that read and measure are imported by the functions that need them, so that `plan` answers at once.
+The modules that read and measure are imported by the functions that need them, so that `plan`
+answers at once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def plan(
     seed: int | None = None,
     pilot: PathLike | pd.DataFrame | None = None,
 ) -> Preview:
-    """Preview an experiment: trials, duration, traffic, cost, and the rounds that a pilot shows it needs.
+    """Preview an experiment.
+
+    Trials, duration, traffic, cost, and the rounds that a pilot shows it needs.
 
     Parameters
     ----------
@@ -60,7 +63,9 @@ def plan(
         needed = needed_by_pilot(declared, runs)
     source = hosts.source(declared.hosts.source)
     price = source.cost(declared, workload=_workload(scheduled))
-    return Preview(plan=scheduled, cost=price.words, parts=price.parts, rounds_needed=tuple(needed))
+    return Preview(
+        plan=scheduled, cost=price.words, parts=price.parts, rounds_needed=tuple(needed)
+    )
 
 
 def run(
@@ -118,7 +123,10 @@ def run(
 
 
 def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
-    """Make the reports of an experiment, and copy the combined one to `pdf`, even if a page failed."""
+    """Make the reports of an experiment, and copy the combined one to `pdf`.
+
+    Even if a page failed.
+    """
     from .reporting import report
 
     try:
@@ -162,10 +170,12 @@ def collect(
     install : bool
         Install missing tools on the hosts.
     until_decided : bool
-        Stop after the round in which every declared contrast is settled, or cannot be settled in the declared rounds.
-        The verdicts are then those of a sequential design, which stay valid however often the data are examined.
+        Stop after the round in which every declared contrast is settled, or cannot be settled in
+        the declared rounds. The verdicts are then those of a sequential design, which stay valid
+        however often the data are examined.
     anyway : bool
-        Measure even if a declared factor, such as the placement, is proven false; the report says so.
+        Measure even if a declared factor, such as the placement, is proven false; the report says
+        so.
     say : callable
         Called with each progress message.
 
@@ -184,11 +194,19 @@ def collect(
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The previous measurement is kept in {aside}")
     enough = decided(store, declared) if until_decided else None
-    with store.lock():  # before any host is touched: running hosts may be another collector's
+    with (
+        store.lock()
+    ):  # before any host is touched: running hosts may be another collector's
         scheduled = _schedule(store, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
             _measure(
-                scheduled, store, number, anyway=anyway, say=say, install=install, enough=enough
+                scheduled,
+                store,
+                number,
+                anyway=anyway,
+                say=say,
+                install=install,
+                enough=enough,
             )
         if why := failures(scheduled, store):
             raise CollectError(why)
@@ -225,7 +243,8 @@ def _measure(
             if not anyway:
                 more = f" and {len(false) - 1} more" if false[1:] else ""
                 raise HostError(
-                    f"{declared.name}: nothing was measured, since it is proven false that {false[0]}{more}: "
+                    f"{declared.name}: nothing was measured, since it is proven false that "
+                    f"{false[0]}{more}: "
                     "change the declaration, or measure --anyway"
                 )
 
@@ -234,9 +253,13 @@ def _measure(
             if declared.budget is None:
                 return None
             done = len(store.run_ids()) / max(1, len(scheduled.trials))
-            return hosts.budget_reached(declared, state=store.hosts_dir, done=min(1.0, done))
+            return hosts.budget_reached(
+                declared, state=store.hosts_dir, done=min(1.0, done)
+            )
 
-        say(f"{measure(scheduled, deployment, store, number=number, spent=spent, **how)}.")
+        say(
+            f"{measure(scheduled, deployment, store, number=number, spent=spent, **how)}."
+        )
 
 
 def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
@@ -256,7 +279,9 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
             runs["deployment"] == runs["deployment"].max()
         ]  # earlier deployments are complete
         rounds_left = experiment.rounds - int(latest["round"].max())
-        family = judge(latest, experiment.contrasts, alpha=experiment.alpha, design="sequential")
+        family = judge(
+            latest, experiment.contrasts, alpha=experiment.alpha, design="sequential"
+        )
         interim = until_decided(family, rounds_left=rounds_left)
         return interim.words if interim.stop else None
 
@@ -281,16 +306,24 @@ def _workload(scheduled: Plan) -> hosts.Workload:
 
 
 def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
-    """Return the schedule; once there are runs, the rows of a stored one are kept as they are, and its seed reused.
+    """Return the schedule.
 
-    The plan also records whether the data ever decided when to stop: verdicts are then judged more strictly.
+    Once there are runs, the rows of a stored one are kept as they are, and its seed reused.
+
+    The plan also records whether the data ever decided when to stop: verdicts are then judged more
+    strictly.
     """
     from .data.layout import trial_of
 
     store.declare(declared)
     stored = store.read_plan()
     stored_seed = int(stored["seed"]) if stored else None
-    if seed is not None and stored_seed is not None and seed != stored_seed and store.run_ids():
+    if (
+        seed is not None
+        and stored_seed is not None
+        and seed != stored_seed
+        and store.run_ids()
+    ):
         raise UsageError(
             f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root"
         )
@@ -356,7 +389,9 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     from .data.layout import Store
 
     declared = _load(experiment)
-    hosts.source(declared.hosts.source).down(declared, state=Store(root, declared.name).hosts_dir)
+    hosts.source(declared.hosts.source).down(
+        declared, state=Store(root, declared.name).hosts_dir
+    )
 
 
 def dry_run(experiment: PathLike) -> str:
@@ -367,7 +402,10 @@ def dry_run(experiment: PathLike) -> str:
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
-    """Yield (subject, finding or remedy, in order?) for everything that can be known of a cloud without creating."""
+    """Yield (subject, finding or remedy, in order?) of what is known of a cloud at once.
+
+    Nothing is created for it.
+    """
     source, declared = _offering(experiment, "examine")
     yield from source.examine(declared, workload=_workload(schedule(declared, seed=0)))
 
@@ -378,6 +416,7 @@ def _offering(experiment: PathLike, what: str) -> tuple[Any, Experiment]:
     source: Any = hosts.source(declared.hosts.source)
     if not hasattr(source, what):
         raise UsageError(
-            f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` instead"
+            f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` "
+            "instead"
         )
     return source, declared

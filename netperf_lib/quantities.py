@@ -1,7 +1,10 @@
-"""One parser for quantities, wherever a person writes them: experiment files, labels, ``where``, thresholds, options.
+"""One parser for quantities, wherever a person writes them.
 
-Sizes are in powers of 1024, as iperf3 reads them: ``64K``, ``64 KB`` and ``64 KiB`` are 65536 bytes. Rates are in powers
-of 1000: ``1G`` and ``1 Gbit/s`` are 1e9 bit/s. The number may have a decimal comma.
+Experiment files, labels, ``where``, thresholds, options.
+
+Sizes are in powers of 1024, as iperf3 reads them: ``64K``, ``64 KB`` and ``64 KiB`` are 65536
+bytes. Rates are in powers of 1000: ``1G`` and ``1 Gbit/s`` are 1e9 bit/s. The number may have a
+decimal comma.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ def read_quantity(text: str | float, unit: str) -> float:
     text : str or float
         What a person wrote, such as ``1 ms``, ``900 Mbit/s``, ``64K`` or ``12,5 MiB``.
     unit : str
-        The unit of the stored number: ``us``, ``s``, ``bps``, ``bytes``, ``ratio``, ``per_s``, or empty.
+        The unit of the stored number: ``us``, ``s``, ``bps``, ``bytes``, ``ratio``, ``per_s``, or
+        empty.
 
     Raises
     ------

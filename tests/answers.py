@@ -28,8 +28,14 @@ NAMES = [
 
 def comparison(result):
     """Return a comparison as one line."""
-    figures = " ".join(f"{number:.6g}" for number in (result.ratio, result.low, result.high))
-    sides = f"{result.label} below {result.threshold:.6g}" if result.threshold else result.label
+    figures = " ".join(
+        f"{number:.6g}" for number in (result.ratio, result.low, result.high)
+    )
+    sides = (
+        f"{result.label} below {result.threshold:.6g}"
+        if result.threshold
+        else result.label
+    )
     return f"{result.metric}: {sides}: {result.verdict} {figures} n={result.n}"
 
 

@@ -24,11 +24,15 @@ __all__ = ["pytest_xdist_make_scheduler"]
 gc.disable()
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=20
+)
 hypothesis.settings.load_profile("repeatable")
 
 REPO = Path(__file__).resolve().parent.parent
-MAKEFILE = (REPO / "Makefile").read_text("utf-8") + (REPO / "tests/maintain.mk").read_text("utf-8")
+MAKEFILE = (REPO / "Makefile").read_text("utf-8") + (
+    REPO / "tests/maintain.mk"
+).read_text("utf-8")
 TARGETS = re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE)
 
 # What a script starts in the background ignores Ctrl-C, and so would the programs that the tests
@@ -60,7 +64,9 @@ def pytest_collection_modifyitems(config, items):
     """Of several workers each collects in the same order, the longest first."""
     if hasattr(config, "workerinput"):
         rank = {f"tests/{name}": number for number, name in enumerate(LONGEST.split())}
-        items.sort(key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank)))
+        items.sort(
+            key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank))
+        )
 
 
 def pytest_runtestloop():

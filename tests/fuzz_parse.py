@@ -45,7 +45,13 @@ def main():
     kept = Path(".fuzz")
     kept.mkdir(exist_ok=True)
     atheris.Setup(
-        [*sys.argv, f"-artifact_prefix={kept}/", "-timeout=20", "-rss_limit_mb=2048", str(corpus)],
+        [
+            *sys.argv,
+            f"-artifact_prefix={kept}/",
+            "-timeout=20",
+            "-rss_limit_mb=2048",
+            str(corpus),
+        ],
         one,
     )
     try:

@@ -36,8 +36,14 @@ def sockperf(
     word = "Latency" if basis == "latency" else "Round trip"
     counts = f"SentMessages={n}; ReceivedMessages={n}"
     rows = [f"percentile {p:.3f} = {value:8.3f}" for p, value in percentiles.items()]
-    told = [f"<MAX> observation = {most:8.3f}", *rows, f"<MIN> observation = {least:8.3f}"]
-    whole = f"RunTime={seconds + 0.45:.3f} sec; Warm up time=400 msec; SentMessages={n + 1}"
+    told = [
+        f"<MAX> observation = {most:8.3f}",
+        *rows,
+        f"<MIN> observation = {least:8.3f}",
+    ]
+    whole = (
+        f"RunTime={seconds + 0.45:.3f} sec; Warm up time=400 msec; SentMessages={n + 1}"
+    )
     return [
         f"sockperf: [Total Run] {whole}; ReceivedMessages={n}",
         "sockperf: ========= Printing statistics for Server No: 0",
@@ -74,7 +80,11 @@ def iperf3(
     def moved(size, start, end, **more):
         seconds = float(end - start)
         times = {"start": start, "end": end, "seconds": seconds, "sender": True}
-        return times | {"bytes": int(size), "bits_per_second": 8.0 * int(size) / seconds} | more
+        return (
+            times
+            | {"bytes": int(size), "bits_per_second": 8.0 * int(size) / seconds}
+            | more
+        )
 
     intervals, end = [], rows * step_s
     for i in range(rows):
@@ -82,8 +92,16 @@ def iperf3(
         each = []
         for k in range(streams):
             again, size, rtt = int(lost[i, k]), int(window[i, k]), int(rtt_us[i, k])
-            state = {"snd_cwnd": size, "snd_wnd": 3145728, "rtt": rtt, "rttvar": 12, "pmtu": 1500}
-            row = moved(sent[i, k], *span, retransmits=again, omitted=False, socket=5 + 2 * k)
+            state = {
+                "snd_cwnd": size,
+                "snd_wnd": 3145728,
+                "rtt": rtt,
+                "rttvar": 12,
+                "pmtu": 1500,
+            }
+            row = moved(
+                sent[i, k], *span, retransmits=again, omitted=False, socket=5 + 2 * k
+            )
             each.append(row | state)
         total = moved(sent[i].sum(), *span, retransmits=int(lost[i].sum()), omitted=False)
         intervals.append({"streams": each, "sum": total})
@@ -96,13 +114,36 @@ def iperf3(
         again = {"retransmits": int(lost[:, k].sum()), "max_snd_wnd": 3145728}
         ends.append({"sender": whole | again | rtts, "receiver": whole})
     hosts = {"local_host": "10.0.0.4", "remote_host": "10.0.0.5", "remote_port": 5201}
-    ports = [hosts | {"socket": 5 + 2 * k, "local_port": 40000 + k} for k in range(streams)]
-    test = {"protocol": "TCP", "num_streams": streams, "blksize": 131072, "omit": 0, "bytes": 0}
-    test |= {"duration": round(end), "blocks": 0, "reverse": 0, "tos": 0, "target_bitrate": 0}
+    ports = [
+        hosts | {"socket": 5 + 2 * k, "local_port": 40000 + k} for k in range(streams)
+    ]
+    test = {
+        "protocol": "TCP",
+        "num_streams": streams,
+        "blksize": 131072,
+        "omit": 0,
+        "bytes": 0,
+    }
+    test |= {
+        "duration": round(end),
+        "blocks": 0,
+        "reverse": 0,
+        "tos": 0,
+        "target_bitrate": 0,
+    }
     stamp = {"time": f"{at:%a, %d %b %Y %H:%M:%S} GMT", "timesecs": int(at.timestamp())}
-    start = {"version": "iperf 3.12", "system_info": "Linux vm 6.8.0 x86_64", "timestamp": stamp}
+    start = {
+        "version": "iperf 3.12",
+        "system_info": "Linux vm 6.8.0 x86_64",
+        "timestamp": stamp,
+    }
     start |= {"connecting_to": {"host": "10.0.0.5", "port": 5201}, "connected": ports}
-    start |= {"cookie": cookie, "tcp_mss_default": 1448, "sock_bufsize": 0, "test_start": test}
+    start |= {
+        "cookie": cookie,
+        "tcp_mss_default": 1448,
+        "sock_bufsize": 0,
+        "test_start": test,
+    }
     whole = moved(sent.sum(), 0, end)
     sums = {"sum_sent": whole | {"retransmits": int(lost.sum())}, "sum_received": whole}
     return {"start": start, "intervals": intervals, "end": {"streams": ends, **sums}}

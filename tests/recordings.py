@@ -15,7 +15,9 @@ from netperf_lib.experiment.yaml import load_experiment
 from .studies.published import DECLARED, START, STUDIES, planted
 
 FOLDER = Path(__file__).parents[1] / "data" / "recorded"
-NOTICE = "Synthetic data: values planted around published figures; no network was measured."
+NOTICE = (
+    "Synthetic data: values planted around published figures; no network was measured."
+)
 ZONES = {"zone1-zone2": 402.0, "zone2-zone3": 386.0, "zone3-zone1": 113.0}
 
 
@@ -38,7 +40,10 @@ def _after(trial):
     """Return what was before, but the other zone has become slower."""
     slower = 1.15 if trial.pair.placement == "cross-zone" else 1.0
     values = STUDIES["study-placement"](trial)
-    return {name: value * (slower if name.endswith("_us") else 1) for name, value in values.items()}
+    return {
+        name: value * (slower if name.endswith("_us") else 1)
+        for name, value in values.items()
+    }
 
 
 def _incident(at):

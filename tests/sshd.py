@@ -21,7 +21,13 @@ def on_hosts(hosts, **options):
     source = {"source": "inventory", "options": {"hosts": hosts, **options}}
     pair = {"client": "a", "server": "b", "placement": "same-zone"}
     test = {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
-    declared = {"name": "probe", "hosts": source, "pairs": [pair], "tests": [test], "rounds": 6}
+    declared = {
+        "name": "probe",
+        "hosts": source,
+        "pairs": [pair],
+        "tests": [test],
+        "rounds": 6,
+    }
     return Experiment.model_validate(declared)
 
 
@@ -32,7 +38,9 @@ def free_port():
 
 
 def keygen(place):
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place)], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place)], check=True
+    )
     return place
 
 
@@ -83,7 +91,9 @@ class Sshd:
         for place in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):
                 said = dict(
-                    line.split(":\t", 1) for line in place.read_text().splitlines() if ":\t" in line
+                    line.split(":\t", 1)
+                    for line in place.read_text().splitlines()
+                    if ":\t" in line
                 )
                 if said["Name"].startswith("sshd"):
                     parents[int(place.parent.name)] = int(said["PPid"])

@@ -17,7 +17,12 @@ from netperf_lib.experiment.schedule import schedule, trial_levels
 from . import printed
 
 NOTICE = "Synthetic data: made up by the tests, measured nowhere."
-LATENCY_US = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 150.0, "cross-region": 10_000.0}
+LATENCY_US = {
+    "ppg": 40.0,
+    "same-zone": 58.0,
+    "cross-zone": 150.0,
+    "cross-region": 10_000.0,
+}
 THROUGHPUT_BPS = {"ppg": 24e9, "same-zone": 23e9, "cross-zone": 20e9, "cross-region": 2e9}
 TOOLS = {
     "qperf": {"tool": "qperf", "test": "tcp_lat"},
@@ -63,7 +68,9 @@ def synth(root, *, runs, experiments=1, samples):
         for trial in [t for t in plan.trials if not t.leading][:count]:
             at = START + timedelta(days=DAYS * (trial.order + 0.5) / count)
             random = np.random.default_rng([0, number, trial.order])
-            factor = luck[trial.pair.placement] * math.exp(0.02 * random.standard_normal())
+            factor = luck[trial.pair.placement] * math.exp(
+                0.02 * random.standard_normal()
+            )
             with store.new_run(trial.run_id, durable=False) as place:
                 files = dict.fromkeys(("client.err", "server.out", "server.err"), "")
                 files["client.out"] = _log(trial, factor, samples, at, random)
@@ -96,7 +103,8 @@ def _record(experiment, trial, at):
         order=trial.order,
         trial=trial_levels(trial),
         hosts={
-            side: machine | {"name": getattr(trial.pair, side)} for side in ("client", "server")
+            side: machine | {"name": getattr(trial.pair, side)}
+            for side in ("client", "server")
         },
         notice=NOTICE,
         commands={"client": COMMANDS[tool].split(), "server": [tool]},
@@ -127,7 +135,9 @@ def iperf3(bps, latency_us, at, random, seconds=10):
     lost = random.poisson(0.5, (seconds, 1))
     sent = np.round(rates / 8).astype(np.int64)
     window = 3_000_000 + 1448 * lost
-    document = printed.iperf3(sent, rtts, lost=lost, window=window, at=at, cookie="synthetic")
+    document = printed.iperf3(
+        sent, rtts, lost=lost, window=window, at=at, cookie="synthetic"
+    )
     return json.dumps(document, indent="\t") + "\n"
 
 

@@ -32,7 +32,11 @@ STUDY = REPO / "data" / "experiments" / "study-paths.yaml"
 def shown(*words, code=0, **env):
     """Return what a command prints, in this process, to be quick."""
     done = CliRunner().invoke(command_line, [str(word) for word in words], env=env)
-    found = done.exception.exit_code if isinstance(done.exception, NetperfError) else done.exit_code
+    found = (
+        done.exception.exit_code
+        if isinstance(done.exception, NetperfError)
+        else done.exit_code
+    )
     assert found == code, done.output + repr(done.exception)
     return done.output
 
@@ -48,7 +52,9 @@ def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(tmp_path):
 
 def test_a_plan_says_that_an_ssh_config_can_run_programs(tmp_path):
     declared = yaml.safe_load((RECORDED / "experiment.yaml").read_text("utf-8"))
-    names = {name for pair in declared["pairs"] for name in (pair["client"], pair["server"])}
+    names = {
+        name for pair in declared["pairs"] for name in (pair["client"], pair["server"])
+    }
     machines = {name: {"address": "192.0.2.1"} for name in names}
     options = {"ssh_config": "theirs", "hosts": machines}
     declared["hosts"] = {"source": "inventory", "options": options}
@@ -60,7 +66,9 @@ def test_a_plan_says_that_an_ssh_config_can_run_programs(tmp_path):
 def test_what_is_read_of_a_folder_of_logs_fits_a_terminal():
     logs = str(REPO / "tests" / "logs" / "iperf2")
     text = CliRunner().invoke(command_line, ["parse", logs]).stdout
-    assert not [line for line in text.splitlines() if len(line) > 80 and " " in line.strip()]
+    assert not [
+        line for line in text.splitlines() if len(line) > 80 and " " in line.strip()
+    ]
     assert "CSV (-y C) is not read" in " ".join(text.split())
 
 
@@ -87,8 +95,12 @@ def test_what_a_plan_costs_in_azure_is_never_zero(tmp_path, prices, unknown, abo
     }
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(declared))
     offline = {"XDG_CACHE_HOME": str(tmp_path), "HTTPS_PROXY": "http://localhost:1"}
-    cost = json.loads(shown("plan", tmp_path / "x.yaml", "--json", **offline))["estimates"]["cost"]
-    assert {what for what in (VM, DISK, ADDRESS) if f"{what} in westeurope" in cost} == unknown
+    cost = json.loads(shown("plan", tmp_path / "x.yaml", "--json", **offline))[
+        "estimates"
+    ]["cost"]
+    assert {
+        what for what in (VM, DISK, ADDRESS) if f"{what} in westeurope" in cost
+    } == unknown
     amount = re.search(r"([\d.]+) USD for ([\d.]+) h", cost)
     assert (amount is None) is bool(unknown)
     if amount:  # two machines, each with a disk and an address
@@ -102,7 +114,9 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path):
     told = json.loads(shown("doctor", "--json", code=1, PATH=str(tmp_path)))
     findings = {finding["what"]: finding for finding in told}
     assert findings["Python"]["ok"] is True
-    missing = {what: shlex.split(f["remedy"]) for what, f in findings.items() if not f["ok"]}
+    missing = {
+        what: shlex.split(f["remedy"]) for what, f in findings.items() if not f["ok"]
+    }
     assert missing["qperf"][-3:] == ["apt-get", "install", "qperf"]
     pip = missing.get(
         "az", [sys.executable, *"-m pip install azure-cli".split()]
@@ -257,7 +271,11 @@ def test_every_command_shows_an_example_that_it_takes():
 
 
 def test_the_shell_completes_files():
-    words = {"_NPL_COMPLETE": "bash_complete", "COMP_WORDS": "npl compare data/", "COMP_CWORD": "2"}
+    words = {
+        "_NPL_COMPLETE": "bash_complete",
+        "COMP_WORDS": "npl compare data/",
+        "COMP_CWORD": "2",
+    }
     command = Path(sys.executable).parent / "npl"
     done = subprocess.run(
         [command], capture_output=True, text=True, timeout=60, env={**os.environ, **words}

@@ -17,7 +17,9 @@ from netperf_lib.cli import npl
 
 from .conftest import REPO, TARGETS
 
-with pytest.MonkeyPatch.context() as _patch:  # what writes the reference of the documentation
+with (
+    pytest.MonkeyPatch.context() as _patch
+):  # what writes the reference of the documentation
     _patch.syspath_prepend(REPO / "docs")
     import generated
 
@@ -35,7 +37,9 @@ PUBLISHED_FIRST = [
 
 
 def blocks(page, *languages):
-    return re.findall(rf"(?ms)^```(?:{'|'.join(languages)})\n(.*?)^```", page.read_text("utf-8"))
+    return re.findall(
+        rf"(?ms)^```(?:{'|'.join(languages)})\n(.*?)^```", page.read_text("utf-8")
+    )
 
 
 def commands():
@@ -73,7 +77,9 @@ WITH_CODE = [p for p in PAGES if blocks(p, "python") and p.name != "figures.md"]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(REPO).as_posix())
 def test_python_runs_as_it_stands(python, page):
     for code in blocks(page, "python"):
-        done = subprocess.run([python, "-c", code], cwd=REPO, capture_output=True, text=True)
+        done = subprocess.run(
+            [python, "-c", code], cwd=REPO, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -96,11 +102,15 @@ def typed(page, python, folder):
             continue
         printed = []
         for line in block.splitlines():
-            if re.match(r"\$ (?!git|make|export|\.venv|npl run|npl doctor --azure|npl down)", line):
+            if re.match(
+                r"\$ (?!git|make|export|\.venv|npl run|npl doctor --azure|npl down)", line
+            ):
                 # of a report of all pages one, but where the page shows what is in it
                 line += " --notebook summary" if line.startswith("$ npl report") else ""
                 command = ["bash", "-c", line.removeprefix("$ ")]
-                done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+                done = subprocess.run(
+                    command, cwd=folder, env=env, capture_output=True, text=True
+                )
                 assert done.returncode == 0, (line, done.stderr[-2000:])
                 printed += done.stdout.splitlines()
 
@@ -149,7 +159,9 @@ BOOKS = sorted((REPO / "notebooks").rglob("*.ipynb"))
 
 def test_names_of_the_package_exist():
     for page in (*PAGES, *BOOKS):
-        for dotted in set(re.findall(r"\bnpl((?:\.[A-Za-z_]+)+)\(", page.read_text("utf-8"))):
+        for dotted in set(
+            re.findall(r"\bnpl((?:\.[A-Za-z_]+)+)\(", page.read_text("utf-8"))
+        ):
             found = npl_package
             for name in dotted[1:].split("."):
                 assert hasattr(found, name), f"{page}: npl{dotted}"

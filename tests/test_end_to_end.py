@@ -36,11 +36,15 @@ def declare(folder, rounds, **more):
     experiment = {
         "name": "small",
         "hosts": {"source": "lab", "options": LAB},
-        "pairs": [{"client": "client", "server": s, "placement": p} for s, p in SERVERS.items()],
+        "pairs": [
+            {"client": "client", "server": s, "placement": p} for s, p in SERVERS.items()
+        ],
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
         "report": {"notebooks": ["summary"]},
         "rounds": rounds,
-        "contrasts": [metric | {"a": {"placement": a}, "b": {"placement": b}} for a, b in COUPLES],
+        "contrasts": [
+            metric | {"a": {"placement": a}, "b": {"placement": b}} for a, b in COUPLES
+        ],
     }
     file = folder / "small.yaml"
     file.write_text(yaml.safe_dump(experiment | more))
@@ -71,12 +75,21 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured):
     assert "Emulated" in (npl.read(measured.path).notice or "")
     for run_id in runs["run_id"]:
         held = {p.name for p in (measured.path / "raw" / run_id).iterdir()}
-        assert {"run.json", "client.out", "client.err", "server.out", "server.err"} <= held
+        assert {
+            "run.json",
+            "client.out",
+            "client.err",
+            "server.out",
+            "server.err",
+        } <= held
 
 
 def test_the_order_of_conditions_differs_between_rounds(measured):
     runs = npl.load(measured.path).sort_values("order")
-    orders = {tuple(group["placement"]) for _, group in runs[runs["attempt"] == 1].groupby("round")}
+    orders = {
+        tuple(group["placement"])
+        for _, group in runs[runs["attempt"] == 1].groupby("round")
+    }
     assert len(orders) > 1
 
 
@@ -125,7 +138,9 @@ def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
         return mark.encode() in (entry / "environ").read_bytes()
 
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(words, env=os.environ | {"NETPERF_TEST_MARK": mark}, **quiet)
+    process = subprocess.Popen(
+        words, env=os.environ | {"NETPERF_TEST_MARK": mark}, **quiet
+    )
     try:
         assert wait_until(lambda: len(store.run_ids()) >= 2, 180)
         own = namespace(Path("/proc/self"))

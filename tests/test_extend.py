@@ -33,14 +33,20 @@ def apply(diff, root):
 def copy(tmp_path):
     shutil.copytree(REPO / "netperf_lib", tmp_path / "netperf_lib")  # compiled files, too
     shutil.copytree(
-        REPO / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("workshop")
+        REPO / "notebooks",
+        tmp_path / "notebooks",
+        ignore=shutil.ignore_patterns("workshop"),
     )
     return tmp_path
 
 
 def run(copy, code, *words):
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=copy, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *words],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -144,7 +150,9 @@ runs = npl.load(sys.argv[1])
 print(*(page.key for page in pages(runs)))
 print(*(page.key for page in pages(runs.assign(connect_us=120.0))))
 """
-    without, page = run(copy, code, str(REPO / "data" / "recorded" / "lab-full")).splitlines()
+    without, page = run(
+        copy, code, str(REPO / "data" / "recorded" / "lab-full")
+    ).splitlines()
     assert page.split() == [*without.split()[:-1], "connect", "07-quality"]
 
 
@@ -175,6 +183,7 @@ with hosts.deployed(load_experiment("x.yaml"), state=Path()) as deployment:
 """
     assert run(copy, code) == "client=192.0.2.1 zone=192.0.2.2\n"
     plan = (
-        "import sys; from netperf_lib.cli import main; sys.argv = ['npl', 'plan', 'x.yaml']; main()"
+        "import sys; from netperf_lib.cli import main; sys.argv = ['npl', 'plan', 'x.yaml']; "
+        "main()"
     )
     assert "nothing beyond what the hosts cost anyway" in run(copy, plan)

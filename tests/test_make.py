@@ -20,7 +20,9 @@ def recipe(target):
     made = ("setup", ".venv/ready", ".venv-azure/ready")
     command = ["make", "--dry-run", "--always-make", target, "ANEW=1", "SEED=1"]
     command += [word for name in made if name != target for word in ("--old-file", name)]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    environ = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))
+    }
     done = subprocess.run(
         command, cwd=REPO, env=environ, capture_output=True, text=True, check=True
     )
@@ -29,7 +31,9 @@ def recipe(target):
 
 def starts(target):
     """Return the words after each start of a program of `.venv`."""
-    found = re.findall(r"\.venv/bin/((?:python|npl|jupyter)\b[^\n|;&>)]*)", recipe(target))
+    found = re.findall(
+        r"\.venv/bin/((?:python|npl|jupyter)\b[^\n|;&>)]*)", recipe(target)
+    )
     return [shlex.split(words) for words in found]
 
 
@@ -63,4 +67,6 @@ def test_make_target_starts(python, target):
         done = subprocess.run(
             command, cwd=REPO, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
-        assert done.returncode == 0, f"{shlex.join(command)}: {done.stdout[-500:]}{done.stderr}"
+        assert done.returncode == 0, (
+            f"{shlex.join(command)}: {done.stdout[-500:]}{done.stderr}"
+        )

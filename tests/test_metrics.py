@@ -66,8 +66,13 @@ def test_numbers_are_written_as_network_people_say_them(value, unit, text):
 def test_a_written_number_is_within_its_digits(value, unit):
     text = format_value(value, unit)
     number, _, suffix = text.partition(" ")
-    factor = {"s": 1e6, "ms": 1e3, "Tbit/s": 1e12, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3}.get(
-        suffix, 1.0
-    )
+    factor = {
+        "s": 1e6,
+        "ms": 1e3,
+        "Tbit/s": 1e12,
+        "Gbit/s": 1e9,
+        "Mbit/s": 1e6,
+        "kbit/s": 1e3,
+    }.get(suffix, 1.0)
     factor = {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}.get(suffix, factor)
     assert float(number.replace(",", "")) * factor == pytest.approx(value, rel=0.006)

@@ -67,14 +67,21 @@ def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
     for name, size in (("before", 65536), ("after", 4 << 20)):
         options = {"hosts": hosts}
         pair = {"client": "a", "server": "b", "placement": "cross-region"}
-        test = {"tool": "iperf3", "test": "tcp", "duration_s": 1, "tcp_buffer_bytes": [size]}
+        test = {
+            "tool": "iperf3",
+            "test": "tcp",
+            "duration_s": 1,
+            "tcp_buffer_bytes": [size],
+        }
         changed = {
             "name": name,
             "hosts": {"source": "lab", "options": options},
             "pairs": [pair],
             "tests": [test],
         }
-        folders.append(npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path).url)
+        folders.append(
+            npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path).url
+        )
 
     def compared(*words):
         asked = ["compare", *words, "--metric", "throughput_bps"]
@@ -102,7 +109,9 @@ def test_hosts_are_not_placed_where_nothing_is_left_to_measure(small, tmp_path):
     assert said[-1] == "1 of 2 trials measured, 1 measured before."
 
 
-def test_trials_without_a_good_run_are_an_error_with_the_reason(small, tmp_path, monkeypatch):
+def test_trials_without_a_good_run_are_an_error_with_the_reason(
+    small, tmp_path, monkeypatch
+):
     plain = tools.TOOLS["qperf"].commands
     failing = [True]
 
@@ -114,7 +123,8 @@ def test_trials_without_a_good_run_are_an_error_with_the_reason(small, tmp_path,
     file = declare(small.parent, rounds=3)
     for _ in range(2):  # the second time nothing is left to measure
         with pytest.raises(
-            CollectError, match=r"3 of 3 trials have no good run .* reason: .*no-such-place"
+            CollectError,
+            match=r"3 of 3 trials have no good run .* reason: .*no-such-place",
         ) as error:
             npl.collect(file, root=tmp_path)
         assert error.value.exit_code == 1
@@ -150,7 +160,9 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads():
         "sys.exit(', '.join(slow & set(sys.modules)) or 0)"
     )
     file = Path(__file__).parents[1] / "data" / "experiments" / "lab.yaml"
-    done = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, file], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -174,7 +186,9 @@ def test_a_cell_measures_on_hosts_that_exist(kernel, tmp_path):
     fields = ("address", "port", "user", "identity", "known_hosts")
     try:
         hosts = {n: {f: getattr(s.host(), f) for f in fields} for n, s in servers.items()}
-        file = declare(tmp_path, hosts={"source": "inventory", "options": {"hosts": hosts}})
+        file = declare(
+            tmp_path, hosts={"source": "inventory", "options": {"hosts": hosts}}
+        )
         code = [
             "import asyncio, netperf_lib as npl",
             "assert asyncio.get_running_loop().is_running()",

@@ -21,7 +21,9 @@ PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))
 
 
 def names(requirements):
-    return {re.split(r"[<>=!~ ;\[]", r)[0].lower().replace("_", "-") for r in requirements}
+    return {
+        re.split(r"[<>=!~ ;\[]", r)[0].lower().replace("_", "-") for r in requirements
+    }
 
 
 EXTRAS = PROJECT["project"]["optional-dependencies"]
@@ -82,11 +84,15 @@ def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path):
     assert steps == [*(f"setup {number}/4" for number in range(1, 5)), "setup"]
     told = (place / "told").read_text().splitlines()
     made = [".venv", ".venv", ".venv/bin/python", ".venv-azure"]
-    assert [t for t in told if t.startswith(str(tmp_path))] == [f"{place}/{name}" for name in made]
+    assert [t for t in told if t.startswith(str(tmp_path))] == [
+        f"{place}/{name}" for name in made
+    ]
 
 
 def test_no_path_of_a_machine_in_the_project():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPO, capture_output=True, text=True
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     kinds = (".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".typ")
@@ -99,7 +105,11 @@ def test_no_path_of_a_machine_in_the_project():
 def test_no_pattern_is_possessive():
     """Python before 3.11.5 matches `(?:…)*+` and `(?>…)` wrongly, and 3.11.2 is our floor."""
     for file in sorted((REPO / "netperf_lib").rglob("*.py")):
-        calls = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        calls = [
+            n
+            for n in ast.walk(ast.parse(file.read_text("utf-8")))
+            if isinstance(n, ast.Call)
+        ]
         for call in calls:
             owner = getattr(getattr(call.func, "value", None), "id", None)
             if owner == "re" and isinstance(call.args[0], ast.Constant):
@@ -137,7 +147,11 @@ def test_what_the_wheel_installs_finds_its_notebooks_and_data(wheel, tmp_path):
     *places, runs = done.stdout.splitlines()
     assert all(Path(p).is_relative_to(site) for p in places)
     assert int(runs) > 200
-    books = [p for p in REPO.glob("notebooks/**/*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    books = [
+        p
+        for p in REPO.glob("notebooks/**/*.ipynb")
+        if ".ipynb_checkpoints" not in p.parts
+    ]
     carried = site / "netperf_lib" / "_notebooks"
     assert all((carried / p.relative_to(REPO / "notebooks")).is_file() for p in books)
     assert [*site.glob("netperf_lib/**/*.typ")]
@@ -173,7 +187,9 @@ def closure(roots):
     while roots:
         needed = Requirement(roots.pop())
         name = needed.name.lower().replace("_", "-")
-        if name not in found and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+        if name not in found and (
+            needed.marker is None or needed.marker.evaluate({"extra": ""})
+        ):
             found.add(name)
             roots += importlib.metadata.requires(name) or []
     return found
@@ -192,7 +208,9 @@ def test_logs_are_compared_and_plotted_without_the_report_extra(
         if file.suffix != ".pyc"
     ]
     weight = sum(
-        place.stat().st_size for file in files if (place := Path(str(file.locate()))).is_file()
+        place.stat().st_size
+        for file in files
+        if (place := Path(str(file.locate()))).is_file()
     )
     assert weight < 520e6, weight
     assert len(core) <= 36
@@ -208,7 +226,9 @@ def test_logs_are_compared_and_plotted_without_the_report_extra(
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *verbs, report_line, plotted = done.stdout.splitlines()
-    assert verbs == [f"{verb} 0 None" for verb in ("parse", "import", "compare", "verify")]
+    assert verbs == [
+        f"{verb} 0 None" for verb in ("parse", "import", "compare", "verify")
+    ]
     assert report_line.startswith("report 1 reports need")
     assert "netperf_lib[report]" in report_line
     assert plotted == "True"
@@ -216,14 +236,19 @@ def test_logs_are_compared_and_plotted_without_the_report_extra(
 
 def test_every_golden_log_names_a_licence_that_allows_the_copy():
     logs = REPO / "tests" / "logs"
-    rows = [line.split("\t") for line in (logs / "SOURCES.tsv").read_text("utf-8").splitlines()[1:]]
+    rows = [
+        line.split("\t")
+        for line in (logs / "SOURCES.tsv").read_text("utf-8").splitlines()[1:]
+    ]
     held = {
         p.relative_to(logs).as_posix()
         for p in logs.glob("*/*")
         if not p.name.endswith(".expected.json")
     }
     assert {row[0] for row in rows} == held
-    assert [row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))] == []
+    assert [
+        row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))
+    ] == []
     assert [row for row in rows if not row[3]] == []
 
 
@@ -237,7 +262,9 @@ def test_the_notice_names_packages_with_programs_or_licences():
             for file in importlib.metadata.files(name) or ()
             if ".so" not in file.name
         ]
-        large = [file for file in files if file.is_file() and file.stat().st_size > 1 << 20]
+        large = [
+            file for file in files if file.is_file() and file.stat().st_size > 1 << 20
+        ]
         about = importlib.metadata.metadata(name)
         licences = [
             about.get("License-Expression") or about.get("License") or "",
@@ -248,5 +275,7 @@ def test_the_notice_names_packages_with_programs_or_licences():
         ):
             named.append(name)
     assert "pypandoc-binary" in named
-    assert [name for name in named if name.replace("-", "_") not in notice.replace("-", "_")] == []
+    assert [
+        name for name in named if name.replace("-", "_") not in notice.replace("-", "_")
+    ] == []
     assert "GNU General Public License" in notice

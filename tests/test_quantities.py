@@ -32,7 +32,13 @@ def test_quantity_is_read_in_its_unit(text, unit, value):
 
 @pytest.mark.parametrize(
     ("text", "unit"),
-    [("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us"), ("12,500", "bytes")],
+    [
+        ("1 ms", "bps"),
+        ("fast", "bps"),
+        ("-1 ms", "us"),
+        ("9" * 5000, "us"),
+        ("12,500", "bytes"),
+    ],
 )
 def test_text_of_another_kind_is_refused(text, unit):
     with pytest.raises(ValueError, match="quantity"):

@@ -21,17 +21,30 @@ from .conftest import REPO
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    return Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full"))
+    return Path(
+        shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full")
+    )
 
 
 def test_it_is_whole_and_small(recorded):
-    assert sum(f.stat().st_size for f in npl.recorded().rglob("*") if f.is_file()) <= 5_500_000
+    assert (
+        sum(f.stat().st_size for f in npl.recorded().rglob("*") if f.is_file())
+        <= 5_500_000
+    )
     runs = npl.load(recorded)
     declared = Store.at(recorded).declared()
     assert declared.rounds >= 12
     ok = runs[runs["status"] == "ok"]
     rounds = ok.groupby(
-        ["tool", "test", "placement", "accelerated", "streams", "tcp_buffer_bytes", "during"],
+        [
+            "tool",
+            "test",
+            "placement",
+            "accelerated",
+            "streams",
+            "tcp_buffer_bytes",
+            "during",
+        ],
         dropna=False,
     )
     assert set(rounds["round"].nunique()) == {declared.rounds}
@@ -65,7 +78,9 @@ def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     }
     judged = 0
     family = npl.compare(npl.read(recorded))
-    for contrast, result in zip(Store.at(recorded).declared().contrasts, family, strict=True):
+    for contrast, result in zip(
+        Store.at(recorded).declared().contrasts, family, strict=True
+    ):
         if contrast.metric == "latency_oneway_us":
             a, b = (
                 truth[str(s["placement"]), bool(s.get("accelerated", True))]
@@ -76,16 +91,34 @@ def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     assert judged == 4
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root"
+)
 def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path):
     """Of one page only, which the recorded declaration names in this process alone."""
     declared = npl.recorded() / "experiment.yaml"
     chosen = tmp_path / "chosen.yaml"
     books = ["07-quality"]
-    chosen.write_text(f"{declared.read_text()}report: {{notebooks: {json.dumps(books)}}}\n")
+    chosen.write_text(
+        f"{declared.read_text()}report: {{notebooks: {json.dumps(books)}}}\n"
+    )
     hide = f"mount --bind {chosen} {shlex.quote(str(declared))} && mount -t tmpfs none /dev/net"
-    hidden = ["unshare", "--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", sys.executable]
-    words = [*hidden, "-m", "netperf_lib", "run", REPO / "data" / "experiments" / "lab.yaml"]
+    hidden = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'{hide} && exec "$@"',
+        "sh",
+        sys.executable,
+    ]
+    words = [
+        *hidden,
+        "-m",
+        "netperf_lib",
+        "run",
+        REPO / "data" / "experiments" / "lab.yaml",
+    ]
     words += "--root results --or-recorded --pdf report.pdf".split()
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

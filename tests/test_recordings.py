@@ -37,5 +37,7 @@ def test_each_is_small_labelled_and_has_its_answer(name):
 
 def test_before_and_after_differ_in_what_was_planted():
     changed = npl.compare(FOLDER / "before", FOLDER / "after")
-    worse = [(c.context.partition(",")[0], c.metric) for c in changed if c.verdict == "worse"]
+    worse = [
+        (c.context.partition(",")[0], c.metric) for c in changed if c.verdict == "worse"
+    ]
     assert worse == [("cross-zone", "latency_oneway_us")]

@@ -28,5 +28,8 @@ def test_an_open_contrast_is_measured_on(store):
     )
     assert near
     assert (
-        decided(store, declared.model_copy(update={"contrasts": near, "rounds": 10_000}))() is None
+        decided(
+            store, declared.model_copy(update={"contrasts": near, "rounds": 10_000})
+        )()
+        is None
     )

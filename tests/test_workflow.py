@@ -24,8 +24,12 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place):
     commands = "\n".join(
         s.get("run", "") for job in workflow["jobs"].values() for s in job["steps"]
     )
-    for line in re.findall(r"(?m)^\s*\.venv/bin/npl (.*)", re.sub(r"\$\(.*?\)", "x", commands)):
-        verb, *words = [w.replace("$MARGIN", "5%") for w in shlex.split(line.split("|")[0])]
+    for line in re.findall(
+        r"(?m)^\s*\.venv/bin/npl (.*)", re.sub(r"\$\(.*?\)", "x", commands)
+    ):
+        verb, *words = [
+            w.replace("$MARGIN", "5%") for w in shlex.split(line.split("|")[0])
+        ]
         words = [w.replace("$EXPERIMENT", "data/experiments/lab.yaml") for w in words]
         npl.commands[verb].make_context(verb, words)
     assert set(re.findall(r"(?m)^\s*make (\S+)", commands)) <= {*TARGETS}
@@ -38,7 +42,9 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place):
         text,
     )
     used = re.findall(r"uses: (\S+)", text)
-    assert all(re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action) for action in used), used
+    assert all(re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action) for action in used), (
+        used
+    )
 
 
 def test_the_container_is_made_by_the_command_of_the_readme():
@@ -47,10 +53,14 @@ def test_the_container_is_made_by_the_command_of_the_readme():
     runs = re.findall(r"(?m)^RUN (.*)$", text)
     assert runs[-1] == "make setup"
     needed = dict(
-        re.findall(r"(?m)^need (\S+) (\S+)", (REPO / ".ci/system-tools").read_text("utf-8"))
+        re.findall(
+            r"(?m)^need (\S+) (\S+)", (REPO / ".ci/system-tools").read_text("utf-8")
+        )
     )
     installed = set(runs[0].split())
-    assert {needed[tool] for tool in ("iperf3", "iperf", "qperf", "sockperf")} <= installed
+    assert {
+        needed[tool] for tool in ("iperf3", "iperf", "qperf", "sockperf")
+    } <= installed
     assert {"git", "make", "python3-venv"} <= installed
     container = json.loads((REPO / ".devcontainer/devcontainer.json").read_text("utf-8"))
     assert (REPO / ".devcontainer" / container["build"]["dockerfile"]).resolve() == place
@@ -84,7 +94,9 @@ def test_tools_are_unpacked_wherever_their_packages_hold_them(folder, tmp_path):
         place.chmod(0o755)
     deb = tmp_path / "greeting.deb"
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True, capture_output=True
+        ["dpkg-deb", "--root-owner-group", "--build", content, deb],
+        check=True,
+        capture_output=True,
     )
     clone.mkdir()
     env = os.environ | {"PATH": f"{apt.parent}:{os.environ['PATH']}", "DEB": str(deb)}
@@ -92,6 +104,9 @@ def test_tools_are_unpacked_wherever_their_packages_hold_them(folder, tmp_path):
     done = subprocess.run(words, cwd=clone, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     greeted = subprocess.run(
-        [clone / ".venv" / "bin" / "greet", "you"], capture_output=True, text=True, check=True
+        [clone / ".venv" / "bin" / "greet", "you"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert greeted.stdout == "hello you\n"

@@ -57,7 +57,9 @@ posix._exit(code)
 def client(program, address, real, words=()):
     """Write a program that asks the server, and starts the real one where there is none."""
     program.parent.mkdir(parents=True, exist_ok=True)
-    text = CLIENT.format(python=sys.executable, address=str(address), real=str(real), words=words)
+    text = CLIENT.format(
+        python=sys.executable, address=str(address), real=str(real), words=words
+    )
     program.write_text(text, "utf-8")
     program.chmod(0o755)
 
@@ -75,11 +77,21 @@ def warm(program, real, imports, words=(), learn=False):
         listener.bind(str(address))
         listener.listen(64)  # who comes while the server still imports waits
         number, learned = str(listener.fileno()), str(program.with_suffix(".learned"))
-        command = [real.with_name("python"), __file__, number, learned if learn else "", imports]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        command = [
+            real.with_name("python"),
+            __file__,
+            number,
+            learned if learn else "",
+            imports,
+        ]
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+        )
     yield server
     server.communicate()
-    assert server.returncode == 0, f"the parent of {program} ended with {server.returncode}"
+    assert server.returncode == 0, (
+        f"the parent of {program} ended with {server.returncode}"
+    )
 
 
 def serve(listener, learned):
@@ -160,9 +172,13 @@ def become(words, folder, environment, files):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    if "ipykernel_launcher" in words:  # which sets this before anything imports matplotlib
+    if (
+        "ipykernel_launcher" in words
+    ):  # which sets this before anything imports matplotlib
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    if (backend := os.environ.get("MPLBACKEND")) and (matplotlib := sys.modules.get("matplotlib")):
+    if (backend := os.environ.get("MPLBACKEND")) and (
+        matplotlib := sys.modules.get("matplotlib")
+    ):
         matplotlib.rcParams["backend"] = backend  # which it reads when it is imported
     sys.path[0] = "" if words[0] == "-c" else folder
     sys.argv = words

@@ -41,14 +41,20 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     """
     rows = pd.DataFrame(
         [
-            (c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "")
+            (
+                c["host"] or c["deployment"],
+                c["claim"],
+                HOLDS[c["holds"]],
+                c["evidence"] or "",
+            )
             for c in stored(data)
         ],
         columns=["where", "claim", "holds", "evidence"],
     )
     if rows.empty:
         return Words(
-            "The source of the hosts recorded no proof of where they were: the placements are as declared."
+            "The source of the hosts recorded no proof of where they were: the placements are as "
+            "declared."
         )
     caption = "Claims about the hosts, and the evidence for each"
     if (rows["holds"] == HOLDS[True]).all():

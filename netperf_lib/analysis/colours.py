@@ -21,7 +21,16 @@ PLACES = (
     "#000000",
 )
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""
-OTHERS = ("#332288", "#aa4499", "#117733", "#882255", "#44aa99", "#999933", "#cc6677", "#661100")
+OTHERS = (
+    "#332288",
+    "#aa4499",
+    "#117733",
+    "#882255",
+    "#44aa99",
+    "#999933",
+    "#cc6677",
+    "#661100",
+)
 """Paul Tol's muted colours, for whatever is no placement."""
 MARKERS = "osD^v<>p*hPX"
 MOST = 24
@@ -33,8 +42,9 @@ SHADES = (0.0, 0.4, -0.45, 0.55, -0.7, 0.2, -0.25)
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give each condition a colour and a marker.
 
-    A placement has the same colour everywhere, and its conditions are shades of it; what is no placement has one of
-    other colours. They follow from the names alone, unless two would look the same.
+    A placement has the same colour everywhere, and its conditions are shades of it; what is no
+    placement has one of other colours. They follow from the names alone, unless two would look the
+    same.
 
     Parameters
     ----------
@@ -61,7 +71,9 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
                 number = zlib.crc32(others.encode()) + step if others else step
                 style = _style(PLACES, places.index(head), number)
             else:
-                style = _style(OTHERS, zlib.crc32(name.encode()) + step, step // len(OTHERS))
+                style = _style(
+                    OTHERS, zlib.crc32(name.encode()) + step, step // len(OTHERS)
+                )
             if style not in styles.values() and (head in places or style[0] not in used):
                 break
         styles[name] = style
@@ -69,7 +81,10 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def _style(palette: Sequence[str], rank: int, number: int) -> tuple[str, str]:
-    """A colour of the palette and a marker; other numbers are other shades and markers, and 0 is the colour itself."""
+    """A colour of the palette and a marker.
+
+    Other numbers are other shades and markers, and 0 is the colour itself.
+    """
     shades = len(SHADES) - 1
     shade = SHADES[1 + number % shades] if number else SHADES[0]
     return _shade(palette[rank % len(palette)], shade), MARKERS[
@@ -81,4 +96,6 @@ def _shade(colour: str, share: float) -> str:
     """A colour mixed with a share of white, or, below 0, of black."""
     towards = 255 if share > 0 else 0
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(part + abs(share) * (towards - part)):02x}" for part in parts)
+    return "#" + "".join(
+        f"{round(part + abs(share) * (towards - part)):02x}" for part in parts
+    )

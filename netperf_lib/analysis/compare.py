@@ -21,7 +21,14 @@ from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from .comparison import Family
 from .families import judged_by_rule, of_main_tools, ordinary
-from .judging import Pair, as_contrast, check_factors, judge, judge_pairs, paired_conditions
+from .judging import (
+    Pair,
+    as_contrast,
+    check_factors,
+    judge,
+    judge_pairs,
+    paired_conditions,
+)
 from .observe import Data, Observations, as_tuple, level_names, observe
 from .result import unit_of
 from .runs import (
@@ -45,14 +52,17 @@ _TIME = (
     "runs are not paired, and the sides were measured at different times, so a difference may have "
     "other causes than what was changed"
 )
-_CHANGE = "change: the typical ratio of a run after to a run before; the ratio of the two medians may differ"
+_CHANGE = (
+    "change: the typical ratio of a run after to a run before; the ratio of the two medians "
+    "may differ"
+)
 
 
 def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     """Return conditions that differ in the factors asked for alone, as (condition, baseline).
 
-    Each with each other, the later level first; or each with those that have the level `baseline` of
-    the first factor. Raises UsageError if no condition has that level.
+    Each with each other, the later level first; or each with those that have the level `baseline`
+    of the first factor. Raises UsageError if no condition has that level.
     """
     name = (obs.asked or obs.by)[0]
     candidates = [(a, b) for b, a in combinations(obs.names, 2)]
@@ -62,14 +72,18 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
         if not base:
             levels = ", ".join(map(str, dict.fromkeys(obs.conditions[name])))
             raise UsageError(
-                f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}"
+                f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: "
+                f"{levels}"
             )
         candidates = [(a, b) for a in obs.names if a not in base for b in base]
     return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
 
 
 def usual_level(obs: Observations) -> Any:
-    """Return the level of the first factor that others are compared with; None where there is none."""
+    """Return the level of the first factor that others are compared with.
+
+    None where there is none.
+    """
     factors = obs.asked or obs.by
     return ordinary(obs, factors[0], asked=True) if factors else None
 
@@ -92,14 +106,16 @@ def compare(
     Parameters
     ----------
     data, after
-        What `observe` takes, or raw logs: a file, a folder, a pattern. With `after`, `data` is the side before. A
-        mapping of two names to data compares these two. The name of a metric as `after` means `metric`.
+        What `observe` takes, or raw logs: a file, a folder, a pattern. With `after`, `data` is the
+        side before. A mapping of two names to data compares these two. The name of a metric as
+        `after` means `metric`.
     metric : str, optional
         Only this metric; needed with `by`.
     by : str or sequence of str, optional
-        The factors whose levels are compared, among conditions that differ in nothing else. Comparisons that were not
-        declared are exploratory. Default: the declared contrasts or, if there are none, every level of each factor
-        against the usual one; all of them share the error of 5 %.
+        The factors whose levels are compared, among conditions that differ in nothing else.
+        Comparisons that were not declared are exploratory. Default: the declared contrasts or, if
+        there are none, every level of each factor against the usual one; all of them share the
+        error of 5 %.
     baseline : optional
         Level of the first factor in `by` that the others are compared with; default: the usual
         one, as in the terminal, or every level with every other where there is none.
@@ -108,15 +124,17 @@ def compare(
     pattern
         As `netperf_lib.import_logs` takes it.
     contrasts : iterable of Contrast or mapping, optional
-        Contrasts to judge instead of the declared ones. If none is declared, these count as declared.
+        Contrasts to judge instead of the declared ones. If none is declared, these count as
+        declared.
     margin : float, optional
-        Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"). Default: as declared, else 0.05.
+        Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"). Default: as
+        declared, else 0.05.
 
     Returns
     -------
     Family
-        For two measurements: a comparison for each metric and condition that both have. They are not paired, as
-        `Family.warnings` states.
+        For two measurements: a comparison for each metric and condition that both have. They are
+        not paired, as `Family.warnings` states.
 
     Raises
     ------
@@ -129,11 +147,17 @@ def compare(
     >>> family = npl.compare("data/recorded/lab-full", metric="throughput_bps", by="placement")
     >>> {str(c.verdict) for c in family} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
     True
-    """
-    if isinstance(after, str) and metric is None and not ("/" in after or Path(after).exists()):
+    """  # noqa: E501  (an example is one line)
+    if (
+        isinstance(after, str)
+        and metric is None
+        and not ("/" in after or Path(after).exists())
+    ):
         if after not in METRICS:
             near = did_you_mean(after, METRICS)
-            raise UsageError(f"{after!r} is neither a folder nor a metric; {near}".rstrip("; "))
+            raise UsageError(
+                f"{after!r} is neither a folder nor a metric; {near}".rstrip("; ")
+            )
         metric, after = after, None
     margin = None if margin is None else read_margin(margin)
     if after is not None or (by is None and isinstance(data, Mapping) and len(data) == 2):
@@ -160,7 +184,9 @@ def compare(
     source = runs_of(results, where)
     family, chosen = judged_by_rule(of_main_tools(source, metric), margin)
     if not chosen:
-        raise UsageError("the experiment declares no contrast, and each metric has one condition")
+        raise UsageError(
+            "the experiment declares no contrast, and each metric has one condition"
+        )
     return replace(family, notice=source.origin.notice)
 
 
@@ -190,11 +216,16 @@ def judge_declared(
     levels `where`. Another margin, or what was declared later, is another question: exploratory.
     """
     check_levels(where or {})
-    source, levels = Observed.of(data), {f: wished(f, wish) for f, wish in (where or {}).items()}
+    source, levels = (
+        Observed.of(data),
+        {f: wished(f, wish) for f, wish in (where or {}).items()},
+    )
     origin, declared, warnings = source.origin, declared_contrasts(source), []
     asked = [*declared, *(data.added if isinstance(data, Results) else ())]
     if contrasts is not None:
-        given = (c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts)
+        given = (
+            c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts
+        )
         asked = [_as_declared(as_contrast(c), declared) for c in given]
         if not declared:
             declared = asked
@@ -221,7 +252,9 @@ def judge_declared(
     ]
     if left := len(pairs) - len(found):
         words = ", ".join(f"{k}={v}" for k, v in (where or {}).items())
-        warnings.append(f"{plural(left, 'contrast')} left out: no runs with {words} on both sides")
+        warnings.append(
+            f"{plural(left, 'contrast')} left out: no runs with {words} on both sides"
+        )
     family = replace(
         judged,
         comparisons=tuple(c for _, c in found),
@@ -261,7 +294,9 @@ def _by(
 ) -> Family:
     """Judge every level of some factors: as the report does where declared, else exploratory."""
     if metric is None and not isinstance(results, Observations):
-        raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
+        raise UsageError(
+            "a comparison by a factor needs a metric, for example throughput_bps"
+        )
     obs = observe(results, metric, by, where=where)
     level = usual_level(obs) if baseline is None else baseline
     chosen = [Pair(obs, a, b, margin or MARGIN) for a, b in pairs(obs, level)]
@@ -281,10 +316,14 @@ def _by(
     both = [frozenset((p.a, p.b)) for p in chosen]
     if any(sides(c) in both for c in declared if c.metric == obs.metric):
         report, known = judge_declared(results, obs.metric, where, margin)
-        judged = {sides(p.contrast): c for p, c in zip(known, report, strict=True) if p.contrast}
+        judged = {
+            sides(p.contrast): c for p, c in zip(known, report, strict=True) if p.contrast
+        }
         shown = [judged.get(names, c) for names, c in zip(both, family, strict=True)]
         family = replace(report, comparisons=tuple(shown))
-    return replace(family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice)
+    return replace(
+        family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice
+    )
 
 
 def asked_about(
@@ -300,7 +339,9 @@ def asked_about(
 
     def relevant(c: Contrast) -> bool:
         sides = [side for side in (c.a, c.b) if side is not None]
-        differ = {f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)}
+        differ = {
+            f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)
+        }
         asked = factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
         whole = all(held <= side.keys() and obs.matching(side) for side in sides)
         return bool((asked or not obs.asked) and whole)
@@ -343,9 +384,9 @@ def between(
 ) -> Family:
     """Compare two measurements, condition by condition; `compare` has the parameters.
 
-    The measurement is the factor that is asked about. What has no level in common on the two sides was
-    changed with it, and splits nothing. Raises UsageError if a side has no run, or there is no such
-    metric or factor.
+    The measurement is the factor that is asked about. What has no level in common on the two sides
+    was changed with it, and splits nothing. Raises UsageError if a side has no run, or there is no
+    such metric or factor.
     """
     for name, side in sides.items():
         if side.runs.empty:
@@ -353,17 +394,23 @@ def between(
     (before, one), (after, two) = ((name, side.runs) for name, side in sides.items())
     again = _shared(one, two)
     same = bool(again.all()) and len(one) == len(two)
-    notes = [f"{after} against {before}: {'both sides are the same runs' if same else _TIME}"]
+    notes = [
+        f"{after} against {before}: {'both sides are the same runs' if same else _TIME}"
+    ]
     if again.any() and not same:
         two = two[~again].reset_index(drop=True)
         sides = {before: sides[before], after: replace(sides[after], runs=two)}
         runs = plural(int(again.sum()), "run")
         notes.append(f"{runs} of {after} are those of {before}, and count once")
-    levels = {f: [_levels(side, f) for side in (one, two)] for f in dimensions({**one, **two})}
+    levels = {
+        f: [_levels(side, f) for side in (one, two)] for f in dimensions({**one, **two})
+    }
     both = [f for f in levels if f in one and f in two]
     if unknown := [f for f in by if f not in both]:
         raise no_factor(unknown[0], two[both])
-    changed = [f for f in levels if not (by or f in HOSTS or set.intersection(*levels[f]))]
+    changed = [
+        f for f in levels if not (by or f in HOSTS or set.intersection(*levels[f]))
+    ]
     asked = (MEASUREMENT, *(f for f in by if len(set.union(*levels[f])) > 1))
     every = [
         replace(observe(sides, m, asked, pool=changed), asked=(MEASUREMENT,))
@@ -371,10 +418,14 @@ def between(
     ]
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
-    chosen = [Pair(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)]
+    chosen = [
+        Pair(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)
+    ]
     notes += [_CHANGE]
     for f in changed:
-        words = (", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f])
+        words = (
+            ", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f]
+        )
         notes.append("changed: {}: {} before, {} after".format(f, *words))
     notes += _alone(every, chosen)
     family = judge_pairs(chosen)
@@ -411,7 +462,9 @@ def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
     values = [c for c in COMPARED if c in one and c in two]
     if "run_id" not in names:
         return pd.Series(data=False, index=two.index)
-    held = (side[names].astype(str).join(side[values].astype(float)) for side in (one, two))
+    held = (
+        side[names].astype(str).join(side[values].astype(float)) for side in (one, two)
+    )
     first, second = (pd.util.hash_pandas_object(table, index=False) for table in held)
     return second.isin(first)
 
@@ -441,9 +494,15 @@ def compared_table(family: Family) -> Table:
     rows = []
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
-        change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(" (–)")
-        rows.append((c.context or c.label, c.quantity, before, after, change, str(c.verdict)))
+        change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(
+            " (–)"
+        )
+        rows.append(
+            (c.context or c.label, c.quantity, before, after, change, str(c.verdict))
+        )
     names = ("condition", "metric", one, two, "change", "verdict")
     frame = pd.DataFrame(rows, columns=list(names))
     caption = "Median of each side, the change with its interval, and the verdict."
-    return Table.of(frame, caption, columns={n: n if n in (one, two) else n.title() for n in names})
+    return Table.of(
+        frame, caption, columns={n: n if n in (one, two) else n.title() for n in names}
+    )

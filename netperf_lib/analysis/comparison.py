@@ -85,7 +85,10 @@ UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
 
 
 def verdict_counts(verdicts: Iterable[str]) -> str:
-    """How many there are of each: ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
+    """How many there are of each.
+
+    ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``.
+    """
     counts = Counter(UNDECIDED.get(v, v) for v in map(str, verdicts))
     words = [f"{counts[v]} {v}" for v in ("worse", "better", "equivalent", "not decided")]
     words += [f"{counts['exploratory']} exploratory"] if counts["exploratory"] else []
@@ -101,9 +104,10 @@ class Comparison(Subject):
     verdict : Verdict
         A against B; `better` and `worse` are the user's view (less latency is better).
     ratio, low, high : float
-        A divided by B (or by the threshold), and its interval; NaN, 0 and infinity if there is none.
-        Values of zero are judged by their rank: the ratio is 0 or infinity where one side is typically
-        zero. For an equivalence it is the interval of the two one-sided tests, inside the margin.
+        A divided by B (or by the threshold), and its interval; NaN, 0 and infinity if there is
+        none. Values of zero are judged by their rank: the ratio is 0 or infinity where one side is
+        typically zero. For an equivalence it is the interval of the two one-sided tests, inside the
+        margin.
     n : int
         Independent observations: runs, paired rounds or deployments; never seconds or packets.
     confidence : float
@@ -181,14 +185,20 @@ class Comparison(Subject):
             within = f"within {percent(self.margin)} ({direction(ratio)})"
             return f"{a}: {what} equivalent to {b} {within}{tail}"
         if self.settled and ratio in (0, math.inf):
-            values = " and ".join(value_words(v, unit_of(self.metric)) for v in self.medians)
-            return f"{a}: {'higher' if ratio else 'lower'} {what} than {b} ({values}){tail}"
+            values = " and ".join(
+                value_words(v, unit_of(self.metric)) for v in self.medians
+            )
+            return (
+                f"{a}: {'higher' if ratio else 'lower'} {what} than {b} ({values}){tail}"
+            )
         if self.settled:
             bound = self.low if ratio > 1 else self.high
             return difference_words(ratio, bound, a, b, what) + tail
         interval = spread(ratio, self.low, self.high)
         if verdict == "inconclusive":
-            return f"{a} against {b}: {what} inconclusive, {interval}{tail}; {self.reason}"
+            return (
+                f"{a} against {b}: {what} inconclusive, {interval}{tail}; {self.reason}"
+            )
         bounds = f"{interval}, {percent(self.confidence)}" if bounded else "no interval"
         effect = f"{direction(ratio)} in these runs ({bounds}){tail}"
         return f"{a} against {b}: {what} {effect}; {verdict}{why}"
@@ -197,7 +207,9 @@ class Comparison(Subject):
     def topic(self) -> str:
         """Both sides, without what was found."""
         a, b = self.names
-        return f"{a} against {b}" if self.threshold is None else f"{a} ({self.quantity} {b})"
+        return (
+            f"{a} against {b}" if self.threshold is None else f"{a} ({self.quantity} {b})"
+        )
 
     @property
     def size(self) -> str:
@@ -223,7 +235,8 @@ class Family(Sequence[Comparison]):
     ----------
     comparisons : tuple of Comparison
     ok, failed, excluded : int
-        Runs that were used, that failed or were cut short, and that were excluded for a recorded cause.
+        Runs that were used, that failed or were cut short, and that were excluded for a recorded
+        cause.
     alpha : float
         Share of families that may contain a false verdict.
     declared : int
@@ -264,7 +277,9 @@ class Family(Sequence[Comparison]):
     @property
     def counts(self) -> str:
         """How many runs were used, in words."""
-        return f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
+        return (
+            f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
+        )
 
     @property
     def words(self) -> str:
@@ -277,7 +292,11 @@ class Family(Sequence[Comparison]):
 
         rows = []
         for c in self:
-            row = vars(c) | {"contrast": c.label, "words": c.words, "verdict": str(c.verdict)}
+            row = vars(c) | {
+                "contrast": c.label,
+                "words": c.words,
+                "verdict": str(c.verdict),
+            }
             for side, name, median in zip("ab", c.names, c.medians, strict=True):
                 row |= {side: name, f"median_{side}": median}
             rows.append(row | {"warnings": "; ".join(c.warnings)})
@@ -321,20 +340,36 @@ class Family(Sequence[Comparison]):
             for warning in c.warnings:
                 labels.setdefault(warning, []).append(c.label)
         called = {
-            w: "all" if 1 < len(self) == len(of) else "; ".join(of) for w, of in labels.items()
+            w: "all" if 1 < len(self) == len(of) else "; ".join(of)
+            for w, of in labels.items()
         }
         return [*self.warnings, *(f"{of}: {warning}" for warning, of in called.items())]
 
     def __repr__(self) -> str:
         head = f"Family of {plural(len(self), 'contrast')}: {self.note}"
-        words, notes = (f"  {c.words}" for c in self), (f"  ! {note}" for note in self.notes)
+        words, notes = (
+            (f"  {c.words}" for c in self),
+            (f"  ! {note}" for note in self.notes),
+        )
         return "\n".join([head, *words, *notes])
 
     def _repr_html_(self) -> str:
-        shown = ["contrast", "metric", "ratio", "low", "high", "n", "unit", "verdict", "words"]
+        shown = [
+            "contrast",
+            "metric",
+            "ratio",
+            "low",
+            "high",
+            "n",
+            "unit",
+            "verdict",
+            "words",
+        ]
         table = (
             self.to_frame()
             .reindex(columns=shown)
             .to_html(index=False, float_format="{:.3g}".format)
         )
-        return table + "".join(f"<p>{escape(note)}</p>" for note in (self.note, *self.notes))
+        return table + "".join(
+            f"<p>{escape(note)}</p>" for note in (self.note, *self.notes)
+        )

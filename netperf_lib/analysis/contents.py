@@ -1,4 +1,7 @@
-"""Which pages an experiment's report has: a notebook for each question that the data can answer, and its parameters."""
+"""Which pages an experiment's report has.
+
+A notebook for each question that the data can answer, and its parameters.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,9 @@ class Page:
         """Name of its files, unique in a report: ``01-placement-throughput``."""
         parts = map(str, self.subject.values())
         name = "-".join([self.notebook, *(SHORT.get(part, part) for part in parts)])
-        plain = re.sub(r"[^\w.-]+", "-", name)[:50]  # a factor of the user may be called ../../x
+        plain = re.sub(r"[^\w.-]+", "-", name)[
+            :50
+        ]  # a factor of the user may be called ../../x
         if plain == name:
             return name
         return f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
@@ -100,8 +105,8 @@ class Page:
 def pages(data: Any) -> list[Page]:
     """The pages that an experiment has data for.
 
-    Declared questions always have a page; what was not measured is left out. They are in the order of a report: the
-    summary, the questions, the quality of the data.
+    Declared questions always have a page; what was not measured is left out. They are in the order
+    of a report: the summary, the questions, the quality of the data.
 
     Examples
     --------
@@ -113,7 +118,9 @@ def pages(data: Any) -> list[Page]:
     metrics = headline_metrics(good)
     placements = good["placement"] if "placement" in good else pd.Series(index=good.index)
     has_paths = not all(map(is_place, placements.dropna().unique()))
-    several = [m for m in metrics if len(placements[good[m].notna()].dropna().unique()) > 1]
+    several = [
+        m for m in metrics if len(placements[good[m].notna()].dropna().unique()) > 1
+    ]
     found = [Page("summary")] if metrics or declared else []
     found += [_page("pairs", "Every pair", m) for m in metrics if has_pairs(good, m)]
     for name in names:
@@ -124,7 +131,9 @@ def pages(data: Any) -> list[Page]:
     found += [_page("05-paths", "Paths", m) for m in several if has_paths]
     columns = {*good.columns[good.notna().any()]}
     found += [Page(name) for name, some in MEASURED.items() if columns & {*some}]
-    found += [_page("time", "Over time", m) for m in metrics if _hours(good) >= OVER_TIME_H]
+    found += [
+        _page("time", "Over time", m) for m in metrics if _hours(good) >= OVER_TIME_H
+    ]
     return [*found, Page("07-quality")]
 
 
@@ -145,7 +154,10 @@ def _of_factor(name: str, metric: str) -> Page:
 def _asked(
     runs: pd.DataFrame, name: str, metrics: Sequence[str], declared: Sequence[Contrast]
 ) -> list[str]:
-    """The metrics for which a factor was asked about in a declared contrast, or varies within a tool."""
+    """The metrics for which a factor was asked about in a declared contrast.
+
+    Or varies within a tool.
+    """
     found = []
     for metric in metrics:
         if name in OF_THROUGHPUT and not metric.startswith("throughput"):
@@ -160,7 +172,10 @@ def _asked(
 
 
 def fleet_pages(root: Location) -> list[Page]:
-    """The pages of a data root: a line for each experiment, and what was measured again, or for long, over time."""
+    """The pages of a data root.
+
+    A line for each experiment, and what was measured again, or for long, over time.
+    """
     names = list(map(name_of, experiments(root)))
     chosen = [Page("summary")]
     for name in dict.fromkeys(names):
@@ -179,9 +194,14 @@ def _hours(runs: pd.DataFrame) -> float:
 
 
 def at_a_glance(location: Location) -> list[dict[str, Any]]:
-    """What is in each experiment of a folder: runs, rounds, factors, metrics, contrasts, and whether it is complete."""
+    """What is in each experiment of a folder.
+
+    Runs, rounds, factors, metrics, contrasts, and whether it is complete.
+    """
     results = read(location)
-    return [_summary(one) for one in ([results] if isinstance(results, Results) else results)]
+    return [
+        _summary(one) for one in ([results] if isinstance(results, Results) else results)
+    ]
 
 
 def _summary(exp: Results) -> dict[str, Any]:
@@ -190,7 +210,9 @@ def _summary(exp: Results) -> dict[str, Any]:
         runs = table_of(exp)  # also without a value: a start that no log states
     except NotMeasured:
         return {**named, "runs": "nothing was measured yet", "folder": exp.path}
-    counts = ", ".join(f"{n} {status}" for status, n in runs["status"].value_counts().items())
+    counts = ", ".join(
+        f"{n} {status}" for status, n in runs["status"].value_counts().items()
+    )
     trials = (exp.store.read_plan() or {}).get("trials", ())
     planned = sum(not row.get("leading") for row in trials)
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
@@ -205,12 +227,15 @@ def _summary(exp: Results) -> dict[str, Any]:
     metrics = [m for m in METRICS if m in runs and runs[m].any()]
     return {
         **named,
-        "runs": f"{len(runs)} ({counts}); {complete if planned else 'imported: nothing was planned'}",
+        "runs": f"{len(runs)} ({counts}); "
+        f"{complete if planned else 'imported: nothing was planned'}",
         "rounds": f"{runs['round'].nunique()} in {deployments}",
         "measured": " to ".join(f"{t:%Y-%m-%d %H:%M} UTC" for t in times),
         "factors": factors,
         "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in metrics},
-        "contrasts": {str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)},
+        "contrasts": {
+            str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)
+        },
         "notice": exp.notice or "",
         "folder": exp.path,
     }
@@ -219,7 +244,9 @@ def _summary(exp: Results) -> dict[str, Any]:
 def _in_words(contrast: Contrast) -> str:
     """``One-way latency: ppg against same-zone``."""
     sides = [side for side in (contrast.a, contrast.b) if side is not None]
-    words = [", ".join(factor(f).level_words(v) for f, v in side.items()) for side in sides]
+    words = [
+        ", ".join(factor(f).level_words(v) for f, v in side.items()) for side in sides
+    ]
     limits = {"below": contrast.below, "at least": contrast.at_least}
     ends = [f", {word} {limit}" for word, limit in limits.items() if limit is not None]
     against = " against ".join(word or "all runs" for word in words)

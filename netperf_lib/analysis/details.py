@@ -1,4 +1,7 @@
-"""Further questions of single pages: what was measured, how completely, and the percentile that is judged."""
+"""Further questions of single pages.
+
+What was measured, how completely, and the percentile that is judged.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from .words import Headline, Words, capital
 
 
 def places(data: Any) -> list[str] | None:
-    """Placements that are locations, not paths, if there are several: ``ppg`` to ``cross-region``; else None (all).
+    """Placements that are locations, not paths, if there are several: ``ppg`` to ``cross-region``.
+
+    Else None (all).
 
     Examples
     --------
@@ -53,10 +58,12 @@ def tail_metric(data: Any) -> str:
 
 
 def overview(data: Data) -> pd.DataFrame:
-    """What was measured, in one table: a row for each kind of pair, a column for each headline metric and kind of test.
+    """What was measured, in one table.
 
-    Medians with their units, as text. Several pairs of one kind are merged to their geometric mean in each round. With
-    many kinds of test and few kinds of pairs, the table is transposed.
+    A row for each kind of pair, a column for each headline metric and kind of test.
+
+    Medians with their units, as text. Several pairs of one kind are merged to their geometric mean
+    in each round. With many kinds of test and few kinds of pairs, the table is transposed.
 
     Examples
     --------
@@ -86,10 +93,15 @@ def overview(data: Data) -> pd.DataFrame:
 
 
 def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
-    """Whether a factor is a property of the pair of hosts; where these are not known, whether it is a label."""
+    """Whether a factor is a property of the pair of hosts.
+
+    Where these are not known, whether it is a label.
+    """
     if runs[list(HOSTS)].isna().any(axis=None):
         return name == "placement" or name not in FACTORS
-    return bool(runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() < 2)
+    return bool(
+        runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() < 2
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +145,21 @@ def counts(data: Data) -> Counts:
     full = int((~gaps & (table["n"] >= rounds)).sum())
     of = f"{full} of {plural(len(table), 'condition')}"
     of = f"all {plural(full, 'condition')}" if 1 < full == len(table) else of
-    where = f"every one of {plural(rounds, 'round')}" if rounds else "their rounds, where known"
-    share = f"{of} {'is' if full == 1 else 'are'} complete in {where}." if len(table) else ""
+    where = (
+        f"every one of {plural(rounds, 'round')}"
+        if rounds
+        else "their rounds, where known"
+    )
+    share = (
+        f"{of} {'is' if full == 1 else 'are'} complete in {where}." if len(table) else ""
+    )
     words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
     what = runs["status"].mask(runs["status"] == "ok")
     what = runs["excluded"].fillna(what) if "excluded" in runs else what
     causes = pd.DataFrame({"run": runs["run_id"], "what": what, "cause": runs["error"]})
-    incomplete = Table.of(table[gaps], "Conditions with observations that failed or are missing.")
+    incomplete = Table.of(
+        table[gaps], "Conditions with observations that failed or are missing."
+    )
     return Counts(
         Headline(f"{words}." if full == len(table) else f"{words}; {share}"),
         incomplete if gaps.any() else Words(capital(share)),

@@ -1,8 +1,11 @@
-"""Which conditions are compared where nothing is declared: a family made by a rule from labels alone.
+"""Which conditions are compared where nothing is declared.
 
-The rule reads no measured value. For each factor that varies and each headline metric, every level is compared with the
-ordinary one, at the ordinary level of every other factor. What is set on hosts (streams, buffers, acceleration) may
-matter on one path only, so it is compared at each placement. All of these comparisons share the 5 %.
+A family made by a rule from labels alone.
+
+The rule reads no measured value. For each factor that varies and each headline metric, every level
+is compared with the ordinary one, at the ordinary level of every other factor. What is set on hosts
+(streams, buffers, acceleration) may matter on one path only, so it is compared at each placement.
+All of these comparisons share the 5 %.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from .observe import PAIR, Data, Observations, is_label, observe
 from .runs import HOSTS, Observed, headline_metrics, without_sent
 
 
-def of_main_tool(data: Data, metric: str, contrasts: Sequence[Contrast] = ()) -> Observations:
+def of_main_tool(
+    data: Data, metric: str, contrasts: Sequence[Contrast] = ()
+) -> Observations:
     """The conditions in which a metric was measured by its main tool, and that have a value.
 
     The tool is that of the declared contrasts, else the one with most conditions.
@@ -82,7 +87,9 @@ def judged_by_rule(
     What one run a side cannot decide takes no share of the 5 %.
     """
     pairs = by_rule(observed, margin or MARGIN)
-    decidable = [p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1]
+    decidable = [
+        p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1
+    ]
     pairs = decidable or pairs
     return judge_pairs(pairs), pairs
 
@@ -107,14 +114,18 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
 
 
 def _slices(obs: Observations, name: str) -> list[list[str]]:
-    """The conditions in which a factor is compared: the others at their ordinary level, where it varies.
+    """The conditions in which a factor is compared.
+
+    The others at their ordinary level, where it varies.
 
     What is set on hosts is compared at each placement.
     """
     slices = [usual(obs, name)]
     if name not in ("placement", PAIR) and "placement" in obs.by:
         places = sort_levels("placement", obs.conditions["placement"])
-        slices = [[c for c in obs.names if obs.at(c, "placement") == place] for place in places]
+        slices = [
+            [c for c in obs.names if obs.at(c, "placement") == place] for place in places
+        ]
     for i, main in enumerate(slices):
         for other in other_factors(obs, name):
             level = _held(obs, other)
@@ -128,7 +139,10 @@ def _slices(obs: Observations, name: str) -> list[list[str]]:
 
 
 def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
-    """The level that others are compared with, by its name or the default; None where there is none."""
+    """The level that others are compared with, by its name or the default.
+
+    None where there is none.
+    """
     levels = [obs.at(c, name) for c in obs.names]
     if asked and name == "accelerated" and False in levels:
         return False  # the question is what switching it on brings
@@ -139,16 +153,25 @@ def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
 def _held(obs: Observations, name: str) -> Any:
     """The level at which another factor is compared: the ordinary one, else the first."""
     level = ordinary(obs, name)
-    return sort_levels(name, (obs.at(c, name) for c in obs.names))[0] if level is None else level
+    return (
+        sort_levels(name, (obs.at(c, name) for c in obs.names))[0]
+        if level is None
+        else level
+    )
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
-    """The conditions in which a factor is looked at; pairs are compared within a placement that has several."""
+    """The conditions in which a factor is looked at.
+
+    Pairs are compared within a placement that has several.
+    """
     if name != PAIR:
         return obs.usual([name], contrasts)
     ends = [f for f in obs.by if f not in obs.factors]
     with_ends = obs.conditions.index[obs.conditions[ends].notna().any(axis=1)]
-    names = obs.only(with_ends).usual(["placement"] if "placement" in obs.by else [], contrasts)
+    names = obs.only(with_ends).usual(
+        ["placement"] if "placement" in obs.by else [], contrasts
+    )
     count = Counter(obs.at(c, "placement") for c in names)
     return [c for c in names if count[obs.at(c, "placement")] > 1]
 
@@ -162,7 +185,8 @@ def _against_the_ordinary(
     base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), None)
     base = base or next(iter(conditions), "")
     direct = next(
-        (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES), base
+        (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES),
+        base,
     )
     sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]
     return [
@@ -173,7 +197,10 @@ def _against_the_ordinary(
 
 
 def _others(obs: Observations, name: str, a: str, b: str) -> bool:
-    """Whether only the hosts differ, or a label goes with other machines: those of two providers are no contrast."""
+    """Whether only the hosts differ, or a label goes with other machines.
+
+    Those of two providers are no contrast.
+    """
     if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
         return True
     sizes = [[obs.at(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]

@@ -17,8 +17,8 @@ class GateError(NetperfError):
 def check(family: Family, fail_on: Collection[str]) -> str:
     """Say that the gate lets a change pass, and on which verdicts.
 
-    Raises GateError if a comparison has one of the verdicts in `fail_on`, or if there is nothing to judge: a gate that
-    saw no data must not open.
+    Raises GateError if a comparison has one of the verdicts in `fail_on`, or if there is nothing to
+    judge: a gate that saw no data must not open.
     """
     if not len(family):
         raise GateError(
@@ -29,5 +29,7 @@ def check(family: Family, fail_on: Collection[str]) -> str:
         others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{others}")
     if all(c.verdict in ("no verdict", "exploratory") for c in family):
-        raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
+        raise GateError(
+            f"gate: no comparison has a verdict; the first: {family[0].words}"
+        )
     return f"gate: passed, none is {' or '.join(fail_on)}; {family.summary}"

@@ -1,4 +1,7 @@
-"""A metric over the time of one experiment or many: by the clock, hour and weekday, with trend and changes."""
+"""A metric over the time of one experiment or many.
+
+By the clock, hour and weekday, with trend and changes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,12 @@ from .words import Headline, Words, effect, span
 
 ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""
-PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0))
+PERIODS = (
+    ("W", "week", 7 * 60),
+    ("D", "day", 14),
+    ("h", "hour", 1),
+    ("10min", "10 minutes", 0),
+)
 """Periods of the picture and of the trend: name in pandas, words, and the least span in days."""
 FINE_DAYS = 3
 """Changes are searched in ten minutes up to this span, and in hours above it."""
@@ -97,7 +105,9 @@ class History:
     @property
     def span(self) -> str:
         """From when to when, and how many runs."""
-        first, last = (f"{t:%Y-%m-%d %H:%M}" for t in self.runs["started_utc"].agg(["min", "max"]))
+        first, last = (
+            f"{t:%Y-%m-%d %H:%M}" for t in self.runs["started_utc"].agg(["min", "max"])
+        )
         return f"{plural(len(self.runs), 'run')} from {first} to {last} UTC"
 
     @property
@@ -106,7 +116,9 @@ class History:
         points = [(name, p) for name, some in self.changes.items() for p in some]
         if points:
             name, p = max(points, key=lambda point: log_size(point[1].ratio))
-            return Headline(f"{metric_of(self.metric).label} of {name}: {p.words(self.metric)}.")
+            return Headline(
+                f"{metric_of(self.metric).label} of {name}: {p.words(self.metric)}."
+            )
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
         change = "No change of level" if self.trends else "Too short for a trend,"
         levels = levels_words(medians.to_frame("median"), self.metric)
@@ -121,7 +133,11 @@ class History:
         for name, change in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
             factor, low, high = change.over(days)
-            sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
+            sure = (
+                "a trend"
+                if not change.low <= 0 <= change.high
+                else "no trend beyond chance"
+            )
             interval = f"95 % interval {span(factor, low, high)}"
             periods = f"the median of each {self.period}, {change.periods} in all"
             lines.append(
@@ -133,17 +149,24 @@ class History:
         if not self.trends:
             lines.append(f"Too few periods for a trend: {FEWEST} are needed")
         elif not any(self.changes.values()):
-            lines.append(f"No abrupt change of level by more than {percent(MARGIN)} was found")
+            lines.append(
+                f"No abrupt change of level by more than {percent(MARGIN)} was found"
+            )
         return Words("\n".join(f"- {line}." for line in lines))
 
 
 def name_of(location: Location) -> str:
-    """Name of an experiment from its folder; one that was set aside has the time of its first run behind its name."""
+    """Name of an experiment from its folder.
+
+    One that was set aside has the time of its first run behind its name.
+    """
     return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", last_name(location))
 
 
 def measurements(location: Location, name: str | None = None) -> Location | list[str]:
-    """The data of one history: an experiment; or, in a data root, all measurements of this name, also renamed ones.
+    """The data of one history: an experiment.
+
+    Or, in a data root, all measurements of this name, also renamed ones.
 
     Examples
     --------
@@ -209,7 +232,9 @@ def ask_history(
         hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()
         result = changes(fine.to_numpy(float), hours, alpha=ALPHA / by_time.ngroups)
         found.changes[name] = [
-            ChangePoint(at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level)
+            ChangePoint(
+                at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level
+            )
             for c in result.abrupt
         ]
         if result.wave is not None:

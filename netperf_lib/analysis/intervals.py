@@ -23,7 +23,8 @@ MOST = 400
 BLOCKS = 24
 """Parts of a long series against a threshold."""
 MIXED_VARIANCE = 0.5
-"""Variance of the effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20 rounds."""
+"""Variance of the effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20
+rounds."""
 _SLACK = 1e-12
 
 Bounds: TypeAlias = tuple[float, float, float]
@@ -36,8 +37,8 @@ def nominal_level(n: int, alpha: float) -> float:
     """Return the level of the fixed-n test at which all looks together err with at most `alpha`.
 
     The bound of Student's t that holds at any time (Lai, Ann. Statist. 4 (1976) 265-280; Wang and
-    Ramdas, 2023) is turned into the level of a rank test. No theorem covers that step: it is checked
-    by simulation.
+    Ramdas, 2023) is turned into the level of a rank test. No theorem covers that step: it is
+    checked by simulation.
     """
     if n < 3:
         return 0.0
@@ -52,9 +53,9 @@ def nominal_level(n: int, alpha: float) -> float:
 class Rounds:
     """Log ratios of paired rounds: the Hodges-Lehmann estimate, and an exact signed-rank interval.
 
-    The scores are the ranks, capped at a third of the rounds: one slow run in a dozen must not decide.
-    It is one statistic for differences and for equality, at every error, so that a larger family never
-    narrows an interval.
+    The scores are the ranks, capped at a third of the rounds: one slow run in a dozen must not
+    decide. It is one statistic for differences and for equality, at every error, so that a larger
+    family never narrows an interval.
     """
 
     method = "paired by {}, Hodges-Lehmann, exact capped signed rank"
@@ -85,14 +86,19 @@ class Rounds:
 def signed_rank_cdf(n: int, cap: int) -> Floats:
     """Return P(T <= t) of the sum of the scores min(rank, cap) of the positive differences."""
     p = np.ones(1)
-    for rank in range(1, n + 1):  # each score is in the sum, or not, with probability one half
+    for rank in range(
+        1, n + 1
+    ):  # each score is in the sum, or not, with probability one half
         score = min(rank, cap)
         p = (np.pad(p, (0, score)) + np.pad(p, (score, 0))) / 2
     return np.cumsum(p)
 
 
 def cut(cdf: Floats, tail: float) -> tuple[int, float]:
-    """Return the largest k with P(T <= k) <= `tail`, and that probability; -1 where there is none."""
+    """Return the largest k with P(T <= k) <= `tail`, and that probability.
+
+    -1 where there is none.
+    """
     k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
     return (k, float(cdf[k])) if k >= 0 and tail > 0 else (-1, 0.0)
 
@@ -152,9 +158,13 @@ class Units:
         self.n = min(side.size for side in sides)
         self.d = sides[0]
         self.centre = float(sides[0].mean() - sum(side.mean() for side in sides[1:]))
-        self.parts = [(float(v.var(ddof=1)) / v.size, v.size - 1) for v in sides if v.size > 1]
+        self.parts = [
+            (float(v.var(ddof=1)) / v.size, v.size - 1) for v in sides if v.size > 1
+        ]
         apart = len(sides) > 1
-        self.method = "unpaired, Welch over {}s" if apart else "paired by {}, Student's t over them"
+        self.method = (
+            "unpaired, Welch over {}s" if apart else "paired by {}, Student's t over them"
+        )
 
     def interval(self, error: float) -> Bounds:
         """Return the interval of the mean, or of the difference of two means."""
@@ -172,7 +182,9 @@ class Unpaired:
     """Logs of two samples that share no round: the interval that inverts the Mann-Whitney test."""
 
     method = "unpaired, Mann-Whitney shift"
-    assumed = "runs are independent, of distributions of one shape, and nothing drifted between"
+    assumed = (
+        "runs are independent, of distributions of one shape, and nothing drifted between"
+    )
 
     def __init__(self, x: Floats, y: Floats) -> None:
         self.sizes = x.size, y.size
@@ -187,7 +199,9 @@ class Unpaired:
             return UNBOUNDED
         if n * m > 2500:  # the alternating sums of the exact distribution lose digits
             spread = math.sqrt(n * m * (n + m + 1) / 12)
-            k = math.floor(n * m / 2 + float(scipy.special.ndtri(error / 2)) * spread - 0.5)
+            k = math.floor(
+                n * m / 2 + float(scipy.special.ndtri(error / 2)) * spread - 0.5
+            )
             tail = error / 2
         else:
             k, tail = cut(rank_sum_cdf(n, m), error / 2)
@@ -233,16 +247,19 @@ def decide(
     *,
     sequential: bool = False,
 ) -> list[Decision]:
-    """Judge the contrasts of a family together: at most `alpha` of families contain a false verdict.
+    """Judge the contrasts of a family together.
 
-    Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is
-    the log of 1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are
-    looked at as they come in, and intervals hold at all looks together.
+    At most `alpha` of families contain a false verdict.
 
-    Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no longer
-    be called falsely (neither equivalent nor, if the interval holds, in the wrong direction) and hands
-    its share on, a stricter rule than Holm's (Scand. J. Statist. 6 (1979) 65-70). Equivalence is the
-    two one-sided tests of Schuirmann (1987), and the interval given for it is theirs.
+    Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge
+    is the log of 1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the
+    data are looked at as they come in, and intervals hold at all looks together.
+
+    Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no
+    longer be called falsely (neither equivalent nor, if the interval holds, in the wrong direction)
+    and hands its share on, a stricter rule than Holm's (Scand. J. Statist. 6 (1979) 65-70).
+    Equivalence is the two one-sided tests of Schuirmann (1987), and the interval given for it is
+    theirs.
     """
 
     def interval(i: int, error: float) -> Bounds:
@@ -278,9 +295,9 @@ def decide(
 def more_rounds(n: int, estimate: float, half_width: float, edge: float) -> int:
     """Return about how many more rounds an inconclusive contrast needs.
 
-    The interval must become narrower than the distance of the estimate from no difference, or from the
-    edge of the margin, whichever is farther; its width falls with the square root of the rounds, and
-    1.44 allows for chance.
+    The interval must become narrower than the distance of the estimate from no difference, or from
+    the edge of the margin, whichever is farther; its width falls with the square root of the
+    rounds, and 1.44 allows for chance.
     """
     target = max(abs(estimate), edge - abs(estimate))
     if not (math.isfinite(half_width) and target > 0):

@@ -44,7 +44,10 @@ Levels = Mapping[str, Any]
 
 
 def lost_share(obs: Observations, conditions: Collection[str]) -> float:
-    """Return the median share of datagrams that runs of these conditions lost; 0: none was counted."""
+    """Return the median share of datagrams that runs of these conditions lost.
+
+    0: none was counted.
+    """
     shares = _held(obs, "lost_ratio", conditions)
     return float(shares.median()) if len(shares) else 0.0
 
@@ -69,8 +72,8 @@ class Pair:
     margin : float
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
     contrast : Contrast or None
-        What was declared; None: the conditions are compared as they are, and all that splits them is
-        named.
+        What was declared; None: the conditions are compared as they are, and all that splits them
+        is named.
     """
 
     obs: Observations | None
@@ -92,7 +95,9 @@ class Pair:
     def sides(self) -> list[Levels]:
         """Return the levels that are named of each side."""
         if self.contrast is not None:
-            return [side for side in (self.contrast.a, self.contrast.b) if side is not None]
+            return [
+                side for side in (self.contrast.a, self.contrast.b) if side is not None
+            ]
         assert self.obs is not None
         return [{f: self.obs.at(c, f) for f in self.obs.by} for c in (self.a, self.b)]
 
@@ -105,7 +110,9 @@ class Pair:
         """Return the contrast that names exactly these conditions."""
         assert self.obs is not None
         a, b = ({**side, **self.obs.where} for side in self.sides())
-        return self.contrast or Contrast(metric=self.obs.metric, a=a, b=b, margin=self.margin)
+        return self.contrast or Contrast(
+            metric=self.obs.metric, a=a, b=b, margin=self.margin
+        )
 
 
 def judge(
@@ -123,26 +130,26 @@ def judge(
     ----------
     data : Results, DataFrame, path, or several of these
         As `observe` takes it. A table has one row per run and attempt. Columns: ``experiment``,
-        ``deployment``, ``round``, ``order``, ``attempt``, ``status``, ``tool``, ``test``, the factors,
-        the metrics; runs that failed have null metrics. A missing column has a default (one experiment,
-        one deployment, first attempt, ok).
+        ``deployment``, ``round``, ``order``, ``attempt``, ``status``, ``tool``, ``test``, the
+        factors, the metrics; runs that failed have null metrics. A missing column has a default
+        (one experiment, one deployment, first attempt, ok).
     contrasts : iterable of dict or Contrast
-        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin": 0.1}``, or
-        against a threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``,
-        ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
-        ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of
-        the metric). Margin: a share or a percentage, default 0.05.
+        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin":
+        0.1}``, or against a threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric":
+        …, "a": {…}, "at_least": "900 Mbit/s"}``, ``{"metric": …, "a": {…}, "at_least": "90 %",
+        "of": "10 Gbit/s"}`` (a number is in the unit of the metric). Margin: a share or a
+        percentage, default 0.05.
     alpha : float, default 0.05
         Share of reports that may contain a false verdict.
     design : {"fixed", "sequential"}, optional
         "fixed": the number of rounds was chosen before the data, and this is the only look.
-        "sequential": rounds are added until the contrasts are settled; intervals then hold at all looks
-        together, so adding rounds is always allowed. Default: the column ``design`` of the runs where
-        there is one, else "fixed".
+        "sequential": rounds are added until the contrasts are settled; intervals then hold at all
+        looks together, so adding rounds is always allowed. Default: the column ``design`` of the
+        runs where there is one, else "fixed".
     rounds : int, optional
-        Rounds planned in each deployment: those not measured count as lost, and in a fixed design any
-        further rounds are not used. Default: as the experiment declares, if `data` is an experiment or
-        its folder.
+        Rounds planned in each deployment: those not measured count as lost, and in a fixed design
+        any further rounds are not used. Default: as the experiment declares, if `data` is an
+        experiment or its folder.
     declared : int, optional
         How many of the contrasts, from the first, share `alpha`; the others are exploratory: an
         interval but no verdict. Default: all.
@@ -172,7 +179,9 @@ def judge(
     sequential = "sequential" in ({design} if design else set(runs.get("design", ())))
     warnings = []
     if late.any() and not sequential:
-        beyond = plural(len(runs.loc[late, ["deployment", "round"]].drop_duplicates()), "round")
+        beyond = plural(
+            len(runs.loc[late, ["deployment", "round"]].drop_duplicates()), "round"
+        )
         warnings.append(
             f"{beyond} beyond the {source.planned} planned are not used: "
             "to add rounds until contrasts are settled, use a sequential design"
@@ -183,13 +192,17 @@ def judge(
     kept = len(pairs) if declared is None else declared
     samples = [sample_of(p, declared=i < kept) for i, p in enumerate(pairs)]
     family = judge_samples(samples, alpha=alpha, sequential=sequential)
-    return replace(family, warnings=tuple(warnings), ok=ok, failed=failed, excluded=excluded)
+    return replace(
+        family, warnings=tuple(warnings), ok=ok, failed=failed, excluded=excluded
+    )
 
 
 def judge_pairs(pairs: Sequence[Pair], *, declared: bool = True) -> Family:
     """Judge pairs of conditions as one family, or each alone, as exploratory."""
     states = [obs.table["state"] for obs in {p.obs for p in pairs} if obs]
-    ok, failed = (sum(int((state == what).sum()) for state in states) for what in ("ok", "failed"))
+    ok, failed = (
+        sum(int((state == what).sum()) for state in states) for what in ("ok", "failed")
+    )
     family = judge_samples([sample_of(p, declared=declared) for p in pairs])
     return replace(family, ok=ok, failed=failed, declared=0)
 
@@ -212,7 +225,9 @@ def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[P
             check_factors(obs, named)
             split = (f for f in named if f not in obs.by and SEVERAL in set(obs.facts[f]))
             obs = _observed(source, c.metric, tuple(split), pool)
-        a, b = ("" if side is None or not obs else _named(obs, side) for side in (c.a, c.b))
+        a, b = (
+            "" if side is None or not obs else _named(obs, side) for side in (c.a, c.b)
+        )
         pairs.append(Pair(obs, a, b, c.margin, c))
     return pairs
 
@@ -268,8 +283,8 @@ def _varying(obs: Observations) -> list[str]:
 def by_round(obs: Observations) -> pd.DataFrame:
     """Return what each condition gave; a row for each unit and round.
 
-    Infinity: the run failed or was repeated; NaN: it is missing. Minus infinity: it was excluded for
-    a recorded cause, or its unit is without the condition.
+    Infinity: the run failed or was repeated; NaN: it is missing. Minus infinity: it was excluded
+    for a recorded cause, or its unit is without the condition.
     """
     t = obs.table
     failed = (t["state"] == "failed") | t["repeated"].astype(bool)
@@ -297,7 +312,9 @@ def sample_of(p: Pair, *, declared: bool = True) -> Sample:
         none, refusal = np.zeros(0), f"no complete run has a value of {metric}"
         return Sample(a=none, b=None if p.limit else none, refusal=refusal, **about)
     held = of_conditions(obs)
-    about["held_back"] = tuple(held[name].cause if name in held else "" for name in (p.a, p.b))
+    about["held_back"] = tuple(
+        held[name].cause if name in held else "" for name in (p.a, p.b)
+    )
     both = [p.a] if p.limit else [p.a, p.b]
     # sides by number: where neither was measured, both have the empty name
     value = by_round(obs).reindex(columns=both, fill_value=-np.inf)
@@ -306,14 +323,20 @@ def sample_of(p: Pair, *, declared: bool = True) -> Sample:
     value = value.where(asked)
     paired = value.notna().all(axis=1).any() or not value.notna().any().all()
     value = value[asked.all(axis=1) if paired else asked.any(axis=1)]
-    empty = [n for n, v in zip(names, value, strict=False) if not np.isfinite(value[v]).any()]
+    empty = [
+        n for n, v in zip(names, value, strict=False) if not np.isfinite(value[v]).any()
+    ]
     if not empty:  # the level that every table and figure gives
         about["medians"] = obs.value(p.a), np.nan if p.limit else obs.value(p.b)
     warnings = _lost(obs, names, both)
     if MEASUREMENT not in obs.by:
         hosts = [{*_held(obs, end, [c])} for c in both for end in HOSTS]
         warnings = _false_claims(obs, {*map(str, set().union(*hosts))}) + warnings
-        places = [obs.table["deployment"], obs.table["experiment"], *map(obs.facts.get, HOSTS)]
+        places = [
+            obs.table["deployment"],
+            obs.table["experiment"],
+            *map(obs.facts.get, HOSTS),
+        ]
         if any(column is not None and column.notna().any() for column in places):
             about["scope"] = THESE
         if not p.limit and not empty:
@@ -334,7 +357,10 @@ def _words(levels: Levels) -> str:
 
 
 def _names(p: Pair) -> tuple[list[str], str]:
-    """Return the names of both sides from what differs between them, and what they share in words."""
+    """Return the names of both sides from what differs between them.
+
+    And what they share in words.
+    """
     obs, sides = p.obs, p.sides()
     if obs is None:
         return [_words(side) or "all" for side in sides], ""
@@ -377,10 +403,16 @@ def _lost(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[
 
 def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
     """Warn of claims about the hosts that turned out false: a verdict rests on them."""
-    failed = [c for c in obs.origin.failed_claims if c["host"] is None or c["host"] in hosts]
-    false = {str(c["claim"]): f" ({c['evidence']})" if c.get("evidence") else "" for c in failed}
+    failed = [
+        c for c in obs.origin.failed_claims if c["host"] is None or c["host"] in hosts
+    ]
+    false = {
+        str(c["claim"]): f" ({c['evidence']})" if c.get("evidence") else ""
+        for c in failed
+    }
     return [
-        f"it rests on a claim that does not hold: {claim}{proof}" for claim, proof in false.items()
+        f"it rests on a claim that does not hold: {claim}{proof}"
+        for claim, proof in false.items()
     ]
 
 
@@ -395,7 +427,10 @@ def _confounded(p: Pair) -> list[str]:
         levels = [obs.at(c, f) for c in (p.a, p.b)]
         if f in implied or differ & {*factor(f).follows}:
             continue
-        words, apart = " and ".join(level_words(f, v) for v in levels), levels[0] != levels[1]
+        words, apart = (
+            " and ".join(level_words(f, v) for v in levels),
+            levels[0] != levels[1],
+        )
         if SEVERAL in levels:
             words, apart = "in some deployments", f in HARDWARE and _differs(p, f)
         if apart:
@@ -416,6 +451,8 @@ def _confounded(p: Pair) -> list[str]:
 def _differs(p: Pair, name: str) -> bool:
     """Return whether the sides have different levels of a factor in any deployment."""
     assert p.obs is not None
-    runs = p.obs.runs.assign(level=p.obs.runs[name].map(repr)).groupby(["unit", "condition"])
+    runs = p.obs.runs.assign(level=p.obs.runs[name].map(repr)).groupby(
+        ["unit", "condition"]
+    )
     found = runs["level"].agg(frozenset).unstack()[[p.a, p.b]].dropna()  # noqa: PD010
     return bool((found[p.a] != found[p.b]).any())

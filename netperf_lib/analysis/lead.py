@@ -1,4 +1,6 @@
-"""The lead paragraph: what was measured in figures, factor by factor, what of it is shown, and what to do.
+"""The lead paragraph.
+
+What was measured in figures, factor by factor, what of it is shown, and what to do.
 
 `Finding` is a row of the table behind it: a comparison of two levels of one factor. The line of a
 factor has the figures first, then a sentence for each level and what to do about it, and last what
@@ -23,7 +25,15 @@ from ..errors import NotMeasured
 from ..experiment.factors import LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
-from ..metrics import ALPHA, METRICS, format_span, format_value, in_words, plural, rounds_required
+from ..metrics import (
+    ALPHA,
+    METRICS,
+    format_span,
+    format_value,
+    in_words,
+    plural,
+    rounds_required,
+)
 from .compare import judge_declared
 from .comparison import Comparison, Family
 from .families import judged_by_rule, of_main_tools, other_factors, usual
@@ -142,7 +152,9 @@ class Finding:
 
     def level(self, condition: str = "") -> str:
         """The level of a condition, or of the first one, in a sentence."""
-        return _level_name(self.obs, condition or self.condition, self.name, self.obs.names)
+        return _level_name(
+            self.obs, condition or self.condition, self.name, self.obs.names
+        )
 
     @property
     def slice(self) -> str:
@@ -161,7 +173,11 @@ class Finding:
 
     def effect(self, *, with_figures: bool = False) -> str:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
-        unit, size, more = self.obs.unit, size_words(self.result.ratio), self.result.ratio > 1
+        unit, size, more = (
+            self.obs.unit,
+            size_words(self.result.ratio),
+            self.result.ratio > 1,
+        )
         how = "the" if size.endswith("times") else "more" if more else "less"
         before, after = map(self.obs.value, (self.base, self.condition))
         figures = ""
@@ -216,7 +232,10 @@ class Writer:
         return text
 
     def sentences(
-        self, head: str, parts: Iterable[str], join: Callable[[Sequence[str]], str] = ", ".join
+        self,
+        head: str,
+        parts: Iterable[str],
+        join: Callable[[Sequence[str]], str] = ", ".join,
     ) -> list[str]:
         """The parts behind their head, in as many sentences as they need."""
         groups: list[tuple[str, list[str]]] = [(self.written_out(head), [])]
@@ -240,7 +259,9 @@ def lead_paragraph(
     pattern: str | None = None,
     margin: float | None = None,
 ) -> Lead:
-    """Return the lead paragraph of an experiment, and the comparisons behind it: declared, else by rule.
+    """Return the lead paragraph of an experiment, and the comparisons behind it.
+
+    Declared, else by rule.
 
     Parameters
     ----------
@@ -249,7 +270,8 @@ def lead_paragraph(
     metric : str, optional
         Only this metric.
     where, pattern : optional
-        Only runs with these levels; and the pattern of the paths of raw logs. See `netperf_lib.compare`.
+        Only runs with these levels; and the pattern of the paths of raw logs. See
+        `netperf_lib.compare`.
     margin : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
 
@@ -320,7 +342,9 @@ def _opening(one: Results) -> tuple[float, Words]:
     except NotMeasured:
         return 0.0, Words.line(one.name, "Nothing was measured yet.")
     good = runs["status"] == "ok"
-    failed = [] if good.all() else [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."]
+    failed = (
+        [] if good.all() else [f"{(~good).sum()} of {plural(len(runs), 'run')} failed."]
+    )
     words = [*failed, *lead_paragraph(one).lines[:2]]
     started = runs["started_utc"].min()
     when = "" if pd.isna(started) else f" ({started:%-d %B %Y})"
@@ -342,7 +366,11 @@ def _findings(family: Iterable[Comparison], pairs: Iterable[Pair]) -> list[Findi
     for index, (result, pair) in enumerate(zip(family, pairs, strict=True)):
         obs, one, two = pair.conditions
         for name in obs.factors if obs and two else ():
-            if obs and obs.at(one, name) != obs.at(two, name) and obs.same(one, two, name, PAIR):
+            if (
+                obs
+                and obs.at(one, name) != obs.at(two, name)
+                and obs.same(one, two, name, PAIR)
+            ):
                 rows.setdefault(index, Finding(name, obs, one, two, result, index))
     return list(rows.values())
 
@@ -358,14 +386,20 @@ def _is_decided(family: Iterable[Comparison]) -> bool:
     return any(c.verdict not in ("no verdict", "exploratory") for c in family)
 
 
-def _alike_but(obs: Observations, names: Iterable[str], *factors: str) -> list[tuple[str, str]]:
+def _alike_but(
+    obs: Observations, names: Iterable[str], *factors: str
+) -> list[tuple[str, str]]:
     """Each pair of conditions that differ in nothing but these factors."""
     pairs = product(names, repeat=2)
     return [(c, d) for c, d in pairs if c != d and obs.same(c, d, *factors)]
 
 
-def _level_name(obs: Observations, condition: str, name: str, among: Sequence[str]) -> str:
-    """A level in the sentence of its factor: ``125 MiB TCP buffer``, ``zone 1 → 2``, ``expressroute ErGw1AZ``.
+def _level_name(
+    obs: Observations, condition: str, name: str, among: Sequence[str]
+) -> str:
+    """A level in the sentence of its factor.
+
+    ``125 MiB TCP buffer``, ``zone 1 → 2``, ``expressroute ErGw1AZ``.
 
     A placement has the labels with it that vary among some conditions.
     """
@@ -394,7 +428,9 @@ def _heading(obs: Observations, name: str, main: Sequence[str]) -> str:
     """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
     held = [f for f in other_factors(obs, name) if not _varies(obs, main, f)]
     levels = {f: obs.at(main[0], f) for f in held if _varies(obs, obs.names, f)}
-    words = [_words(f, v) for f, v in levels.items() if v not in (None, factor(f).ordinary)]
+    words = [
+        _words(f, v) for f, v in levels.items() if v not in (None, factor(f).ordinary)
+    ]
     if "placement" not in obs.factors and PAIR in obs.factors and name != PAIR:
         words = [*dict.fromkeys(_level_name(obs, c, PAIR, main) for c in main), *words]
     return f"{_noun(obs)} ({', '.join(words)})" if words else _noun(obs)
@@ -404,7 +440,11 @@ def _value(obs: Observations, conditions: Sequence[str]) -> str:
     """Write like medians as a span, or as one figure where they are written alike."""
     values = [obs.value(c) for c in conditions]
     figures = {format_value(v, obs.unit) for v in values}
-    return format_span(min(values), max(values), obs.unit) if len(figures) > 1 else figures.pop()
+    return (
+        format_span(min(values), max(values), obs.unit)
+        if len(figures) > 1
+        else figures.pop()
+    )
 
 
 def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
@@ -424,32 +464,51 @@ def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
 def _shown(
     obs: Observations, name: str, findings: Sequence[Finding], asked: Sequence[Contrast]
 ) -> list[str]:
-    """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
+    """The conditions whose figures the sentence of a factor gives.
+
+    Empty where another sentence has them.
+    """
     some = [x for x in findings if x.obs is obs]
-    if name in PREPOSITIONS or "placement" not in obs.factors or not (some or is_label(name)):
+    if (
+        name in PREPOSITIONS
+        or "placement" not in obs.factors
+        or not (some or is_label(name))
+    ):
         chosen = usual(obs, name, asked)
         # on another path a level says nothing about the factor
         varied = list(dict.fromkeys(c for c, _ in _alike_but(obs, chosen, name)))
         return chosen if name == PAIR else varied or chosen
     decided = [x for x in some if x.verdict != "equivalent" and not is_label(name)]
-    best = max(decided, key=lambda x: (round(x.size, 1), obs.value(x.condition)), default=None)
+    best = max(
+        decided, key=lambda x: (round(x.size, 1), obs.value(x.condition)), default=None
+    )
     base = best.base if best else None
     return [c for c in obs.names if base and (c == base or obs.same(c, base, name, PAIR))]
 
 
 def _figures(w: Writer, obs: Observations, name: str, main: Sequence[str]) -> list[str]:
-    """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone``; of a ladder each with its share."""
+    """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone``.
+
+    Of a ladder each with its share.
+    """
     word = PREPOSITIONS.get(name, "")
     numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
     heading = _heading(obs, name, main) + (" is " if word else ": ")
     names = [_level_name(obs, c, name, main) for c in main]
-    called = {c: n if names.count(n) == 1 else c for n, c in zip(names, main, strict=True)}
+    called = {
+        c: n if names.count(n) == 1 else c for n, c in zip(names, main, strict=True)
+    }
     ladder = numbers and not word and len(main) > 3
     return w.sentences(heading, _values(w, obs, called, word, ladder=ladder))
 
 
 def _values(
-    w: Writer, obs: Observations, called: Mapping[str, str], word: str, *, ladder: bool = False
+    w: Writer,
+    obs: Observations,
+    called: Mapping[str, str],
+    word: str,
+    *,
+    ladder: bool = False,
 ) -> list[str]:
     """The figures of conditions by their names, those of like medians together."""
     if len(called) > LISTED:
@@ -468,7 +527,9 @@ def _values(
         elif word:
             parts.append(f"{text} {word} {_listed(names)}{share}")
         else:
-            colon = ":" if any(n[-1:].isdigit() for n in names) else ""  # "burst 1: 187 µs"
+            colon = (
+                ":" if any(n[-1:].isdigit() for n in names) else ""
+            )  # "burst 1: 187 µs"
             parts.append(f"{_listed(names)}{colon} {text}{share}")
     return parts
 
@@ -486,7 +547,10 @@ def _share(w: Writer, obs: Observations, condition: str) -> str:
 
 
 def _thresholds(w: Writer, family: Iterable[Comparison], pairs: Iterable[Pair]) -> None:
-    """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
+    """``9 of 9 runs are below 1 ms (largest 411 µs)``.
+
+    Contrasts with one limit are counted together.
+    """
     groups: dict[Any, list[str]] = {}
     for result, pair in zip(family, pairs, strict=True):
         if pair.obs and pair.limit and (c := pair.contrast):
@@ -523,7 +587,9 @@ def _factor(
             continue
         sentences += _figures(w, obs, name, main)
     sentences += _conclusions(w, name, findings, with_figures=two is not None)
-    called = {y.condition: y.slice for y in two.elsewhere(findings) if y.slice} if two else {}
+    called = (
+        {y.condition: y.slice for y in two.elsewhere(findings) if y.slice} if two else {}
+    )
     if two and called:
         sentences += w.sentences(f"{two.level()}: ", _values(w, two.obs, called, "on"))
     zones = any("client_zone" in obs.by for obs in observed)
@@ -553,7 +619,9 @@ def _conclusions(
         against = some[0].level(some[0].base)
         subject = f"{level}: " if against == base else f"{level} against {against}: "
         base = against
-        sentences += w.sentences("" if name == "accelerated" else subject, effects, in_words)
+        sentences += w.sentences(
+            "" if name == "accelerated" else subject, effects, in_words
+        )
         advice = _recommendation(name, some, every)
         if advice and (name not in DO or w.first(advice)):
             sentences += w.each([advice])
@@ -571,7 +639,9 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
     words: list[str] = []
     kinds = [*DECIDED, "equivalent", "no verdict"]
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for x in sorted(findings, key=lambda x: kinds.index(x.verdict) if x.verdict in kinds else 4):
+    for x in sorted(
+        findings, key=lambda x: kinds.index(x.verdict) if x.verdict in kinds else 4
+    ):
         groups.setdefault((x.verdict, x.noun), []).append(x)
     for (verdict, noun), some in groups.items():
         x = max(some, key=lambda x: x.size)
@@ -580,18 +650,25 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
         counts = [int(x.obs.value(c, "n")) for c in (x.condition, x.base)]
         if verdict == "equivalent":
             margin = f" within {100 * x.result.margin:.0f} %" if w.first("margin") else ""
-            words.append(f"the same {noun}{margin}{' otherwise' if where and words else where}")
+            words.append(
+                f"the same {noun}{margin}{' otherwise' if where and words else where}"
+            )
             continue
         # without a common round there is no ratio
         seen = verdict == "no verdict" and min(counts) > 1 and x.size > math.log(ALIKE)
         if verdict in DECIDED or seen:
             text = f"{'up to ' if some[1:] else ''}{x.effect(with_figures=with_figures)}{where}"
-            words.append(f"{text} in these {counts[0]} and {counts[1]} runs" if seen else text)
+            words.append(
+                f"{text} in these {counts[0]} and {counts[1]} runs" if seen else text
+            )
     return words
 
 
 def _filled(w: Writer, every: Sequence[Finding]) -> list[str]:
-    """Which number of streams fills each path, what more cost, and what to do; empty where it is not shown."""
+    """Which number of streams fills each path, what more cost, and what to do.
+
+    Empty where it is not shown.
+    """
     texts: list[str] = []
     counts = []
     better = {_path(x): x for x in every if x.verdict == "better"}
@@ -609,14 +686,21 @@ def _path(x: Finding) -> str:
     return level_names(x.obs, [f for f in x.obs.by if f != "streams"])[x.condition]
 
 
-def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
-    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict."""
+def _recommendation(
+    name: str, some: Sequence[Finding], findings: Sequence[Finding]
+) -> str:
+    """The one recommendation for a level, from all its metrics.
+
+    None that figures outside of the family contradict.
+    """
     kinds = (*DECIDED, "equivalent")
     good, bad, same = ([x for x in some if x.verdict == kind] for kind in kinds)
     for x in (*good, *same):
         if against := _contradiction(x, findings):
             return against
-    lost = max((lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0)
+    lost = max(
+        (lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0
+    )
     if lost > NOTICEABLE:
         return f"but {format_value(lost, 'ratio')} of the datagrams are lost"
     gains, losses = (in_words(x.noun for x in rows) for rows in (good, bad))
@@ -644,14 +728,20 @@ def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
 
 
 def _plain(w: Writer, obs: Observations) -> None:
-    """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``, and the clearest change of its level."""
+    """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``.
+
+    And the clearest change of its level.
+    """
     for c in obs.names[:FEW]:
         tool = " ".join(str(v) for v in obs.where.values() if v) or obs.at(c, "tool")
         name = str(tool or c) if c == "all runs" or obs.where else c
         n, low, high = (obs.value(c, end) for end in ("n", "smallest", "largest"))
         runs = f" ({format_span(low, high, obs.unit)} in {n:,.0f} runs)" if n > 1 else ""
         texts = [f"{_noun(obs)} {_value(obs, [c])}{runs}"]
-        if len(obs.complete) >= LONG * len(obs.names) and obs.complete["started_utc"].notna().all():
+        if (
+            len(obs.complete) >= LONG * len(obs.names)
+            and obs.complete["started_utc"].notna().all()
+        ):
             points = ask_history(obs).changes.get(c, [])
             clear = max(points, key=lambda p: log_size(p.ratio), default=None)
             texts += [clear.words(obs.metric)] if clear else []
@@ -673,4 +763,6 @@ def _about_the_family(
         return [f"{n} per condition: figures but no verdicts ({enough})."]
     if declared or not family:
         return []
-    return [f"{plural(len(family), 'comparison')} by rule: every level against its baseline."]
+    return [
+        f"{plural(len(family), 'comparison')} by rule: every level against its baseline."
+    ]

@@ -1,8 +1,11 @@
-"""What limits a transfer: the evidence of one run in, the cause and what raising it would bring out.
+"""What limits a transfer.
 
-The rules were fitted to runs in which every cause had been planted, and judged by others (see "What holds a transfer
-back" in the documentation). They are tried in order, for a later one would misread what an earlier one explains: a slow
-receiver closes its window, and a window fills the queue of a link. Where none holds the answer is *not known*.
+The evidence of one run in, the cause and what raising it would bring out.
+
+The rules were fitted to runs in which every cause had been planted, and judged by others (see "What
+holds a transfer back" in the documentation). They are tried in order, for a later one would misread
+what an earlier one explains: a slow receiver closes its window, and a window fills the queue of a
+link. Where none holds the answer is *not known*.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ WINDOWS = {
     "send buffer": "the sender's net.ipv4.tcp_wmem",
 }
 """Causes that are a window, and what bounds each."""
-KIND_OF_CAUSE = dict.fromkeys(WINDOWS, "window") | {"sender's CPU": "cpu", "receiver's CPU": "cpu"}
+KIND_OF_CAUSE = dict.fromkeys(WINDOWS, "window") | {
+    "sender's CPU": "cpu",
+    "receiver's CPU": "cpu",
+}
 """Causes that differ in their host or buffer only, under one word."""
 
 QUEUE_US, QUEUE = 1000.0, 0.2
@@ -38,7 +44,8 @@ QUEUE_US, QUEUE = 1000.0, 0.2
 CLEAR_US, CLEAR = 700.0, 0.08
 """There is none if it is raised by less than the larger."""
 FULL_CORE, ON_CORE = 0.93, 0.1
-"""Share of the time on a processor or waiting for one, and of it on one, from which on the processor is the limit."""
+"""Share of the time on a processor or waiting for one, and of it on one, from which on the
+processor is the limit."""
 IDLE = 0.8
 """Share of the time on a processor or waiting for one, up to which a process has time to spare."""
 HELD, SOME = 0.5, 0.2
@@ -46,9 +53,11 @@ HELD, SOME = 0.5, 0.2
 OF_RATE, OF_CAP = 0.97, 0.95
 """Shares of the requested rate, and of an advertised bandwidth, that count as reached."""
 LOST, LOST_IN_QUEUE = 4e-4, 3e-3
-"""Share of segments sent again that makes loss the limit: without a queue; although one is possible."""
+"""Share of segments sent again that makes loss the limit: without a queue; although one is
+possible."""
 DELIVERED = 0.75
-"""Share of the rate at which a path that is always busy delivers; single samples of that rate are bursts."""
+"""Share of the rate at which a path that is always busy delivers; single samples of that rate
+are bursts."""
 FULL_BUFFER = (0.6, 1.3)
 """Share of the send buffer in flight when it is full, whose kernel counts overhead in it."""
 IN_FLIGHT = {"receive window": 0.94, "send buffer": 0.83}
@@ -73,9 +82,12 @@ STREAMS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of one transfer; bytes, bits per second, microseconds; ratios are shares of its time.
+    """What is known of one transfer; bytes, bits per second, microseconds.
 
-    A figure of 0 is not known, or is none: it limits nothing. Most are columns ``limit_…`` of the table of runs.
+    Ratios are shares of its time.
+
+    A figure of 0 is not known, or is none: it limits nothing. Most are columns ``limit_…`` of the
+    table of runs.
     """
 
     bps: float
@@ -171,7 +183,8 @@ class Limit:
     ----------
     causes : tuple of str
         ``link``, ``receive window``, ``send buffer``, ``loss``, ``sender's CPU``,
-        ``receiver's CPU``, ``rate``; several where they act together, the first one first; empty if not known.
+        ``receiver's CPU``, ``rate``; several where they act together, the first one first; empty if
+        not known.
     reason : str
         The evidence.
     share : float or None
@@ -218,7 +231,9 @@ def held_back(e: Evidence) -> Limit:
     """
     first = _declared(e) or _processor(e)
     if not first:
-        unknown = Limit((), "connections were not sampled, and the log alone does not tell")
+        unknown = Limit(
+            (), "connections were not sampled, and the log alone does not tell"
+        )
         first = _window(e) or _path(e) if e.sampled else unknown
     if not first.causes:
         return first
@@ -255,7 +270,9 @@ def _figure(e: Evidence, cause: str) -> str:
         return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}"
     if cause == "loss":
         return f"{100 * e.sent_again_ratio:.2f} % retransmitted"
-    size = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}.get(cause)
+    size = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}.get(
+        cause
+    )
     size, rtt = size or e.window_bytes, e.rtt_min_us or e.rtt_us
     return f"{_bytes(size)} over {_us(rtt)}" if cause in WINDOWS and size and rtt else ""
 
@@ -268,7 +285,8 @@ def roofs(e: Evidence) -> dict[str, float]:
         share = IN_FLIGHT["receive window"] * min(full or 0.5, PAYLOAD)
         per_window = 8e6 * e.streams / e.rtt_min_us
         rates["receive window"] = share * e.receive_max_bytes * per_window
-        # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at least
+        # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at
+        # least
         least = min(e.flight, FULL_BUFFER[1] * e.send_max_bytes)
         sent = max(IN_FLIGHT["send buffer"] * e.send_max_bytes, least)
         rates["send buffer"] = sent * per_window
@@ -284,7 +302,9 @@ def _declared(e: Evidence) -> Limit | None:
     waits = max(e.receive_window_ratio, e.send_buffer_ratio)
     paced = e.application_ratio >= HELD and waits < SOME and e.idle
     if share >= OF_RATE or (share >= 0.9 and paced):
-        return Limit(("rate",), f"{_percent(share)} of the rate that the test asked for", share)
+        return Limit(
+            ("rate",), f"{_percent(share)} of the rate that the test asked for", share
+        )
     share = e.bps / e.cap_bps if e.cap_bps else 0.0
     if share >= OF_CAP:
         reason = f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
@@ -297,7 +317,9 @@ def _processor(e: Evidence) -> Limit | None:
     for host, (on, busy) in e.load.items():
         if busy >= FULL_CORE and on >= ON_CORE:
             reason = f"{host}'s process {_percent(on)} of the time on a processor"
-            reason += f", {_percent(busy - on)} waiting for one" if busy - on >= 0.01 else ""
+            reason += (
+                f", {_percent(busy - on)} waiting for one" if busy - on >= 0.01 else ""
+            )
             return Limit((f"{host}'s CPU",), reason, min(1.0, busy))
     core, soft = e.receiver_core_ratio, e.receiver_softirq_ratio
     if core >= 0.97 and soft >= 0.6:
@@ -313,15 +335,24 @@ def _processor(e: Evidence) -> Limit | None:
 
 
 def _window(e: Evidence) -> Limit | None:
-    """A window or a buffer that is full; filled through a queue, it is only a larger queue, and the link holds."""
-    receive, send, nothing = e.receive_window_ratio, e.send_buffer_ratio, e.unsent_none_ratio
+    """A window or a buffer that is full.
+
+    Filled through a queue, it is only a larger queue, and the link holds.
+    """
+    receive, send, nothing = (
+        e.receive_window_ratio,
+        e.send_buffer_ratio,
+        e.unsent_none_ratio,
+    )
     if receive >= HELD or (receive >= SOME and e.filled >= 0.8):
         reason = f"{_percent(receive)} of the time limited by a receive window of "
         reason += f"{_bytes(e.window_bytes)}; {e.path}"
         if e.standing:
             return Limit(("link", "receive window"), reason)
         alone = e.clear or e.queue < 0.12 * e.rtt_min_us
-        return Limit(("receive window",) if alone else ("receive window", "link"), reason, receive)
+        return Limit(
+            ("receive window",) if alone else ("receive window", "link"), reason, receive
+        )
     pauses = e.application_ratio >= 0.6 and nothing >= 0.5 and e.idle
     flight = e.flight / e.send_max_bytes if e.send_max_bytes else 0.0
     full = FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]
@@ -330,14 +361,23 @@ def _window(e: Evidence) -> Limit | None:
         if e.standing and 0 < 0.9 * e.delivery_bps <= e.bps:
             return Limit(("link", "send buffer"), reason)
         return Limit(("send buffer",), reason, send)
-    # over a long path the kernel counts little of that time: the program writes as soon as a part is acknowledged
-    if e.application_ratio >= 0.6 and e.idle and e.clear and e.sent_again_ratio < LOST and full:
+    # over a long path the kernel counts little of that time: the program writes as soon as a part
+    # is acknowledged
+    if (
+        e.application_ratio >= 0.6
+        and e.idle
+        and e.clear
+        and e.sent_again_ratio < LOST
+        and full
+    ):
         buffer = f"the send buffer of {_bytes(e.send_max_bytes)}"
         reason = f"{_percent(flight)} of {buffer} in flight; {e.path}"
         return Limit(("send buffer",), reason, min(1.0, flight))
     delivers = 0 < DELIVERED * e.delivery_bps <= e.bps
     if pauses and e.standing and e.busy_ratio >= 0.95 and delivers:
-        return Limit(("link",), f"a standing queue although all data are sent at once; {e.path}")
+        return Limit(
+            ("link",), f"a standing queue although all data are sent at once; {e.path}"
+        )
     if pauses or e.busy_ratio < 0.9:
         share = _percent(max(nothing, 1 - e.busy_ratio))
         reason = f"nothing was left to send {share} of the time"
@@ -357,7 +397,9 @@ def _path(e: Evidence) -> Limit:
     if e.standing or likely:
         return Limit(("link",), reason)
     if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and e.filled < 0.7:
-        return Limit(("link",), f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path")
+        return Limit(
+            ("link",), f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path"
+        )
     if again >= LOST and e.sent_again_count >= 3 and (e.clear or again >= LOST_IN_QUEUE):
         return Limit(("loss",), f"{lost}, no queue: loss, or a cap without one", again)
     return Limit((), reason)
@@ -412,14 +454,16 @@ class Held:
     bps : float
         Median throughput of its runs, bit/s.
     limit : Limit
-        The limit of the median run among those with this cause; without causes if the runs do not agree.
+        The limit of the median run among those with this cause; without causes if the runs do not
+        agree.
     evidence : Evidence
         What is known of that run.
     sampled : bool
-        Whether the connections were sampled while they ran; otherwise logs and settings are the only evidence.
+        Whether the connections were sampled while they ran; otherwise logs and settings are the
+        only evidence.
     times : mapping
-        Shares of the time that the sender waited for the receive window, the send buffer or the program, and the rest,
-        which is the path's: medians over the runs. Empty without samples.
+        Shares of the time that the sender waited for the receive window, the send buffer or the
+        program, and the rest, which is the path's: medians over the runs. Empty without samples.
     notice : str or None
         The caveat to show with these data.
     """
@@ -435,27 +479,44 @@ class Held:
 
     @property
     def roofs(self) -> dict[str, float]:
-        """The rate that each limit allows, bit/s, as far as it follows from the settings and the median run."""
+        """The rate that each limit allows, bit/s.
+
+        As far as it follows from the settings and the median run.
+        """
         return roofs(self.evidence)
 
     @property
     def cause(self) -> str:
         """The causes in order; a link through a gateway is called so."""
-        gateway = self.levels.get("gateway_sku") or self.levels.get("placement") in GATEWAYS
-        return self.limit.name.replace("link", "link (gateway)") if gateway else self.limit.name
+        gateway = (
+            self.levels.get("gateway_sku") or self.levels.get("placement") in GATEWAYS
+        )
+        return (
+            self.limit.name.replace("link", "link (gateway)")
+            if gateway
+            else self.limit.name
+        )
 
     @property
     def ceiling(self) -> str:
-        """What raising the cause brings: ``at most 2.5 Gbit/s, then link``; empty where it is not known."""
+        """What raising the cause brings: ``at most 2.5 Gbit/s, then link``.
+
+        Empty where it is not known.
+        """
         one = self.limit
         if one.ceiling_bps is None:
             return ""
-        link = "" if self.evidence.cap_bps or one.cause == "link" else ", if the link allows"
+        link = (
+            "" if self.evidence.cap_bps or one.cause == "link" else ", if the link allows"
+        )
         return f"at most {format_value(one.ceiling_bps, 'bps')}, then {one.next}{link}"
 
     @property
     def short(self) -> str:
-        """The cause with its figure, as a table has it beside a level: ``link, 98 % of the advertised 8 Gbit/s``."""
+        """The cause with its figure, as a table has it beside a level.
+
+        ``link, 98 % of the advertised 8 Gbit/s``.
+        """
         return ", ".join(filter(None, [self.cause, self.limit.figure]))
 
     @property
@@ -488,12 +549,17 @@ class Held:
 
 
 class Limits(list[Held]):
-    """What limits each condition; it shows itself as `npl limits` prints it, and as a table in a notebook."""
+    """What limits each condition.
+
+    It shows itself as `npl limits` prints it, and as a table in a notebook.
+    """
 
     def __repr__(self) -> str:
         blocks = []
         for one in self:
-            lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"]
+            lines = [
+                f"{one.condition}: {format_value(one.bps, 'bps')}, limited by: {one.short}"
+            ]
             lines += filter(None, (one.limit.reason, one.ceiling, one.recommendation))
             blocks.append("\n  ".join(lines))
         return "\n".join([*blocks, "", _basis(self)])
@@ -509,12 +575,15 @@ def limits(
     where: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
 ) -> Limits:
-    """Return what limits the throughput of each condition, with evidence and what raising the limit would bring.
+    """Return what limits the throughput of each condition.
+
+    With evidence and what raising the limit would bring.
 
     Parameters
     ----------
     data, by, where, pool
-        An experiment, its runs or folder, or raw logs; the others as `netperf_lib.observe` takes them.
+        An experiment, its runs or folder, or raw logs; the others as `netperf_lib.observe` takes
+        them.
 
     Returns
     -------
@@ -530,15 +599,25 @@ def limits(
     --------
     >>> [one.limit.cause for one in limits("data/recorded/lab-full", where={"tcp_buffer_bytes": 1048576})]
     ['window']
-    """
+    """  # noqa: E501  (an example is one line)
     source = data if isinstance(data, Observations) else runs_of(data)
-    counts = source.runs.reindex(columns=["throughput_bps", "throughput_sent_bps"]).count()
-    metric = "throughput_bps" if counts.iloc[0] or not counts.iloc[1] else "throughput_sent_bps"
-    return Limits(of_conditions(observe(source, metric, by, where=where, pool=pool)).values())
+    counts = source.runs.reindex(
+        columns=["throughput_bps", "throughput_sent_bps"]
+    ).count()
+    metric = (
+        "throughput_bps"
+        if counts.iloc[0] or not counts.iloc[1]
+        else "throughput_sent_bps"
+    )
+    return Limits(
+        of_conditions(observe(source, metric, by, where=where, pool=pool)).values()
+    )
 
 
 def limits_table(held: Sequence[Held]) -> Table:
-    """The conditions as a table for a page: throughput, cause, evidence, what raising it brings, what to do.
+    """The conditions as a table for a page.
+
+    Throughput, cause, evidence, what raising it brings, what to do.
 
     Examples
     --------
@@ -573,7 +652,10 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
 
 def limit_sentences(held: Sequence[Held]) -> list[str]:
-    """``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``, a sentence a cause."""
+    """``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``.
+
+    A sentence a cause.
+    """
     groups: dict[str, list[Held]] = {}
     for one in held:
         groups.setdefault(one.cause, []).append(one)
@@ -581,11 +663,15 @@ def limit_sentences(held: Sequence[Held]) -> list[str]:
     sentences = []
     for cause, members in groups.items():
         number, first = len(members), min(members, key=lambda one: len(one.condition))
-        figure = first.limit.figure if cause != "link" else ""  # its share stands with the figures
+        figure = (
+            first.limit.figure if cause != "link" else ""
+        )  # its share stands with the figures
         where = first.condition
         if number > 1:
             where = (
-                f"all {number}" if number == len(held) else f"{number} of {len(held)} conditions"
+                f"all {number}"
+                if number == len(held)
+                else f"{number} of {len(held)} conditions"
             )
             figure = f"{first.condition}: {figure}" if figure else ""
         subject = cause.replace(", then ", ", then the ")
@@ -602,8 +688,13 @@ def _basis(held: Sequence[Held]) -> str:
     """What the causes were judged from."""
     logs = sum(not one.sampled for one in held)
     if logs:
-        which = "All" if logs == len(held) else f"{logs} of {plural(len(held), 'condition')}"
-        return f"{which} judged by logs alone, for connections were not sampled: most causes stay unknown."
+        which = (
+            "All" if logs == len(held) else f"{logs} of {plural(len(held), 'condition')}"
+        )
+        return (
+            f"{which} judged by logs alone, for connections were not sampled: most causes stay "
+            "unknown."
+        )
     return "Based on the kernel's statistics of the connections, sampled while they ran."
 
 
@@ -628,7 +719,10 @@ def _held(obs: Observations, condition: str, rows: Sequence[Mapping[str, Any]]) 
     middle = alike[len(alike) // 2]
     limit = judged[middle]
     if agree < MOST * len(judged):
-        shares = [f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common()]
+        shares = [
+            f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}"
+            for c, n in counts.most_common()
+        ]
         limit = Limit((), f"its runs differ: {', '.join(shares)}")
     return Held(
         condition=condition,
@@ -650,4 +744,9 @@ def _times(evidence: Sequence[Evidence]) -> dict[str, float]:
         return {}
     receive, send, busy = map(median, zip(*known, strict=True))
     rest = max(0.0, busy - receive - send)
-    return {"receive window": receive, "send buffer": send, "program": 1 - busy, "path": rest}
+    return {
+        "receive window": receive,
+        "send buffer": send,
+        "program": 1 - busy,
+        "path": rest,
+    }

@@ -21,7 +21,10 @@ ORDER = ("worse", "better", "inconclusive", "no verdict", "exploratory", "equiva
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One comparison; `name` is that of its condition, `group` is said once above all lines that have it."""
+    """One comparison.
+
+    `name` is that of its condition, `group` is said once above all lines that have it.
+    """
 
     name: str
     group: str
@@ -39,14 +42,19 @@ class Line:
 
 
 def lines(family: Family, *, two: bool = False) -> list[Line]:
-    """The comparisons, the worst first; `two`: of two measurements, whose names are the heads of the columns."""
+    """The comparisons, the worst first.
+
+    `two`: of two measurements, whose names are the heads of the columns.
+    """
     rows = []
     for c in sorted(family, key=lambda c: ORDER.index(c.verdict)):
         unit = METRICS[c.metric].unit if c.metric in METRICS else ""
         after, before = c.medians
         interval = span(c.ratio, c.low, c.high, short=True).strip("–")
         is_open = c.verdict in (*UNDECIDED, "exploratory")
-        more = f"about {c.more_rounds} more would decide it" if c.more_rounds else c.reason
+        more = (
+            f"about {c.more_rounds} more would decide it" if c.more_rounds else c.reason
+        )
         reason = [more] if c.verdict in UNDECIDED and more else []
         held = dict.fromkeys(cause for cause in reversed(c.held_back) if cause)
         rows.append(
@@ -67,9 +75,15 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
 
 
 def text(
-    rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()
+    rows: Sequence[Line],
+    heads: tuple[str, str] = ("before", "after"),
+    *,
+    notes: Sequence[str] = (),
 ) -> str:
-    """The lines as text: the counts, a heading for each metric and what its names share, and footnotes."""
+    """The lines as text.
+
+    The counts, a heading for each metric and what its names share, and footnotes.
+    """
     numbers: dict[str, int] = {}
     parts: dict[tuple[str, str], list[Line]] = {}
     metrics = list(dict.fromkeys(r.metric for r in rows))
@@ -89,9 +103,13 @@ def text(
             title += f", n = {some[0].n}"
             table = table.drop(columns="n")
         table = table.loc[:, (table != "").any()]
-        blocks.append("\n".join([wrapped(title), *beside_names([r.name for r in some], table)]))
+        blocks.append(
+            "\n".join([wrapped(title), *beside_names([r.name for r in some], table)])
+        )
     footnotes = [wrapped(f"[{number}] {note}") for note, number in numbers.items()]
-    return "\n\n".join(filter(None, [*blocks, "\n".join([*footnotes, *map(wrapped, notes)])]))
+    return "\n\n".join(
+        filter(None, [*blocks, "\n".join([*footnotes, *map(wrapped, notes)])])
+    )
 
 
 def wrapped(words: str) -> str:
@@ -100,6 +118,9 @@ def wrapped(words: str) -> str:
 
 
 def fenced(words: str) -> str:
-    """The text as a block of Markdown that shows it as it is, and calls nobody who is named in it."""
+    """The text as a block of Markdown that shows it as it is.
+
+    Calls nobody who is named in it.
+    """
     fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", words))])
     return f"{fence}\n{words}\n{fence}"

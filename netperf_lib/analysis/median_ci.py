@@ -47,23 +47,30 @@ class Level:
     def __repr__(self) -> str:
         unit = unit_of(self.metric)
         what = f"{quantity(self.metric)}: " if self.metric else ""
-        median, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
+        median, low, high = (
+            value_words(v, unit) for v in (self.median, self.low, self.high)
+        )
         sure = percent(self.confidence)
         return f"{what}{median} ({low} to {high}, {sure}, {plural(self.n, self.unit)})"
 
 
 @lru_cache(maxsize=1024)
 def _confidences(n: int) -> list[float]:
-    """Return the confidence that the median lies between the k-th values from both ends, k = 1, 2 …"""
+    """Return the confidence that the median lies between the k-th values from both ends, k = 1.
+
+    2 …
+    """
     return [1 - 2 * float(scipy.special.bdtr(k, n, 0.5)) for k in range(n // 2)]
 
 
 def median_interval(x: Floats, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Return the ends of the median's interval, and its confidence: as wanted, or that of the range.
+    """Return the ends of the median's interval, and its confidence.
+
+    As wanted, or that of the range.
 
     The two order-statistic intervals whose exact binomial confidences enclose the one wanted are
-    interpolated after Hettmansperger and Sheather, "Confidence intervals based on interpolated order
-    statistics", Statistics & Probability Letters 4 (1986) 75-79.
+    interpolated after Hettmansperger and Sheather, "Confidence intervals based on interpolated
+    order statistics", Statistics & Probability Letters 4 (1986) 75-79.
     """
     s, n = np.sort(x), x.size
     real = _confidences(n)
@@ -81,8 +88,8 @@ def median_interval(x: Floats, confidence: float = 0.95) -> tuple[float, float, 
 def neighbours_p(x: Floats) -> float:
     """Return the one-sided p of neighbours in a series that resemble each other.
 
-    Rank correlation at lag 1, by its normal distribution (Wald and Wolfowitz, Ann. Math. Statist. 14
-    (1943) 378-388); 1 for fewer than 6 values, or values that are all alike.
+    Rank correlation at lag 1, by its normal distribution (Wald and Wolfowitz, Ann. Math. Statist.
+    14 (1943) 378-388); 1 for fewer than 6 values, or values that are all alike.
     """
     if x.size < 6 or np.ptp(x) == 0:
         return 1.0
@@ -108,18 +115,18 @@ def level(
     values : array_like, shape (runs,)
         One value per run, in the order of the rounds, in any unit; missing values are dropped.
     confidence : float, default 0.95
-        Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %; the
-        range of the runs is then returned, with its actual confidence.
+        Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %;
+        the range of the runs is then returned, with its actual confidence.
     metric : str, optional
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
-        Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land:
-        with several, the level is the geometric mean of their medians, and Student's t over them gives
-        its interval; where one of the medians is zero, it is the median of them.
+        Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs
+        land: with several, the level is the geometric mean of their medians, and Student's t over
+        them gives its interval; where one of the medians is zero, it is the median of them.
     hours : array_like, shape (runs,), optional
-        Hour in which each run was measured. From `LONG_SERIES` runs on, hours are counted instead of
-        runs, because the runs of an hour resemble each other. The level is then the median of the hours'
-        medians.
+        Hour in which each run was measured. From `LONG_SERIES` runs on, hours are counted instead
+        of runs, because the runs of an hour resemble each other. The level is then the median of
+        the hours' medians.
 
     Raises
     ------
@@ -148,8 +155,12 @@ def level(
     n = x.size
     if several and (x > 0).all():  # levels of zero have no geometric mean
         logs = np.log(x)
-        half = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2)) * logs.std(ddof=1)
-        middle, *ends = (float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half))
+        half = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2)) * logs.std(
+            ddof=1
+        )
+        middle, *ends = (
+            float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half)
+        )
         return Level(n, unit, middle, ends[0], ends[1], confidence, metric)
     if not n:
         return Level(0, unit, math.nan, math.nan, math.nan, 0.0, metric)

@@ -1,8 +1,8 @@
 """Which runs make a condition: the one place that decides it.
 
-A question projects the runs on some factors. Whatever else varies is the residue: it splits the conditions, and a note
-says so. Nothing is held at a level or pooled unless ``where`` or ``pool`` says it. The model is the package benchproc
-of golang.org/x/perf (``Projection``, ``Residue``).
+A question projects the runs on some factors. Whatever else varies is the residue: it splits the
+conditions, and a note says so. Nothing is held at a level or pooled unless ``where`` or ``pool``
+says it. The model is the package benchproc of golang.org/x/perf (``Projection``, ``Residue``).
 """
 
 from __future__ import annotations
@@ -69,20 +69,26 @@ class HasRuns(Protocol):
 Data: TypeAlias = (
     "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
 )
-"""What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
+"""What can be observed: an experiment, runs, a folder; several of them; or names with them,
+which adds a factor."""
 
 PAIR = "pair"
 """The factors that describe the two ends of a path are one."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
 POOLS = {
-    "pairs": (*HOSTS, *(f"{host}_{zone}" for zone in ("zone", "zone_physical") for host in HOSTS)),
+    "pairs": (
+        *HOSTS,
+        *(f"{host}_{zone}" for zone in ("zone", "zone_physical") for host in HOSTS),
+    ),
     "measurements": (MEASUREMENT,),
 }
 """Names for several factors that are pooled together."""
 TEXT = "free text, and no factor"
 """How the note about labels ends that are no factors."""
-UNBLOCKED = "rounds are not known: each run is a round of its own, and comparisons are not paired"
+UNBLOCKED = (
+    "rounds are not known: each run is a round of its own, and comparisons are not paired"
+)
 
 _CARRIED = ("run_id", "started_utc", *UNIT)
 """Columns of the runs that observations have, too."""
@@ -104,8 +110,8 @@ class Observations:
     metric : str
         What was observed.
     table : DataFrame
-        A row for each condition, unit (an experiment's deployment) and round: ``value`` (null: none), ``state``
-        (``ok``, ``failed``, ``missing``), ``run_id``, ``order`` within the round.
+        A row for each condition, unit (an experiment's deployment) and round: ``value`` (null:
+        none), ``state`` (``ok``, ``failed``, ``missing``), ``run_id``, ``order`` within the round.
     conditions : DataFrame
         A row for each condition, with its name as the index; a column for each factor in `by`.
     by : tuple of str
@@ -188,7 +194,10 @@ class Observations:
         return levels(self).to_dict("index")
 
     def at(self, condition: str, name: str) -> Any:
-        """Level of a factor in a condition, None if it is not known; of ``pair`` that is the condition."""
+        """Level of a factor in a condition, None if it is not known.
+
+        Of ``pair`` that is the condition.
+        """
         return condition if name == PAIR else self._facts[condition].get(name)
 
     def value(self, condition: str, column: str = "median") -> float:
@@ -198,7 +207,9 @@ class Observations:
     def matching(self, side: Mapping[str, Any]) -> list[str]:
         """The conditions that a side of a contrast names."""
         levels = {name: factor(name).cast(wish) for name, wish in side.items()}
-        return [c for c in self.names if all(self.at(c, f) == v for f, v in levels.items())]
+        return [
+            c for c in self.names if all(self.at(c, f) == v for f, v in levels.items())
+        ]
 
     def condition(self, side: Mapping[str, Any] | None) -> str:
         """The one condition that a side of a contrast names; empty if it names several, or none."""
@@ -216,7 +227,9 @@ class Observations:
         others = [f for f in self.by if f not in ends and f not in factors]
         differ = [f for f in others if self.at(one, f) != self.at(two, f)]
         whole = MEASUREMENT in factors
-        return not [f for f in differ if whole or not is_label(f) or self.at(two, f) is not None]
+        return not [
+            f for f in differ if whole or not is_label(f) or self.at(two, f) is not None
+        ]
 
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
         """The same observations, of these conditions alone; a mapping gives them other names."""
@@ -243,7 +256,9 @@ class Observations:
         varying = [f for f in self.by if len(set(small.conditions[f])) > 1]
         return small.only(level_names(small, varying)) if varying else small
 
-    def usual(self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()) -> list[str]:
+    def usual(
+        self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()
+    ) -> list[str]:
         """The conditions in which some factors are looked at: every other factor is at one level.
 
         That is the level that all `contrasts` name, else one at which most levels of these factors
@@ -251,7 +266,12 @@ class Observations:
         where there is no such level: the gateway of a path.
         """
         names = [c for c in self.names if c in {*self.complete["condition"]}]
-        sides = [side for c in contrasts if c.metric == self.metric for side in (c.a, c.b or {})]
+        sides = [
+            side
+            for c in contrasts
+            if c.metric == self.metric
+            for side in (c.a, c.b or {})
+        ]
         for name in self.by:
             if name in factors or name.startswith(HOSTS):
                 continue
@@ -273,7 +293,10 @@ class Observations:
                 c
                 for c in names
                 if self.at(c, name) == best
-                or (there is not None and tuple(self.at(c, f) for f in factors) not in there)
+                or (
+                    there is not None
+                    and tuple(self.at(c, f) for f in factors) not in there
+                )
             ]
         return names
 
@@ -297,9 +320,10 @@ def observe(
     Parameters
     ----------
     data : Results, DataFrame, path, or several of these
-        An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
-        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. Observations and answers are
-        returned unchanged; another metric or factor is then an error.
+        An experiment, its runs (all, or some of them), or a folder. A mapping of names to these
+        adds the factor ``measurement``, as in ``{"before": "results/may", "after":
+        "results/june"}``. Observations and answers are returned unchanged; another metric or factor
+        is then an error.
     metric : str
         The metric; needed unless `data` was observed already.
     by : str or sequence of str
@@ -307,8 +331,8 @@ def observe(
     where : mapping, optional
         Factor and level, or a list of levels: only these runs.
     pool : str or sequence of str
-        Factors that must not split, or ``"pairs"`` for the two hosts and their zones: the runs of a round are merged to
-        their geometric mean.
+        Factors that must not split, or ``"pairs"`` for the two hosts and their zones: the runs of a
+        round are merged to their geometric mean.
 
     Returns
     -------
@@ -318,8 +342,8 @@ def observe(
     Raises
     ------
     UsageError
-        Unknown metric, factor or level, with the nearest ones; a factor that does not vary, with those that do; no
-        complete run has a value.
+        Unknown metric, factor or level, with the nearest ones; a factor that does not vary, with
+        those that do; no complete run has a value.
 
     Examples
     --------
@@ -332,7 +356,9 @@ def observe(
     if isinstance(inside, Observations):
         other = metric not in (None, inside.metric) or {*asked} - {*inside.by}
         if other or where or pool:
-            raise UsageError(f"these are observations of {inside.metric}: give the experiment")
+            raise UsageError(
+                f"these are observations of {inside.metric}: give the experiment"
+            )
         return inside
     if metric is None or metric in FACTORS:
         named = f"{metric!r} is a factor, not a metric: " if metric else ""
@@ -340,7 +366,9 @@ def observe(
     metric_of(metric)  # an unknown one is an error with the nearest names
     check_levels(where)
     source = Observed.of(data)
-    pooled = [f for p in pool for f in POOLS.get(p, (p,)) if f in source.codes or p not in POOLS]
+    pooled = [
+        f for p in pool for f in POOLS.get(p, (p,)) if f in source.codes or p not in POOLS
+    ]
     if unknown := [f for f in (*asked, *where, *pooled) if f not in source.codes]:
         raise no_factor(unknown[0], source.runs)
     chosen = select_runs(source, metric, where)
@@ -385,9 +413,9 @@ def levels(
     Returns
     -------
     DataFrame
-        A row for each condition, with its name as the index: its levels, ``n``, ``median``, ``low``, ``high``,
-        ``smallest``, ``largest``, ``confidence`` (the actual one of the interval), ``failed``, ``missing``. A single
-        observation has no interval.
+        A row for each condition, with its name as the index: its levels, ``n``, ``median``,
+        ``low``, ``high``, ``smallest``, ``largest``, ``confidence`` (the actual one of the
+        interval), ``failed``, ``missing``. A single observation has no interval.
 
     Raises
     ------
@@ -425,9 +453,12 @@ def _figures(rows: pd.DataFrame, metric: str, confidence: float) -> dict[str, An
 
 
 def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:
-    """The level of one condition from its complete observations: the one place that says what is counted.
+    """The level of one condition from its complete observations.
 
-    With several deployments these are the replicates; from `median_ci.LONG_SERIES` runs the hours are, if known.
+    The one place that says what is counted.
+
+    With several deployments these are the replicates; from `median_ci.LONG_SERIES` runs the hours
+    are, if known.
     """
     started, hours = rows["started_utc"] if len(rows) >= LONG_SERIES else None, None
     if started is not None and started.notna().all() and hasattr(started, "dt"):
@@ -440,11 +471,15 @@ def describe(obs: Observations) -> str:
     """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
     info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
     # some logs do not say which test they are of
-    tests = runs[["tool", "test"]].astype(object).fillna("").agg(" ".join, axis=1).str.strip()
+    tests = (
+        runs[["tool", "test"]].astype(object).fillna("").agg(" ".join, axis=1).str.strip()
+    )
     counts = table["condition"].value_counts().loc[lambda n: n > 0]
     each = "{} to {}" if counts.min() < counts.max() else "{}"
     run = "complete run" if counts.max() == 1 else "complete runs"
-    basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    basis = (
+        f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    )
     label = f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}"
     rounds = plural(table["round"].nunique(), "round")
     units = plural(table["unit"].nunique(), "deployment")
@@ -474,7 +509,11 @@ def parts(obs: Observations, names: Sequence[str]) -> dict[str, Observations]:
 
 def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
     """Names as they may be given: one, several, or none; each once."""
-    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(map(str, names or ())))
+    return (
+        (names,)
+        if isinstance(names, str)
+        else tuple(dict.fromkeys(map(str, names or ())))
+    )
 
 
 def is_label(name: str) -> bool:
@@ -487,7 +526,9 @@ def is_label(name: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The runs that are observed; the arrays have an entry for each of them, in the order of `rows`.
+    """The runs that are observed.
+
+    The arrays have an entry for each of them, in the order of `rows`.
 
     Attributes
     ----------
@@ -526,11 +567,15 @@ class Selection:
     @cached_property
     def block(self) -> Codes:
         """The deployment and round of each run."""
-        return combined(len(self.rows), self.source.units[self.rows], factorized(self.round))
+        return combined(
+            len(self.rows), self.source.units[self.rows], factorized(self.round)
+        )
 
     def joined(self, names: Iterable[str], *more: Codes) -> Codes:
         """The codes of the combinations of some columns; a column that does not vary adds none."""
-        return combined(len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes))
+        return combined(
+            len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes)
+        )
 
     def levels(self, name: str) -> pd.Series:
         """The levels of a factor, with nulls."""
@@ -554,7 +599,9 @@ def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Sele
     if not gives.any():
         measured = [m for m in METRICS if m in runs and runs[m][ran].notna().any()]
         names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
-        raise NothingToReport(f"no complete run has a value of {metric}; there are: {names}")
+        raise NothingToReport(
+            f"no complete run has a value of {metric}; there are: {names}"
+        )
     never_ran = ~np.isin(fine, fine[ran])
     use = (gives | (never_ran & np.isin(coarse, coarse[gives]))) & ~excluded
     repeated = np.zeros(len(runs), bool)
@@ -620,12 +667,17 @@ def choose_factors(
             notes.append(f"{_labels(names[:1])} changes between rounds of one condition")
     if asked and (residue := chosen[len(asked) :]):
         verb = "varies" if len(residue) == 1 else "vary"
-        notes.append(f"{_labels(residue)} {verb} too: each level is a condition of its own")
+        notes.append(
+            f"{_labels(residue)} {verb} too: each level is a condition of its own"
+        )
     return chosen, notes
 
 
 def _rank(name: str) -> tuple[bool, float]:
-    """Order of factors in a name: that of the list, a user's before the hosts; tool and test last."""
+    """Order of factors in a name: that of the list, a user's before the hosts.
+
+    Tool and test last.
+    """
     return name in _MEANS, _ORDER.get(name, _ORDER["client"] - 0.5)
 
 
@@ -655,14 +707,20 @@ def _is_text(runs: Selection, name: str) -> bool:
         return True
     number, rounds, blocks = len(values), len({*runs.block}), runs.block[held]
     of_rounds = 1 < rounds < size and number == rounds == len({*blocks})
-    if runs.blocked and of_rounds and not _varies(codes[held], blocks, null_is_level=True):
+    if (
+        runs.blocked
+        and of_rounds
+        and not _varies(codes[held], blocks, null_is_level=True)
+    ):
         return True
     others = [c for c in runs.codes if c in FACTORS and factor(c).always_splits]
     repeated = bool(others) and len({*runs.joined(others)}) < size
     return number == size and (number > MOST_LEVELS or repeated)
 
 
-def _are_ephemeral(runs: Selection, names: Sequence[str], group: Codes, code: Codes) -> bool:
+def _are_ephemeral(
+    runs: Selection, names: Sequence[str], group: Codes, code: Codes
+) -> bool:
     """Whether hosts are addresses of which one has a single run: pods get new ones each time."""
     if runs.blocked or not _varies(code, group, null_is_level=False):
         return False
@@ -675,7 +733,9 @@ def _candidates(runs: Selection, others: Collection[str]) -> list[tuple[str, ...
     """Factors that may split, in order; both hosts are one, and so is a property of both."""
     names = sorted((c for c in runs.codes if c not in others), key=_rank)
     pairs = [
-        tuple(c for c in pair if c in names) for pair in ENDS if "_zone_physical" not in pair[0]
+        tuple(c for c in pair if c in names)
+        for pair in ENDS
+        if "_zone_physical" not in pair[0]
     ]
     alone = [c for c in names if all(c not in pair for pair in pairs)]
     # what a log says of some tests only tells the tests apart, and is no level of the others
@@ -692,11 +752,15 @@ def _candidates(runs: Selection, others: Collection[str]) -> list[tuple[str, ...
 def _follows_test(runs: Selection, name: str) -> bool:
     """Whether a factor stands in all runs of a test or in none, as the size of messages does."""
     held = (runs.codes[name] >= 0).astype(np.int64)
-    partial = not held.all() and not _varies(held, runs.joined(_MEANS[:2]), null_is_level=True)
+    partial = not held.all() and not _varies(
+        held, runs.joined(_MEANS[:2]), null_is_level=True
+    )
     return partial or name == "message_bytes"
 
 
-def _splits(runs: Selection, one: Factor, group: Codes, hosts: Codes, code: Codes) -> bool:
+def _splits(
+    runs: Selection, one: Factor, group: Codes, hosts: Codes, code: Codes
+) -> bool:
     unknown = one.null == "unknown"
     if one.always_splits and _varies(code, group, null_is_level=not unknown):
         return True
@@ -724,7 +788,9 @@ def name_conditions(runs: Selection, chosen: Sequence[str]) -> tuple[Codes, pd.D
 
     def key(number: int) -> list[Any]:
         at = [(f, held[f][number]) for f in chosen]
-        return [(given.index(v),) if f == MEASUREMENT else factor(f).key(v) for f, v in at]
+        return [
+            (given.index(v),) if f == MEASUREMENT else factor(f).key(v) for f, v in at
+        ]
 
     order = sorted(range(len(first)), key=key)
     # one array, as pandas takes its time for every column
@@ -754,7 +820,9 @@ def _level_names(obs: Observations, names: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(obs.names, condition_names(obs.facts, names, varying), strict=True))
 
 
-def condition_names(facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]) -> list[str]:
+def condition_names(
+    facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]
+) -> list[str]:
     """The one place that names a condition: its levels in words.
 
     Ordinary ones go unsaid where the rest is unique. Without a factor all have one name: their
@@ -762,7 +830,9 @@ def condition_names(facts: pd.DataFrame, by: Sequence[str], varying: Collection[
     """
     if not by:
         [place, *others] = {*facts.get("placement", [None])}
-        return [str("all runs" if others or place in (None, SEVERAL) else place)] * len(facts)
+        return [str("all runs" if others or place in (None, SEVERAL) else place)] * len(
+            facts
+        )
     ends = {}
     for name in by:
         host, under, what = name.partition("_")
@@ -780,7 +850,9 @@ def condition_names(facts: pd.DataFrame, by: Sequence[str], varying: Collection[
                 words[name] = level_words(name, at[name]), at[name] not in usual
                 continue
             one, two = map(at.get, ends[name])
-            path = f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
+            path = (
+                f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
+            )
             if one or two:
                 zone = "zone " if name.endswith("_zone") else ""
                 words[ends[name][0]] = f"{zone}{path}", True
@@ -826,7 +898,9 @@ def tabulate(
             "round": runs.round[at],
             "value": np.where(complete, value, np.nan),
             # where nobody says that a run failed, a null is a value that is missing
-            "state": np.where(complete, "ok", "failed" if "status" in every else "missing"),
+            "state": np.where(
+                complete, "ok", "failed" if "status" in every else "missing"
+            ),
             "order": _numbers(every, "order")[rows],
             "repeated": runs.repeated[at],
         }

@@ -1,4 +1,7 @@
-"""Every pair of ends against every other: zones, availability domains, regions or hosts as a matrix."""
+"""Every pair of ends against every other.
+
+Zones, availability domains, regions or hosts as a matrix.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,18 @@ ALIKE = 0.02
 
 
 def has_pairs(data: Data, metric: str) -> bool:
-    """Whether a metric was measured of pairs that make a matrix: several that differ in nothing but their hosts."""
+    """Whether a metric was measured of pairs that make a matrix.
+
+    Several that differ in nothing but their hosts.
+    """
     try:
         obs = observe(data, metric)
     except NothingToReport:
         return False
     others = [f for f in obs.by if not f.startswith(HOSTS)]
-    runs = obs.runs.reindex(columns=[*others, *HOSTS]).dropna(subset=[*HOSTS]).astype(object)
+    runs = (
+        obs.runs.reindex(columns=[*others, *HOSTS]).dropna(subset=[*HOSTS]).astype(object)
+    )
     hosts = runs.assign(every="").groupby(["every", *others], dropna=False)[[*HOSTS]]
     return bool((hosts.nunique() > 1).all(axis=1).any())
 
@@ -50,7 +58,9 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
     pairs = observe(data, metric).runs.drop_duplicates(list(HOSTS))
     for end in ENDS:
         client, server = (f"{side}_{end}".rstrip("_") for side in HOSTS)
-        named = {client, server} <= set(pairs) and not pairs[[client, server]].isna().any(axis=None)
+        named = {client, server} <= set(pairs) and not pairs[[client, server]].isna().any(
+            axis=None
+        )
         if named and len(pairs[[client, server]].drop_duplicates()) == len(pairs):
             return client, server
     return "client", "server"
@@ -64,7 +74,7 @@ def pairs_words(obs: Observations) -> str:
     >>> obs = npl.observe("data/recorded/zones", "latency_oneway_us", by=("client_zone", "server_zone"))
     >>> npl.analysis.pairs_words(obs)[:44]
     'Best is 3 → 1 with 114 µs, worst 2 → 1 with '
-    """
+    """  # noqa: E501  (an example is one line)
     info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median", *obs.asked])
     medians = table["median"].sort_values(ascending=info.better != "higher")
     low, high = medians.min(), medians.max()
@@ -78,5 +88,10 @@ def pairs_words(obs: Observations) -> str:
     back = {(a, b): ends[b, a] for a, b in ends if a != b and (b, a) in ends}
     if not back:
         return f"{words} Each pair was measured in one direction."
-    most = max(max(ends[pair] / other, other / ends[pair]) for pair, other in back.items())
-    return f"{words} The two directions of a pair differ by up to {format_value(most - 1, 'ratio', 2)}."
+    most = max(
+        max(ends[pair] / other, other / ends[pair]) for pair, other in back.items()
+    )
+    return (
+        f"{words} The two directions of a pair differ by up to "
+        f"{format_value(most - 1, 'ratio', 2)}."
+    )

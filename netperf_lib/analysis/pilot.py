@@ -33,12 +33,17 @@ def needed_by_pilot(experiment: Experiment, pilot: pd.DataFrame) -> list[RoundsN
                 family=len(experiment.contrasts),
             )
         question = contrast.question or contrast.metric
-        found.append(RoundsNeeded(question, contrast.margin, cv, rounds, experiment.rounds))
+        found.append(
+            RoundsNeeded(question, contrast.margin, cv, rounds, experiment.rounds)
+        )
     return found
 
 
 def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
-    """Return the coefficient of variation of runs beyond what a round shares; None: too few rounds."""
+    """Return the coefficient of variation of runs beyond what a round shares.
+
+    None: too few rounds.
+    """
     [p] = paired_conditions(Observed.of(pilot), [contrast])
     if not p.obs or not p.a or not p.b:
         return None

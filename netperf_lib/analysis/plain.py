@@ -29,9 +29,9 @@ def judge(
     Parameters
     ----------
     wide : DataFrame
-        A row is a round, a column a condition, as `Observations.wide` has them. The index is the round,
-        or the deployment and the round: several deployments are the replicates. NaN: there is no run;
-        infinity: it failed.
+        A row is a round, a column a condition, as `Observations.wide` has them. The index is the
+        round, or the deployment and the round: several deployments are the replicates. NaN: there
+        is no run; infinity: it failed.
     baseline : hashable
         The column that the others are compared with.
     better : {"lower", "higher"}
@@ -44,7 +44,8 @@ def judge(
     Returns
     -------
     Family
-        A `Comparison` for each other column, in their order; what `compare` gives for the same values.
+        A `Comparison` for each other column, in their order; what `compare` gives for the same
+        values.
 
     Raises
     ------
@@ -62,10 +63,14 @@ def judge(
         raise UsageError(f"better is 'lower' or 'higher'; got {better!r}")
     if baseline not in wide.columns:
         columns = ", ".join(map(str, wide.columns))
-        raise UsageError(f"the table has no column {baseline!r}, the baseline; it has {columns}")
+        raise UsageError(
+            f"the table has no column {baseline!r}, the baseline; it has {columns}"
+        )
     others = [name for name in wide.columns if name != baseline]
     if not others or not wide.columns.is_unique:
-        raise UsageError("the table needs a column for each condition, and two or more of them")
+        raise UsageError(
+            "the table needs a column for each condition, and two or more of them"
+        )
     wide = wide.sort_index().astype(float)
     unit = None
     if wide.index.nlevels > 1:

@@ -18,7 +18,9 @@ POWER = 0.9
 def rounds_needed(
     cv: float, *, margin: float = MARGIN, alpha: float = ALPHA, family: int = 1
 ) -> int:
-    """Return how many rounds show two equal conditions to be equivalent, in nine of ten experiments.
+    """Return how many rounds show two equal conditions to be equivalent.
+
+    In nine of ten experiments.
 
     Parameters
     ----------
@@ -37,8 +39,8 @@ def rounds_needed(
     Notes
     -----
     Two one-sided tests with normal noise need ``(sd (z + z') / edge)²`` rounds. Capped ranks need a
-    quarter more, and the steps of an exact test 4 more: simulated with CV 2 to 10 % and 1 to 20 contrasts,
-    the chance is 89 to 99 %. A difference well beyond the margin needs fewer.
+    quarter more, and the steps of an exact test 4 more: simulated with CV 2 to 10 % and 1 to 20
+    contrasts, the chance is 89 to 99 %. A difference well beyond the margin needs fewer.
 
     Examples
     --------
@@ -81,8 +83,8 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     Parameters
     ----------
     family : Family
-        The contrasts, judged from all runs so far with the sequential design: looking costs nothing, and the number of
-        looks need not be known.
+        The contrasts, judged from all runs so far with the sequential design: looking costs
+        nothing, and the number of looks need not be known.
     rounds_left : int
         Rounds (for several deployments: deployments) that the budget still allows.
 
@@ -100,7 +102,8 @@ def until_decided(family: Family, *, rounds_left: int) -> InterimAnalysis:
     more = [
         max(c.more_rounds, 1)
         for c in unsettled
-        if c.more_rounds <= rounds_left and (c.more_rounds or c.verdict != Verdict.NONE or not c.n)
+        if c.more_rounds <= rounds_left
+        and (c.more_rounds or c.verdict != Verdict.NONE or not c.n)
     ]
     state = f"{len(family) - len(unsettled)} of {plural(len(family), 'contrast')} settled"
     if futile := len(unsettled) - len(more):

@@ -49,10 +49,14 @@ def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
     return x
 
 
-def check_share(value: Any, name: str, *, below: float = 1.0, above: float = 0.0) -> float:
+def check_share(
+    value: Any, name: str, *, below: float = 1.0, above: float = 0.0
+) -> float:
     """Return `value` when it lies strictly between `above` and `below`; StatsError otherwise."""
     if not isinstance(value, int | float | np.number) or not above < value < below:
-        raise StatsError(f"{name} must lie between {above:g} and {below:g}; got {value!r}")
+        raise StatsError(
+            f"{name} must lie between {above:g} and {below:g}; got {value!r}"
+        )
     return float(value)
 
 
@@ -66,7 +70,10 @@ def percent(share: float) -> str:
 
 
 def rounded(size: float, digits: int, outward: int = 0) -> str:
-    """Write a number with `digits` decimals: the nearest, or never above (outward −1) or below it (1)."""
+    """Write a number with `digits` decimals.
+
+    The nearest, or never above (outward −1) or below it (1).
+    """
     scaled = size * 10**digits
     units = (
         round(scaled)
@@ -79,17 +86,25 @@ def rounded(size: float, digits: int, outward: int = 0) -> str:
 
 
 def log_size(ratio: float) -> float:
-    """How far a ratio is from 1, upwards or downwards, as a logarithm; 0 for one without a value."""
+    """How far a ratio is from 1, upwards or downwards, as a logarithm.
+
+    0 for one without a value.
+    """
     return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
 
 
 def size_words(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
-    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval.
+    """Size of a ratio without its direction: ``32 %``, ``4.2 times``.
 
-    `times` says which of the two: an interval is written like its ratio, which is ``times`` from 3 on.
+    The low (−1) or high (1) end of an interval.
+
+    `times` says which of the two: an interval is written like its ratio, which is ``times`` from 3
+    on.
     """
     if ratio >= 3 if times is None else times:
-        return f"{rounded(ratio, 2 if ratio < 1 else 1 if ratio < 20 else 0, outward)} times"
+        return (
+            f"{rounded(ratio, 2 if ratio < 1 else 1 if ratio < 20 else 0, outward)} times"
+        )
     size = 100 * abs(ratio - 1)
     digits = 1 if size < 9.95 or (ratio < 1 and size >= 98.5) else 0
     return f"{rounded(size, digits, outward if ratio > 1 else -outward)} %"
@@ -110,7 +125,10 @@ def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> s
 
 
 def difference_words(ratio: float, bound: float, a: str, b: str, what: str) -> str:
-    """Say that `a` differs from `b`: the estimate, and the end of the interval that is closer to no difference."""
+    """Say that `a` differs from `b`.
+
+    The estimate, and the end of the interval that is closer to no difference.
+    """
     size = size_words(ratio)
     times = size.endswith("times")  # one way to write both numbers
     least = size_words(bound, -1 if ratio > 1 else 1, times=times)
@@ -119,17 +137,27 @@ def difference_words(ratio: float, bound: float, a: str, b: str, what: str) -> s
 
 
 def spread(ratio: float, low: float, high: float) -> str:
-    """Say the interval of a ratio, rounded outwards as in a table: ``between 3.1 % lower and 8.0 % higher``."""
+    """Say the interval of a ratio, rounded outwards as in a table.
+
+    ``between 3.1 % lower and 8.0 % higher``.
+    """
     times = ratio >= 3
-    return f"between {direction(low, -1, times=times)} and {direction(high, 1, times=times)}"
+    return (
+        f"between {direction(low, -1, times=times)} and {direction(high, 1, times=times)}"
+    )
 
 
 def quantity(metric: str) -> str:
-    """Name of a metric for a sentence: ``one-way latency (99th percentile)``; an unknown name is returned as it is."""
+    """Name of a metric for a sentence: ``one-way latency (99th percentile)``.
+
+    An unknown name is returned as it is.
+    """
     if metric not in METRICS:
         return metric
     name, _, statistic = METRICS[metric].label.partition(", ")
-    name = name.removesuffix(" at the receiver")  # the headline: the sender's view says so
+    name = name.removesuffix(
+        " at the receiver"
+    )  # the headline: the sender's view says so
     if name[1:2].islower():
         name = name[0].lower() + name[1:]
     return f"{name} ({statistic})" if statistic not in ("", "mean") else name

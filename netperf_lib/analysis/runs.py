@@ -107,18 +107,25 @@ class Observed:
         data = read_data(data)
         if isinstance(data, Sequence):
             each = [cls.of(one) for one in data]
-            data = {next(iter(one.runs.get("experiment", ())), "runs"): one for one in each}
+            data = {
+                next(iter(one.runs.get("experiment", ())), "runs"): one for one in each
+            }
             if len(data) < len(each):
-                raise UsageError("two have one name: name them, as in {'may': …, 'june': …}")
+                raise UsageError(
+                    "two have one name: name them, as in {'may': …, 'june': …}"
+                )
         if isinstance(data, Mapping) and data:
             several = {str(name): cls.of(one) for name, one in data.items()}
-            parts = [one.runs.assign(measurement=n, experiment=n) for n, one in several.items()]
+            parts = [
+                one.runs.assign(measurement=n, experiment=n) for n, one in several.items()
+            ]
             origin = joined([one.origin for one in several.values()])
             return cls(pd.concat(parts, ignore_index=True).copy(), origin)
         runs, origin = table_of(data), origin_of(data)
         if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
             raise UsageError(
-                "a table of levels, intervals or percentiles does not hold runs: give the experiment"
+                "a table of levels, intervals or percentiles does not hold runs: give the "
+                "experiment"
             )
         if MEASUREMENT not in runs and len(set(runs.get("experiment", ()))) > 1:
             runs = runs.copy().assign(measurement=runs["experiment"])
@@ -140,7 +147,9 @@ class Observed:
 
     def joined(self, names: Iterable[str]) -> Codes:
         """The codes of the combinations of some columns; those that there are not add none."""
-        return combined(len(self.runs), *(self.codes[c] for c in names if c in self.codes))
+        return combined(
+            len(self.runs), *(self.codes[c] for c in names if c in self.codes)
+        )
 
     def late(self) -> Bools:
         """Which runs belong to rounds beyond those planned."""
@@ -226,7 +235,9 @@ def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs with what was sent only where no run of their tool says what arrived."""
     if not {"throughput_bps", "throughput_sent_bps"} <= {*runs}:
         return runs
-    arrived = runs["throughput_bps"].groupby(runs["tool"], dropna=False).transform("count") > 0
+    arrived = (
+        runs["throughput_bps"].groupby(runs["tool"], dropna=False).transform("count") > 0
+    )
     return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived))
 
 

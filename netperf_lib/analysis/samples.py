@@ -51,8 +51,12 @@ QUOTIENT = (
 DOUBTFUL = "the verdict does not hold when the failures beyond chance are ranked worst"
 HARDLY = 0.005
 """A log ratio that three written digits do not show."""
-NEIGHBOURS = "neighbouring rounds resemble each other: another hour may differ from those measured"
-UNPAIRED = "unpaired: any drift between the two sides' measurements is part of the difference"
+NEIGHBOURS = (
+    "neighbouring rounds resemble each other: another hour may differ from those measured"
+)
+UNPAIRED = (
+    "unpaired: any drift between the two sides' measurements is part of the difference"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +68,14 @@ class Sample(Subject):
     Attributes
     ----------
     a, b : ndarray, shape (rounds,)
-        Values of A and of B in the unit of the metric; NaN where there is none, infinity where the run
-        failed or had to be repeated. `b` is None for a threshold. A round that was planned and not
-        measured is NaN on both sides; one that was excluded for a recorded cause is left out.
+        Values of A and of B in the unit of the metric; NaN where there is none, infinity where the
+        run failed or had to be repeated. `b` is None for a threshold. A round that was planned and
+        not measured is NaN on both sides; one that was excluded for a recorded cause is left out.
     unit : ndarray of int, shape (rounds,), optional
         Deployment of each round: with several, these are the replicates.
     moved : bool, default False
-        Whether the sides were measured on different VMs, so that placement is part of the difference.
+        Whether the sides were measured on different VMs, so that placement is part of the
+        difference.
     refusal : str
         Why there can be no verdict, if this is known in advance.
     warnings : tuple of str
@@ -137,17 +142,18 @@ def judge_samples(
 
     Notes
     -----
-    One deployment: log ratios by round, the Hodges-Lehmann estimate and the exact interval of capped
-    signed ranks. Several: one such estimate each, and Student's t over them. Sides without a common
-    round: the exact interval of Mann and Whitney's test, or Welch's over deployments. Alpha is shared
-    by `intervals.decide`.
+    One deployment: log ratios by round, the Hodges-Lehmann estimate and the exact interval of
+    capped signed ranks. Several: one such estimate each, and Student's t over them. Sides without a
+    common round: the exact interval of Mann and Whitney's test, or Welch's over deployments. Alpha
+    is shared by `intervals.decide`.
 
-    Rounds with a failure are left out. What one side failed beyond the other, and beyond the standard
-    deviation of that difference if chance alone decides which side fails (the root of all that failed),
-    is ranked worst in a second analysis, and there is a verdict only if both agree; rounds that are
-    missing on both sides count in the same way, in both directions.
+    Rounds with a failure are left out. What one side failed beyond the other, and beyond the
+    standard deviation of that difference if chance alone decides which side fails (the root of all
+    that failed), is ranked worst in a second analysis, and there is a verdict only if both agree;
+    rounds that are missing on both sides count in the same way, in both directions.
 
-    A verdict is about the hours measured. That neighbouring rounds resemble each other is a warning.
+    A verdict is about the hours measured. That neighbouring rounds resemble each other is a
+    warning.
 
     Examples
     --------
@@ -164,7 +170,8 @@ def judge_samples(
     family = [r for r in every if r.sample.declared]
     shared = _judged(family, alpha, sequential)
     comparisons = tuple(
-        next(shared if r.sample.declared else _judged([r], alpha, sequential)) for r in every
+        next(shared if r.sample.declared else _judged([r], alpha, sequential))
+        for r in every
     )
     return Family(comparisons=comparisons, alpha=alpha, declared=len(family))
 
@@ -213,7 +220,9 @@ def ratios(s: Sample) -> Ratios:
     long = s.b is None and d.size >= LONG_SERIES
     return Ratios(
         sample=s,
-        estimates=tuple(map(estimate, (0, 1, -1) if excess.size or missing.size else (0,))),
+        estimates=tuple(
+            map(estimate, (0, 1, -1) if excess.size or missing.size else (0,))
+        ),
         each="deployment" if units > 1 else "part" if long else "round",
         units=units,
         failed=failed,
@@ -255,7 +264,7 @@ def _log(values: Floats) -> Floats:
 
 
 def _excess(more: Replicates, fewer: int) -> Replicates:
-    """Return the units of the failures beyond those of the other side and one deviation of chance."""
+    """Return the units of failures beyond those of the other side and one deviation of chance."""
     beyond = max(0, more.size - fewer - math.ceil(math.sqrt(more.size + fewer)))
     return more[np.linspace(0, more.size - 1, beyond).astype(np.intp)]
 
@@ -263,7 +272,9 @@ def _excess(more: Replicates, fewer: int) -> Replicates:
 # -- from log ratios to comparisons --------------------------------------------------------------
 
 
-def _judged(family: Sequence[Ratios], alpha: float, sequential: bool) -> Iterator[Comparison]:
+def _judged(
+    family: Sequence[Ratios], alpha: float, sequential: bool
+) -> Iterator[Comparison]:
     """Judge contrasts that share alpha."""
     edges = [0.0 if r.sample.b is None else math.log1p(r.sample.margin) for r in family]
     decided = []
@@ -296,9 +307,15 @@ def _verdict(
     half = (decision.high - decision.low) / 2
     if half == math.inf:
         need = _needed(r, estimate.n, alpha / decision.share, sequential=sequential)
-        shared = f" for a family of {decision.share} contrasts" if decision.share > 1 else ""
+        shared = (
+            f" for a family of {decision.share} contrasts" if decision.share > 1 else ""
+        )
         more, size = need - estimate.n, plural(estimate.n, r.each) + side
-        return Verdict.NONE, f"{size}, at least {need} are needed{shared} ({more} more)", more
+        return (
+            Verdict.NONE,
+            f"{size}, at least {need} are needed{shared} ({more} more)",
+            more,
+        )
     if code == OPEN and half >= RANKED:
         reason = f"how many more {r.each}s would settle it is not known: zeros are ranked"
         return Verdict.INCONCLUSIVE, reason, 0
@@ -313,7 +330,11 @@ def _verdict(
         return Verdict.EQUIVALENT, "", 0
     if better is None:
         return Verdict.NONE, "it differs, but neither direction is better", 0
-    return Verdict.BETTER if (code == ABOVE) == (better == "higher") else Verdict.WORSE, "", 0
+    return (
+        Verdict.BETTER if (code == ABOVE) == (better == "higher") else Verdict.WORSE,
+        "",
+        0,
+    )
 
 
 def _needed(r: Ratios, n: int, alpha: float, *, sequential: bool) -> int:
@@ -329,7 +350,10 @@ def _needed(r: Ratios, n: int, alpha: float, *, sequential: bool) -> int:
 
 
 def _unseen(y: Floats, placings: int) -> tuple[str, int] | None:
-    """Say why equivalence over placings cannot be claimed, and how many more deployments it takes."""
+    """Say why equivalence over placings cannot be claimed.
+
+    How many more deployments it takes.
+    """
     if (np.abs(y - np.median(y)) > FAR_PLACING).any():
         return f"of {y.size} deployments some landed far from the rest", 0
     if placings >= PLACINGS:
@@ -390,7 +414,9 @@ def _ratio(log: float) -> float:
     return 0.0 if log <= -RANKED else math.inf if log >= RANKED else math.exp(log)
 
 
-def _warnings(r: Ratios, decision: Decision, medians: tuple[float, float]) -> tuple[str, ...]:
+def _warnings(
+    r: Ratios, decision: Decision, medians: tuple[float, float]
+) -> tuple[str, ...]:
     """Return what the reader must know: what failed, what is missing, and what the ratio is not."""
     s, n, (a, b), estimate = r.sample, len(r.sample.a), r.failed, r.estimates[0]
     remarks = [*s.warnings]
@@ -412,18 +438,26 @@ def _warnings(r: Ratios, decision: Decision, medians: tuple[float, float]) -> tu
 
 
 def merged(
-    values: Floats, cell: npt.NDArray[Any], part: npt.NDArray[Any], group: npt.NDArray[Any]
+    values: Floats,
+    cell: npt.NDArray[Any],
+    part: npt.NDArray[Any],
+    group: npt.NDArray[Any],
 ) -> Floats:
     """Return the mean of the runs of each cell (0, 1, …): geometric, of parts brought to one level.
 
-    A part (a pair of hosts) of a group that is missing in a cell shifts nothing. Where a value is zero
-    the mean is arithmetic.
+    A part (a pair of hosts) of a group that is missing in a cell shifts nothing. Where a value is
+    zero the mean is arithmetic.
     """
     count = np.bincount(cell)
     if (values <= 0).any():
         return np.asarray(np.bincount(cell, weights=values) / count)
-    x, (_, first, which) = np.log(values), np.unique(part, return_index=True, return_inverse=True)
+    x, (_, first, which) = (
+        np.log(values),
+        np.unique(part, return_index=True, return_inverse=True),
+    )
     mean = np.bincount(which, weights=x) / np.bincount(which)
     of = np.unique(group[first], return_inverse=True)[1]
     level = np.bincount(of, weights=mean) / np.bincount(of)
-    return np.asarray(np.exp(np.bincount(cell, weights=x + (level[of] - mean)[which]) / count))
+    return np.asarray(
+        np.exp(np.bincount(cell, weights=x + (level[of] - mean)[which]) / count)
+    )

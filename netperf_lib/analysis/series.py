@@ -72,7 +72,9 @@ class Changes:
     wave_ratio: float = 1.0
 
 
-def changes(values: Floats, hours: Floats | None = None, *, alpha: float = 0.01) -> Changes:
+def changes(
+    values: Floats, hours: Floats | None = None, *, alpha: float = 0.01
+) -> Changes:
     """Return the abrupt changes of level of a series, and its daily wave.
 
     Parameters
@@ -141,7 +143,9 @@ class _Fit:
             far = FAR * 1.4826 * float(np.median(np.abs(y - fitted))) + 1e-12
             self.drawn = fitted + np.clip(y - fitted, -far, far)
         self.noise = self.drawn - fitted
-        r = float(self.noise[1:] @ self.noise[:-1]) / max(float(self.noise @ self.noise), 1e-12)
+        r = float(self.noise[1:] @ self.noise[:-1]) / max(
+            float(self.noise @ self.noise), 1e-12
+        )
         n, numbers = self.design.shape
         # of neighbours; a fit has taken away as much of it as it has numbers for n
         self.correlation = float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
@@ -180,7 +184,10 @@ def _bases(times: Floats) -> list[Floats]:
 
 
 def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
-    """Return the levels on a base: the most significant is added while chance does not explain it."""
+    """Return the levels on a base.
+
+    The most significant is added while chance does not explain it.
+    """
     places = 4 * y.size / shortest
     tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
     fit = _Fit(y, base, [])
@@ -194,7 +201,9 @@ def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) 
             break
         fit = more
     heights = fit.coefficients[base.shape[1] :]
-    large = [a for a, h in zip(fit.arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)]
+    large = [
+        a for a, h in zip(fit.arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)
+    ]
     return _Fit(y, base, large)
 
 
@@ -296,8 +305,9 @@ class Trend:
 def trend(days: Floats, values: Floats) -> Trend:
     """Return the drift of a series: Theil-Sen slope of the logarithm.
 
-    Periods that resemble their neighbours carry less evidence: the interval is widened by the autocorrelation of
-    the residuals of the trend. Of series without drift about 5 % have an interval without 0.
+    Periods that resemble their neighbours carry less evidence: the interval is widened by the
+    autocorrelation of the residuals of the trend. Of series without drift about 5 % have an
+    interval without 0.
 
     Parameters
     ----------
@@ -318,10 +328,15 @@ def trend(days: Floats, values: Floats) -> Trend:
     y = np.asarray(values, dtype=float)
     if y.size < 10 or not (y > 0).all():
         raise StatsError(
-            f"a trend needs at least 10 periods with positive values; got {plural(y.size, 'period')}"
+            "a trend needs at least 10 periods with positive values; got "
+            f"{plural(y.size, 'period')}"
         )
     logs = np.log(y)
     slope, _, low, high = map(float, scipy.stats.theilslopes(logs, days))
     r = _Fit(logs, np.column_stack([np.ones_like(days), days]), []).correlation
-    widened = math.sqrt((1 + r) / (1 - r))  # neighbours that resemble each other are less evidence
-    return Trend(slope, slope - (slope - low) * widened, slope + (high - slope) * widened, y.size)
+    widened = math.sqrt(
+        (1 + r) / (1 - r)
+    )  # neighbours that resemble each other are less evidence
+    return Trend(
+        slope, slope - (slope - low) * widened, slope + (high - slope) * widened, y.size
+    )

@@ -1,4 +1,7 @@
-"""One stream and many: how many streams fill a path, what limits a stream's window, and which buffer it needs."""
+"""One stream and many.
+
+How many streams fill a path, what limits a stream's window, and which buffer it needs.
+"""
 
 from __future__ import annotations
 
@@ -66,14 +69,16 @@ def streams(
 ) -> Streams:
     """Return how many parallel streams are enough.
 
-    A number is enough where its ratio to each other one is shown to exceed `share`, by one-sided signed-rank bounds.
-    All of them must hold, so each is tested at the full level (intersection-union test, Berger, Technometrics 24 (1982)
-    295-300); any of the numbers may be named, so they share alpha (Bonferroni). That holds whichever is the best.
+    A number is enough where its ratio to each other one is shown to exceed `share`, by one-sided
+    signed-rank bounds. All of them must hold, so each is tested at the full level
+    (intersection-union test, Berger, Technometrics 24 (1982) 295-300); any of the numbers may be
+    named, so they share alpha (Bonferroni). That holds whichever is the best.
 
     Parameters
     ----------
     wide : DataFrame
-        Bits per second: rounds down, numbers of streams across. Rounds with a missing value are left out.
+        Bits per second: rounds down, numbers of streams across. Rounds with a missing value are
+        left out.
     share : float, default 0.95
         Share of the best throughput that is enough.
     alpha : float, default 0.05
@@ -118,7 +123,9 @@ def streams(
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
-    """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it.
+    """Advertised bandwidth of the smallest VM in bit/s.
+
+    As given in Gbit/s, else as the experiment declares it.
 
     Examples
     --------
@@ -140,8 +147,8 @@ def saturation(
 ) -> dict[str, Streams]:
     """Return how many streams are enough for each condition.
 
-    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out. The metric is by
-    default the throughput at the receiver.
+    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left
+    out. The metric is by default the throughput at the receiver.
 
     Examples
     --------
@@ -168,7 +175,10 @@ def saturation(
 
 
 def filled(obs: Observations) -> dict[str, tuple[int, list[str]]]:
-    """Return how many streams fill each path with a ladder of three steps and more, and what the most cost."""
+    """Return how many streams fill each path with a ladder of three steps and more.
+
+    And what the most cost.
+    """
     found = {}
     runs = obs.runs
     names = level_names(obs, [f for f in obs.by if f != "streams"])
@@ -197,7 +207,9 @@ def _raised(medians: pd.DataFrame, enough: int, most: int) -> list[str]:
     for name, (sentence, ratio) in COSTS.items():
         both = medians[name][[most, enough]]
         if both[most] > ratio * max(both[enough], 1):
-            words.append(sentence.format(*(format_value(v, METRICS[name].unit) for v in both)))
+            words.append(
+                sentence.format(*(format_value(v, METRICS[name].unit) for v in both))
+            )
     return words
 
 
@@ -245,8 +257,8 @@ def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferA
     rtt_us : float
         Round-trip time under load, microseconds.
     eta : float, default 0.5
-        Share of the buffer that is in flight; `ask_windows` measures it. Linux keeps half a receive buffer for its own
-        bookkeeping by default (``tcp_adv_win_scale`` = 1).
+        Share of the buffer that is in flight; `ask_windows` measures it. Linux keeps half a receive
+        buffer for its own bookkeeping by default (``tcp_adv_win_scale`` = 1).
 
     Raises
     ------
@@ -290,7 +302,8 @@ class Windows:
     words : Words
         The model, in sentences.
     settings : Words
-        The sysctl lines for the path that needs the largest buffer; empty if no round trip is known.
+        The sysctl lines for the path that needs the largest buffer; empty if no round trip is
+        known.
     """
 
     eta: Level | None
@@ -300,16 +313,20 @@ class Windows:
 
 
 def window_model(runs: pd.DataFrame) -> tuple[Level | None, Level | None, str]:
-    """Return the share of a buffer in flight, the throughput that no buffer exceeds, and what they say.
+    """Return the share of a buffer in flight, the throughput that no buffer exceeds.
 
-    The bandwidth-delay product: throughput = min(cap, eta · buffer / RTT). The cap is the throughput with the largest
-    buffer, unless that one holds what the others hold; buffers below 90 % of it are the limit, and eta is their share
-    in flight: the median of each round, as a level over the rounds.
+    And what they say.
+
+    The bandwidth-delay product: throughput = min(cap, eta · buffer / RTT). The cap is the
+    throughput with the largest buffer, unless that one holds what the others hold; buffers below 90
+    % of it are the limit, and eta is their share in flight: the median of each round, as a level
+    over the rounds.
 
     Parameters
     ----------
     runs : DataFrame
-        Runs of one stream: ``tcp_buffer_bytes``, ``throughput_bps``, ``rtt_loaded_us``, ``deployment``, ``round``.
+        Runs of one stream: ``tcp_buffer_bytes``, ``throughput_bps``, ``rtt_loaded_us``,
+        ``deployment``, ``round``.
     """
     names = ["tcp_buffer_bytes", "throughput_bps", "rtt_loaded_us"]
     runs = runs[(runs[names] > 0).all(axis=1)]
@@ -321,7 +338,11 @@ def window_model(runs: pd.DataFrame) -> tuple[Level | None, Level | None, str]:
     limited = rates.index[rates < 0.9 * rates.iloc[-1]]
     if limited.empty:
         cap = level(rate, metric="throughput_bps")
-        return None, cap, f"no buffer size limits the throughput ({value_words(cap.median, 'bps')})"
+        return (
+            None,
+            cap,
+            f"no buffer size limits the throughput ({value_words(cap.median, 'bps')})",
+        )
     rounds = [runs["deployment"], runs["round"]]
     eta = level(shares[size.isin(limited)].groupby(rounds, dropna=False).median())
     ends = f"{percent(eta.low)} to {percent(eta.high)}, {percent(eta.confidence)}"
@@ -335,7 +356,11 @@ def window_model(runs: pd.DataFrame) -> tuple[Level | None, Level | None, str]:
         return eta, None, f"{words}the largest buffer still limits; {fit}"
     cap = level(rate[size == size.max()], metric="throughput_bps")
     value, low, high = (value_words(v, "bps") for v in (cap.median, cap.low, cap.high))
-    return eta, cap, f"{words}larger buffers stop helping at {value} ({low} to {high}); {fit}"
+    return (
+        eta,
+        cap,
+        f"{words}larger buffers stop helping at {value} ({low} to {high}); {fit}",
+    )
 
 
 def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
@@ -344,7 +369,8 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     Parameters
     ----------
     data : what `observe` takes
-        The experiment. Transfers of one stream are used, except those that only fill the path for another test.
+        The experiment. Transfers of one stream are used, except those that only fill the path for
+        another test.
     target_gbps : float
         Throughput wanted for one stream, in Gbit/s.
     eta : float, optional
@@ -375,18 +401,32 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     best = str(measured.idxmax()) if len(measured) else ""
     fitted, _, model = window_model(timed[timed["path"] == best])
     share = eta or (fitted.median if fitted else 0.5)
-    # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
-    by_buffer = timed.groupby(["path", timed["tcp_buffer_bytes"].fillna(0)])["rtt_loaded_us"]
+    # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one
+    # counts
+    by_buffer = timed.groupby(["path", timed["tcp_buffer_bytes"].fillna(0)])[
+        "rtt_loaded_us"
+    ]
     shortest = by_buffer.median().groupby("path").min().astype(float)
-    needs = {str(p): buffer_needed(target_gbps * 1e9, rtt, share) for p, rtt in shortest.items()}
-    rows = [(p, shortest[p], format_value(a.buffer_bytes, "bytes")) for p, a in needs.items()]
+    needs = {
+        str(p): buffer_needed(target_gbps * 1e9, rtt, share)
+        for p, rtt in shortest.items()
+    }
+    rows = [
+        (p, shortest[p], format_value(a.buffer_bytes, "bytes")) for p, a in needs.items()
+    ]
     settings: list[str] = []
     if needs:
         far = max(needs, key=lambda path: needs[path].buffer_bytes)
         settings = [f"For {target_gbps:g} Gbit/s over {far}, set on both ends:"]
         settings += [f"- {line}" for line in needs[far].sysctl]
-    heads = {"path": "Path", "rtt_loaded_us": "Round trip under load", "buffer": "Buffer needed"}
-    caption = f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the "
+    heads = {
+        "path": "Path",
+        "rtt_loaded_us": "Round trip under load",
+        "buffer": "Buffer needed",
+    }
+    caption = (
+        f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the "
+    )
     caption += "shortest round trip under load."
     table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
     words = f"{f'On {best}' if best else 'Not known'}: {model}.{default}"

@@ -31,9 +31,12 @@ def numeric(cells: Sequence[str]) -> bool:
 
 
 class Table(pd.DataFrame):
-    """A data frame that shows all of its rows in words: values with units, a dash for a missing one, a caption.
+    """A data frame that shows all of its rows in words.
 
-    Computations with it give plain data frames. A table without rows says so; columns without values are hidden.
+    Values with units, a dash for a missing one, a caption.
+
+    Computations with it give plain data frames. A table without rows says so; columns without
+    values are hidden.
     """
 
     # pandas' name for attributes that are no columns
@@ -64,7 +67,8 @@ class Table(pd.DataFrame):
         caption : str, optional
             What it shows.
         metric : str, optional
-            Metric that gives the unit of the columns of a level (median, low, high, smallest, largest).
+            Metric that gives the unit of the columns of a level (median, low, high, smallest,
+            largest).
         columns : dict, optional
             Columns to show, and their headings; default all.
         deployments : int
@@ -80,13 +84,19 @@ class Table(pd.DataFrame):
     @property
     def shown(self) -> pd.DataFrame:
         """The headings and the cells as text."""
-        frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
+        frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(
+            columns=str
+        )
         # a failure is worth a column, none is not
         counts = frame.reindex(columns=["failed", "missing"]).fillna(0)
         hidden = [c for c in counts if not counts[c].any()]
-        columns = frame.drop(columns=hidden, errors="ignore").dropna(axis="columns", how="all")
+        columns = frame.drop(columns=hidden, errors="ignore").dropna(
+            axis="columns", how="all"
+        )
         names = self.headings or {c: _heading(c) for c in map(str, columns)}
-        cells = {head: [_cell(v, self._unit(c)) for v in frame[c]] for c, head in names.items()}
+        cells = {
+            head: [_cell(v, self._unit(c)) for v in frame[c]] for c, head in names.items()
+        }
         return pd.DataFrame(cells, dtype=object)
 
     def _unit(self, column: str) -> str | None:
@@ -117,10 +127,15 @@ class Table(pd.DataFrame):
 
 
 def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
-    """A head, and rows of names and figures; where there is no room beside it, a name has a line of its own."""
+    """A head, and rows of names and figures.
+
+    Where there is no room beside it, a name has a line of its own.
+    """
     columns = [[str(head), *map(str, table[head])] for head in table]
     widths = [max(map(len, column)) for column in columns]
-    right = [[c.rjust(w) for c in column] for column, w in zip(columns, widths, strict=True)]
+    right = [
+        [c.rjust(w) for c in column] for column, w in zip(columns, widths, strict=True)
+    ]
     gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
     figures = [gap.join(row) for row in zip(*right, strict=True)]
     room = WIDTH - 4 - len(figures[0])
@@ -164,5 +179,7 @@ def _cell(value: Any, unit: str | None) -> str:
 
 def _heading(name: str) -> str:
     described = METRICS.get(name) or FACTORS.get(name)
-    words = HEADINGS.get(name) or (described and described.label) or name.replace("_", " ")
+    words = (
+        HEADINGS.get(name) or (described and described.label) or name.replace("_", " ")
+    )
     return words[:1].upper() + words[1:]

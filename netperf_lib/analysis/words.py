@@ -1,4 +1,7 @@
-"""The words of an answer: an effect, its interval, the headline of a page, and what to do about a verdict."""
+"""The words of an answer.
+
+An effect, its interval, the headline of a page, and what to do about a verdict.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,12 @@ UNKNOWN = "not known"
 
 
 def as_markdown(text: str) -> str:
-    r"""Markdown that shows a text as it is: a label in it is no link, picture, code, formula, tag or border of a cell.
+    r"""Markdown that shows a text as it is.
 
-    Everything that is computed from data passes through here before it is rendered. Lines that begin with a dash are
-    the items of a list.
+    A label in it is no link, picture, code, formula, tag or border of a cell.
+
+    Everything that is computed from data passes through here before it is rendered. Lines that
+    begin with a dash are the items of a list.
 
     Examples
     --------
@@ -41,16 +46,21 @@ def as_markdown(text: str) -> str:
     for line in text.split("\n"):
         dash = "- " if line.startswith("- ") else ""
         words = _MARKS.sub(
-            r"\\\g<0>", re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip())
+            r"\\\g<0>",
+            re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip()),
         )
         lines.append(
-            dash + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words)
+            dash
+            + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words)
         )
     return "\n".join(lines)
 
 
 def shortened(notice: str, most: int = 130) -> str:
-    """What a notice says first, for a footer or a corner of a figure: the words before its first stop."""
+    """What a notice says first, for a footer or a corner of a figure.
+
+    The words before its first stop.
+    """
     first = re.split(r"[;.] |[.;]$", notice)[0]
     return first if len(first) <= most else f"{first[: most - 1]}…"
 
@@ -91,7 +101,9 @@ class Words(str):
             return self.shown
         lines = as_markdown(str(self)).split("\n")
         # each line is a paragraph, but those of a list
-        return "\n".join(line if line.startswith("- ") else f"{line}\n" for line in lines).strip()
+        return "\n".join(
+            line if line.startswith("- ") else f"{line}\n" for line in lines
+        ).strip()
 
 
 class Headline(Words):
@@ -99,12 +111,19 @@ class Headline(Words):
 
     def _repr_markdown_(self) -> str:
         lines = [as_markdown(line) for line in self.split("\n") if line]
-        bold = f"> **{lines[0]}**" if len(lines) == 1 else "\n>\n".join(f"> {x}" for x in lines)
+        bold = (
+            f"> **{lines[0]}**"
+            if len(lines) == 1
+            else "\n>\n".join(f"> {x}" for x in lines)
+        )
         return self.shown or bold
 
 
 def capital(text: str) -> str:
-    """Return a text that begins with a capital, unless it begins with a name such as ``ppg`` or ``zone1``."""
+    """Return a text that begins with a capital.
+
+    Unless it begins with a name such as ``ppg`` or ``zone1``.
+    """
     first = text.partition(" ")[0].rstrip(",:")
     named = first in PLACEMENTS or any(map(str.isdigit, first))
     return text if named else text[:1].upper() + text[1:]
@@ -116,7 +135,10 @@ def as_text(markdown: str) -> str:
 
 
 def factor_of(contrast: Contrast) -> str:
-    """Name of the factor in which the sides of a contrast differ; empty when they differ in several or none."""
+    """Name of the factor in which the sides of a contrast differ.
+
+    Empty when they differ in several or none.
+    """
     b = contrast.b or {}
     names = [n for n in {**contrast.a, **b} if contrast.a.get(n) != b.get(n)] if b else []
     if "placement" in names:
@@ -125,7 +147,10 @@ def factor_of(contrast: Contrast) -> str:
 
 
 def advice(comparison: Comparison, recommendation: str = "") -> str:
-    """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
+    """What to do about a comparison.
+
+    What the lead paragraph recommends for its level, or what would decide it.
+    """
     c, more = comparison, comparison.more_rounds
     if c.verdict == "exploratory":
         return "Declare it as a contrast of the next measurement to have a verdict."
@@ -136,8 +161,12 @@ def advice(comparison: Comparison, recommendation: str = "") -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def contrasts(data: Any, about: str | None = None, metric: str | None = None) -> list[Contrast]:
-    """The contrasts that the experiment declares, optionally only those of `metric` or whose sides differ in `about`.
+def contrasts(
+    data: Any, about: str | None = None, metric: str | None = None
+) -> list[Contrast]:
+    """The contrasts that the experiment declares.
+
+    Optionally only those of `metric` or whose sides differ in `about`.
 
     Raises UsageError if the table has no such factor.
 
@@ -152,15 +181,17 @@ def contrasts(data: Any, about: str | None = None, metric: str | None = None) ->
         raise UsageError(f"the table of runs has no factor {about!r}")
     declared = origin_of(data).declared.get("contrasts") or ()
     every = [Contrast.model_validate(c) for c in declared]
-    return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
+    return [
+        c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)
+    ]
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
     """A ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
 
-    An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
-    than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` says which
-    way, where the ratio is the end of an interval.
+    An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page
+    never claims more than the one that decided, and its inner end is the number of the sentence
+    ("at least 25 %"). `times` says which way, where the ratio is the end of an interval.
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
@@ -187,7 +218,8 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
     times = ratio >= 3
     if short and not times and low > 0.1:
         ends = (
-            f"{math.floor(100 * (low - 1) + 1e-9):+d} to {math.ceil(100 * (high - 1) - 1e-9):+d} %"
+            f"{math.floor(100 * (low - 1) + 1e-9):+d} to "
+            f"{math.ceil(100 * (high - 1) - 1e-9):+d} %"
         )
         return ends.replace("-", "−").replace("+0 ", "0 ")
     return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
@@ -227,7 +259,9 @@ def heading(what: str, metric: str) -> str:
 
 
 def end(reason: str) -> NoReturn:
-    """End the notebook here, because the experiment lacks the data for it; the report shows `reason`.
+    """End the notebook here, because the experiment lacks the data for it.
+
+    The report shows `reason`.
 
     Examples
     --------

@@ -1,9 +1,12 @@
-"""The kernel's account of a run's connections: samples taken on both hosts while it ran, read into columns.
+"""The kernel's account of a run's connections.
 
-A file of samples is text, as `netperf_lib.measure.facts.CONNECTIONS` prints it: ``@time``, the lines of ``ss -tinmHO``,
-``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``, nanoseconds) for each thread of the tool,
-the lines of ``/proc/stat`` for each core, and ``"backlog":bytes`` for each queue of an interface. Times of the kernel
-are cumulative: only differences after slow start count.
+Samples taken on both hosts while it ran, read into columns.
+
+A file of samples is text, as `netperf_lib.measure.facts.CONNECTIONS` prints it: ``@time``, the
+lines of ``ss -tinmHO``, ``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``,
+nanoseconds) for each thread of the tool, the lines of ``/proc/stat`` for each core, and
+``"backlog":bytes`` for each queue of an interface. Times of the kernel are cumulative: only
+differences after slow start count.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 SAMPLES = "-connections.gz"
 """End of the name of a file of samples, after ``client`` or ``server``."""
 LOAD = "client-load"
-"""Name in the record of the load under which a test is measured: the side whose connections were sampled, if so."""
+"""Name in the record of the load under which a test is measured: the side whose connections were
+sampled, if so."""
 DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
@@ -46,7 +50,8 @@ class SocketSample:
     """Seconds on a processor, and waiting for one, of each thread."""
     cores: dict[str, list[int]] = field(default_factory=dict)
     queue_bytes: float | None = None
-    """What waits in the fullest queue of an interface: that of its root, which counts those below it."""
+    """What waits in the fullest queue of an interface: that of its root, which counts those
+    below it."""
 
 
 def _socket(line: str, words: list[str]) -> dict[str, float]:
@@ -62,7 +67,10 @@ def _socket(line: str, words: list[str]) -> dict[str, float]:
 
 
 def read_samples(text: str) -> list[SocketSample]:
-    """Read a file of samples; a sample that was cut short keeps what it has, and damaged lines are left out."""
+    """Read a file of samples.
+
+    A sample that was cut short keeps what it has, and damaged lines are left out.
+    """
     samples: list[SocketSample] = []
     for line in text.splitlines():
         words = line.split()
@@ -102,7 +110,9 @@ def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
 
 
 def _processor(samples: Sequence[SocketSample]) -> tuple[float | None, float | None]:
-    """Shares of the time on a processor, and waiting for one, of the fullest thread: of the median interval.
+    """Shares of the time on a processor, and waiting for one, of the fullest thread.
+
+    Of the median interval.
 
     Of the mean, the interval in which the transfer ended would hide a processor at its limit.
     """
@@ -110,7 +120,9 @@ def _processor(samples: Sequence[SocketSample]) -> tuple[float | None, float | N
     for a, b in pairwise(s for s in samples if s.tasks):
         time_s = b.tasks_at_s - a.tasks_at_s
         for thread in a.tasks.keys() & b.tasks.keys() if time_s > 0 else ():
-            on, waiting = ((b.tasks[thread][i] - a.tasks[thread][i]) / time_s for i in (0, 1))
+            on, waiting = (
+                (b.tasks[thread][i] - a.tasks[thread][i]) / time_s for i in (0, 1)
+            )
             threads.setdefault(thread, []).append((on, waiting))
     medians = [sorted(parts, key=sum)[len(parts) // 2] for parts in threads.values()]
     return max(medians, key=sum, default=(None, None))
@@ -135,7 +147,8 @@ def evidence(
     Parameters
     ----------
     sender, receiver : str
-        Samples of the host that sends the data and of the one that receives them; either may be empty.
+        Samples of the host that sends the data and of the one that receives them; either may be
+        empty.
     duration_s, omit_s : float
         Of the test: its start is left out.
 
@@ -148,7 +161,9 @@ def evidence(
     sent = _flows(samples["sender"], "bytes_acked")
     if not sent:
         return {}
-    since = min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
+    since = (
+        min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
+    )
     until = max(series[-1][0] for series in sent) + 0.1
     used = [[(t, f) for t, f in series if t >= since] for series in sent]
     used = [series for series in used if len(series) >= 2]
@@ -158,7 +173,9 @@ def evidence(
     rows = [f for series in used for _, f in series]
 
     def grown(name: str) -> float:
-        return sum(series[-1][1].get(name, 0) - series[0][1].get(name, 0) for series in used)
+        return sum(
+            series[-1][1].get(name, 0) - series[0][1].get(name, 0) for series in used
+        )
 
     def column(name: str) -> list[float]:
         return [f[name] for f in rows if name in f]
@@ -187,7 +204,9 @@ def evidence(
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
     for side, every in samples.items():
         during = [s for s in every if since <= s.at_s <= until]
-        names = [f"limit_{side}_{name}_ratio" for name in ("on", "waiting", "core", "softirq")]
+        names = [
+            f"limit_{side}_{name}_ratio" for name in ("on", "waiting", "core", "softirq")
+        ]
         columns |= zip(names, (*_processor(during), *_core(during)), strict=True)
         queues = [s.queue_bytes for s in during if s.queue_bytes is not None]
         if queues and side == "sender":
@@ -196,7 +215,9 @@ def evidence(
 
 
 def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of evidence of a run from the files in its folder and its record; what is absent is left out.
+    """Return the columns of evidence of a run from the files in its folder and its record.
+
+    What is absent is left out.
 
     Only files that are as the record describes them are read; ValueError for another one.
     """
@@ -214,8 +235,11 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
         data = b""
         if name in record["files"]:
             data = folder.file(name, record).read_bytes()
-        # a stream that was cut short, as after a crash, keeps what came before; one of others may unpack to anything
-        texts[host] = zlib.decompressobj(wbits=31).decompress(data, MOST).decode("utf-8", "replace")
+        # a stream that was cut short, as after a crash, keeps what came before; one of others may
+        # unpack to anything
+        texts[host] = (
+            zlib.decompressobj(wbits=31).decompress(data, MOST).decode("utf-8", "replace")
+        )
     columns = _buffers(record, *hosts)
     if any(texts.values()):
         times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}
@@ -224,9 +248,14 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str, Any]:
-    """The largest TCP buffers: what the tool asks for, which the kernel doubles; else the hosts' settings."""
+    """The largest TCP buffers: what the tool asks for, which the kernel doubles.
+
+    Else the hosts' settings.
+    """
     command = list(map(str, record["commands"][record.get("sampled", "client")]))
-    own = next((int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()), None)
+    own = next(
+        (int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()), None
+    )
     columns: dict[str, Any] = {}
     for column, host, name, core in (
         ("limit_send_max_bytes", sender, "tcp_wmem", "net.core.wmem_max"),

@@ -94,7 +94,9 @@ def _send(url: str, folder: Path) -> None:
     import fsspec
 
     store, top = fsspec.core.url_to_fs(url)  # type: ignore[no-untyped-call]
-    files = {f"{top}/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.parquet")}
+    files = {
+        f"{top}/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.parquet")
+    }
     for name, file in files.items():
         changed = file.stat().st_mtime_ns
         if _STORED.get(file) != changed:
@@ -137,7 +139,10 @@ def temporary() -> Path:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A new folder that lasts as long as the block; those that killed processes left are removed."""
+    """A new folder that lasts as long as the block.
+
+    Those that killed processes left are removed.
+    """
     for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         with suppress(OSError):  # of another user, or in use
             _remove_unused(left)
@@ -198,7 +203,9 @@ def plain_file(folder: Path, name: str) -> Path:
     path = folder / name
     inside = Path(name).name == name and not folder.is_symlink()
     if not inside or not stat.S_ISREG(path.lstat().st_mode):
-        raise ValueError(f"{name!r} is no plain file of this folder, but leads to elsewhere")
+        raise ValueError(
+            f"{name!r} is no plain file of this folder, but leads to elsewhere"
+        )
     return path
 
 

@@ -1,7 +1,8 @@
 """Existing logs, with labels that say under which conditions they were taken.
 
-The facts in a log (tool, test, streams, duration, start) are read from it. Those that it cannot contain (placement,
-hosts, round) come from a table of labels or from the log's path. Both together describe a run.
+The facts in a log (tool, test, streams, duration, start) are read from it. Those that it cannot
+contain (placement, hosts, round) come from a table of labels or from the log's path. Both together
+describe a run.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ from .labels import (
     read_labels,
     typed,
 )
-from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
+from .layout import (
+    IMPORT,
+    RECORD_SCHEMA,
+    RECORDS,
+    Store,
+    experiments,
+    new_record,
+    packed_records,
+)
 from .load import Results, data_frame
 from .log_names import LogName, name_parts, proposed_pattern
 from .tables import moment, run_row, runs_table
@@ -103,16 +112,19 @@ def understand(
 ) -> tuple[list[LoggedRun], list[str]]:
     """Read logs and join their labels, in the order of the files.
 
-    A file of a folder that holds no run of a known tool, such as a readme, is left out; one that was named is refused.
+    A file of a folder that holds no run of a known tool, such as a readme, is left out; one that
+    was named is refused.
 
     Parameters
     ----------
     files : path or iterable of paths
         Logs, folders of logs, or patterns.
     labels : DataFrame or path of a CSV file, optional
-        A row for a log or for a pattern of logs: a column ``file``, optionally ``run``, and one for each label.
+        A row for a log or for a pattern of logs: a column ``file``, optionally ``run``, and one for
+        each label.
     pattern : str, optional
-        Structure of the end of a log's path, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
+        Structure of the end of a log's path, for example
+        ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
     progress : callable, optional
         Called with (logs read, logs to read).
 
@@ -124,8 +136,9 @@ def understand(
     Raises
     ------
     UsageError
-        All problems found, one line each: a row that matches no log, a log that no row matches, two rows for one log, a
-        label that contradicts the log, a value that cannot be read, a log without a run.
+        All problems found, one line each: a row that matches no log, a log that no row matches, two
+        rows for one log, a label that contradicts the log, a value that cannot be read, a log
+        without a run.
     """
     runs, left_out = _labelled(files, labels, pattern, progress)
     runs, again = _once(runs)
@@ -165,7 +178,9 @@ def _labelled(
         found = read_path(name) or read_path(path.as_posix()) if read_path else {}
         if found is None:
             what = "import only the logs that match, such as 'logs/*/*.json'"
-            raise UsageError(f"{name}: the path does not match the pattern {pattern!r}; {what}")
+            raise UsageError(
+                f"{name}: the path does not match the pattern {pattern!r}; {what}"
+            )
         runs += _runs(path, name, parsed, found, rows)
         if progress:
             progress(done, len(named))
@@ -173,14 +188,19 @@ def _labelled(
         table.refuse_unused()
     if not runs:
         why = [f"{name}: {why}" for name, why in left_out.items()]
-        raise UsageError("\n".join([f"no logs in {', '.join(map(str, given))}", *_first(why)]))
+        raise UsageError(
+            "\n".join([f"no logs in {', '.join(map(str, given))}", *_first(why)])
+        )
     return runs, [*left_out]
 
 
 def _named(given: Sequence[Location]) -> dict[str, tuple[str, Path]]:
-    """Every log by its place, with its name: the path relative to the given folder, or that of the file.
+    """Every log by its place, with its name.
 
-    A link out of a given folder, which may come from anybody, is refused: what it leads to was not given.
+    The path relative to the given folder, or that of the file.
+
+    A link out of a given folder, which may come from anybody, is refused: what it leads to was not
+    given.
     """
     named: dict[str, tuple[str, Path]] = {}
     for top in map(Path, given):
@@ -192,7 +212,8 @@ def _named(given: Sequence[Location]) -> dict[str, tuple[str, Path]]:
             if top.is_dir() and not file.resolve().is_relative_to(top.resolve()):
                 how = "to import it, name it, not its folder"
                 raise UsageError(f"{file}: a link to elsewhere ({file.resolve()}); {how}")
-            named.setdefault(os.path.abspath(file), (name, file))  # noqa: PTH100 - a link is another log
+            # a link is another log
+            named.setdefault(os.path.abspath(file), (name, file))  # noqa: PTH100
     return named
 
 
@@ -224,7 +245,11 @@ def _runs(
             raise UsageError(f"{name}: two rows for one run: {where}; keep one")
         for row in about:
             row.used = True
-            cells |= {c: (row.where, cell) for c, cell in row.cells.items() if c not in (FILE, RUN)}
+            cells |= {
+                c: (row.where, cell)
+                for c, cell in row.cells.items()
+                if c not in (FILE, RUN)
+            }
         labels, stated = typed(cells), _stated(run, f"{name}:{run.line}")
         # a host has several names, and a clock no zone
         for column in (labels.keys() & stated.keys()) - {*_HOSTS, "started_utc"}:
@@ -244,7 +269,8 @@ def _runs(
                 identity=identity("\n".join(lines[run.line - 1 : end])),
                 parsed=run,
                 labels=labels,
-                known=stated | {k: labels[k] for k in labels if k not in stated or k in _HOSTS},
+                known=stated
+                | {k: labels[k] for k in labels if k not in stated or k in _HOSTS},
             )
         )
     return runs
@@ -255,10 +281,14 @@ def _stated(run: ParsedRun, where: str) -> dict[str, Any]:
     has_own = getattr(READERS.get(run.tool), "STATES_CONDITIONS", False)
     stated = {"tool": run.tool, "test": run.test} | dict(run.parameters)
     # a tool's log contains much that is not a condition: ports, window sizes, units
-    stated = {k: v for k, v in stated.items() if v is not None and (has_own or k in COLUMNS)}
+    stated = {
+        k: v for k, v in stated.items() if v is not None and (has_own or k in COLUMNS)
+    }
     for column in stated if has_own else ():
         check_name(column, f"{where}: column {column!r}")
-    return typed({c: (where, visible(str(value))[:LONGEST]) for c, value in stated.items()})
+    return typed(
+        {c: (where, visible(str(value))[:LONGEST]) for c, value in stated.items()}
+    )
 
 
 def _agree(column: str, label: Any, stated: Any) -> bool:
@@ -314,7 +344,9 @@ def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
     of_run = dict[int, str]()
     for known, group in groups.items():
         parts = name_parts(list(map(_name, group)))
-        most = len(parts) // 2 if known else len(parts)  # a name for each run tells nothing apart
+        most = (
+            len(parts) // 2 if known else len(parts)
+        )  # a name for each run tells nothing apart
         if 1 < len(set(parts)) <= most:
             of_run |= zip(map(id, group), parts, strict=True)
     return [replace(run, part=of_run.get(id(run))) for run in runs]
@@ -397,7 +429,7 @@ def usable(runs: pd.DataFrame) -> str:
     return "; ".join([f"{plural(len(runs), 'run')}, {ok} usable", *why])
 
 
-# -- into a data root --------------------------------------------------------------------------------------------------
+# -- into a data root ------------------------------------------------------------------------------
 
 
 def import_logs(
@@ -417,10 +449,11 @@ def import_logs(
     files, labels, pattern, progress
         As in `understand`.
     into : path
-        Folder of the experiment, for example ``results/mine``. More logs may be imported into it later; a log that was
-        imported before is left as it is.
+        Folder of the experiment, for example ``results/mine``. More logs may be imported into it
+        later; a log that was imported before is left as it is.
     contrasts : sequence of dict, optional
-        Contrasts declared with the first import, as in an experiment file; later ones get no verdict.
+        Contrasts declared with the first import, as in an experiment file; later ones get no
+        verdict.
     title : str
         Title of the experiment.
 
@@ -465,22 +498,30 @@ def import_logs(
 
 
 def _declaration(
-    name: str, title: str, contrasts: Sequence[Mapping[str, Any]] | None, runs: Sequence[LoggedRun]
+    name: str,
+    title: str,
+    contrasts: Sequence[Mapping[str, Any]] | None,
+    runs: Sequence[LoggedRun],
 ) -> Experiment:
     """Return the declaration of an import; UsageError if a contrast asks for what no log has."""
     document = {"name": name, "title": title, "hosts": {"source": "imported"}}
     with explained("contrasts"):
-        declared = Experiment.model_validate(document | {"contrasts": list(contrasts or ())})
+        declared = Experiment.model_validate(
+            document | {"contrasts": list(contrasts or ())}
+        )
     for name in {metric(contrast.metric).name for contrast in declared.contrasts}:
         if not any(name in run.parsed.metrics for run in runs):
             raise UsageError(f"contrasts: no log gives {name}")
     return declared
 
 
-def _new(store: Store, runs: Sequence[LoggedRun]) -> tuple[list[tuple[str, LoggedRun]], list[str]]:
+def _new(
+    store: Store, runs: Sequence[LoggedRun]
+) -> tuple[list[tuple[str, LoggedRun]], list[str]]:
     """Runs that have not been imported yet, in order of time, each with its id; and the others.
 
-    Short logs of two rounds can be identical to the byte: they are two runs if their names or labels differ.
+    Short logs of two rounds can be identical to the byte: they are two runs if their names or
+    labels differ.
     """
     known: dict[Any, tuple[str, Mapping[str, Any]]] = {}
     for run_id, record in store.runs():
@@ -500,7 +541,9 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> tuple[list[tuple[str, Logge
             what = f"was imported before with other labels (run {before})"
             raise UsageError(f"{run.name}: {what}")
     first = datetime.min.replace(tzinfo=UTC)
-    ordered = sorted(new.items(), key=lambda item: moment(item[1].get("started_utc")) or first)
+    ordered = sorted(
+        new.items(), key=lambda item: moment(item[1].get("started_utc")) or first
+    )
     return ordered, again
 
 
@@ -510,9 +553,15 @@ def _run_id(run: LoggedRun, name: str = "") -> str:
     It is that of its log, its labels and, but in older imports, the name of its log.
     """
     labels = sorted((k, str(v)) for k, v in run.labels.items())
-    digest = hashlib.blake2s(f"{run.digest} {labels}{name}".encode(), digest_size=6).hexdigest()
-    what = re.sub(r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}")
-    return f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
+    digest = hashlib.blake2s(
+        f"{run.digest} {labels}{name}".encode(), digest_size=6
+    ).hexdigest()
+    what = re.sub(
+        r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}"
+    )
+    return (
+        f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
+    )
 
 
 def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> None:
@@ -547,12 +596,19 @@ def _record(
 ) -> dict[str, Any]:
     facts = ("vm_size", "region", "zone", "zone_physical")
     hosts = {
-        side: {"name": run.get(side)} | {name: run.get(f"{side}_{name}") for name in facts}
+        side: {"name": run.get(side)}
+        | {name: run.get(f"{side}_{name}") for name in facts}
         for side in _HOSTS
     }
     columns = dict.fromkeys([*_ALWAYS, *run.known])
-    trial = {c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
-    log: dict[str, Any] = {"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
+    trial = {
+        c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")
+    }
+    log: dict[str, Any] = {
+        "status": run.parsed.status,
+        "error": run.parsed.error,
+        "run": run.index,
+    }
     imported = {"file": run.name, "log": run.digest}
     if run.part is not None:
         trial[LOG_NAME] = run.part
@@ -576,15 +632,23 @@ def _record(
 
 
 def are_logs(location: Location) -> bool:
-    """Whether a location is a file, a folder or a pattern of logs, not an experiment or data root."""
+    """Whether a location is a file, a folder or a pattern of logs.
+
+    Not an experiment or data root.
+    """
     path = Path(location)
     if is_url(location) or (path / "experiment.yaml").exists():
         return False
-    return bool(set("*?[") & set(str(location))) or (path.exists() and not experiments(location))
+    return bool(set("*?[") & set(str(location))) or (
+        path.exists() and not experiments(location)
+    )
 
 
 def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
-    """Read logs into a table of runs like that of `netperf_lib.read`, without importing them; see `understand`."""
+    """Read logs into a table of runs like that of `netperf_lib.read`, without importing them.
+
+    See `understand`.
+    """
     runs, left_out = understand(files, pattern=pattern)
     rows = []
     for order, run in enumerate(runs):
@@ -595,7 +659,10 @@ def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
 
 
 def read_contrasts(path: Location) -> list[dict[str, Any]]:
-    """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``."""
+    """Read declared comparisons from a YAML file.
+
+    A list, or a mapping with the key ``contrasts``.
+    """
     import yaml
 
     with explained(path):

@@ -1,9 +1,12 @@
-"""Raw runs to parquet tables. Idempotent: a part is a function of the raw runs of one block of rounds.
+"""Raw runs to parquet tables.
 
-How the tables stay up to date: every part of a block carries the same generation, a digest of what it is made from
-(the readers, and the runs with the digests of their records). Ingest compares it with that of ``raw/`` and rebuilds
-parts that differ, each whole and by one rename: first the parts of the detail tables, then that of ``runs``. Two
-concurrent ingests write the same bytes; one that was killed is simply repeated. Nothing here needs a lock.
+Idempotent: a part is a function of the raw runs of one block of rounds.
+
+How the tables stay up to date: every part of a block carries the same generation, a digest of what
+it is made from (the readers, and the runs with the digests of their records). Ingest compares it
+with that of ``raw/`` and rebuilds parts that differ, each whole and by one rename: first the parts
+of the detail tables, then that of ``runs``. Two concurrent ingests write the same bytes; one that
+was killed is simply repeated. Nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ _SOURCES = "errors.py metrics.py data/**/*.py experiment/**/*.py tools/**/*.py".
 
 @cache
 def reader_version() -> str:
-    """Return a digest of the source that makes rows of logs: the readers, and all that this package may import.
+    """Return a digest of the source that makes rows of logs.
+
+    The readers, and all that this package may import.
 
     Tables with another one are made anew, as the same logs may give other figures.
     """
@@ -57,7 +62,9 @@ def reader_version() -> str:
         sources += [Path(module.__file__)] if module.__file__ else []
     digest = hashlib.sha256()
     for path in sources:
-        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        digest.update(
+            f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+        )
     return digest.hexdigest()[:12]
 
 
@@ -78,7 +85,9 @@ class Tables:
         """Parts of a table by the name of their block."""
         folder = self.folder / "tables" / table
         found = [
-            name.removesuffix(".parquet") for name in names(folder) if name.endswith(".parquet")
+            name.removesuffix(".parquet")
+            for name in names(folder)
+            if name.endswith(".parquet")
         ]
         blocks = self.blocks or found  # there may be no raw runs
         return {block: folder / f"{block}.parquet" for block in found if block in blocks}
@@ -88,7 +97,9 @@ def _part(folder: Path, table: TableName, block: str) -> Path:
     return folder / "tables" / table / f"{block}.parquet"
 
 
-def tables_of(store: Store, folder: Path, details: Sequence[TableName] = DETAIL) -> Tables:
+def tables_of(
+    store: Store, folder: Path, details: Sequence[TableName] = DETAIL
+) -> Tables:
     """Return the tables in a folder; of the details these are looked at."""
     blocks: dict[str, dict[str, str]] = {}
     for run_id, name in store.run_folders().items():
@@ -103,15 +114,22 @@ def tables_of(store: Store, folder: Path, details: Sequence[TableName] = DETAIL)
         needed = set(details).intersection(footer.get("tables", ()))
         footers = [footer, *(_footer(_part(folder, table, block)) for table in needed)]
         # a run that was refused may have been repaired
-        if footer.get("refused") or {f.get("generation") for f in footers} != {generation}:
+        if footer.get("refused") or {f.get("generation") for f in footers} != {
+            generation
+        }:
             behind[block] = generation
     return Tables(store, folder, blocks, behind)
 
 
 def _footer(part: Path) -> dict[str, Any]:
-    """Return what `make_part` wrote beside the rows; nothing of a part that is missing or damaged."""
+    """Return what `make_part` wrote beside the rows.
+
+    Nothing of a part that is missing or damaged.
+    """
     with suppress(pa.ArrowException, OSError, KeyError, TypeError, ValueError):
-        content: dict[str, Any] = orjson.loads(pq.read_metadata(part).metadata[b"netperf_part"])
+        content: dict[str, Any] = orjson.loads(
+            pq.read_metadata(part).metadata[b"netperf_part"]
+        )
         return content
     return {}
 
@@ -131,8 +149,8 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
 def current(store: Store, table: TableName) -> Tables:
     """Return the tables of an experiment with all runs in them.
 
-    Missing runs are read from the raw logs now. If the data root is read-only, the tables are built in a temporary
-    folder that lasts as long as this process.
+    Missing runs are read from the raw logs now. If the data root is read-only, the tables are built
+    in a temporary folder that lasts as long as this process.
     """
     folder = _elsewhere.get(store.path, store.path)
     tables = tables_of(store, folder, () if table == "runs" else (table,))
@@ -145,7 +163,8 @@ def current(store: Store, table: TableName) -> Tables:
     else:
         return tables
     warnings.warn(
-        f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; a user with write "
+        f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; "
+        "a user with write "
         "access can build them for everyone with `npl ingest`",
         stacklevel=5,
     )
@@ -163,10 +182,13 @@ def ingest(
     *,
     executor: Executor | None = None,
 ) -> int:
-    """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
+    """Bring the tables of experiments up to date with their raw runs.
 
-    It can be interrupted at any point: nothing is lost or duplicated, even if a worker or this process is killed, and
-    the same call resumes. A block of rounds with a new run is read again as a whole.
+    Return how many runs were read.
+
+    It can be interrupted at any point: nothing is lost or duplicated, even if a worker or this
+    process is killed, and the same call resumes. A block of rounds with a new run is read again as
+    a whole.
 
     Parameters
     ----------
@@ -176,8 +198,9 @@ def ingest(
     progress : callable, optional
         Called with (runs read, runs to read).
     executor : concurrent.futures.Executor, optional
-        Where parts of tables are made, for example in a ``ProcessPoolExecutor`` or on a Dask cluster with
-        ``client.get_executor()``; its workers must be able to open the data root. By default in this process.
+        Where parts of tables are made, for example in a ``ProcessPoolExecutor`` or on a Dask
+        cluster with ``client.get_executor()``; its workers must be able to open the data root. By
+        default in this process.
 
     Raises
     ------
@@ -193,21 +216,27 @@ def ingest(
     chosen = stores(path)
     with explained(chosen[0].url if len(chosen) == 1 else "the data root"):
         folders = [own_path(store.path, "tables") for store in chosen]  # no links
-        done = _ingest([tables_of(store, store.path) for store in chosen], progress, executor)
+        done = _ingest(
+            [tables_of(store, store.path) for store in chosen], progress, executor
+        )
         for folder in folders:
             send_back(folder)
         return done
 
 
 def _ingest(
-    several: Sequence[Tables], progress: OnProgress | None = None, executor: Executor | None = None
+    several: Sequence[Tables],
+    progress: OnProgress | None = None,
+    executor: Executor | None = None,
 ) -> int:
     for tables in several:
         for table in SCHEMAS if tables.blocks else ():
             folder = own_path(tables.folder, f"tables/{table}")
             tidy(folder)
             for name in filter(_PART.fullmatch, names(folder)):
-                if name.removesuffix(".parquet") not in tables.blocks:  # it has no raw runs
+                if (
+                    name.removesuffix(".parquet") not in tables.blocks
+                ):  # it has no raw runs
                     own_path(folder, name).unlink()
     tasks = [
         (tables.store, tables.folder, block, tables.blocks[block], generation)
@@ -227,8 +256,8 @@ def make_part(
 ) -> None:
     """Read the runs of a block, given with their folders, and write its part of every table.
 
-    Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
-    were damaged or changed gets a row that says so, without figures.
+    Only files named in the record are read, and only if unchanged since they were measured. A run
+    whose record or logs were damaged or changed gets a row that says so, without figures.
     """
     rows: list[dict[str, Any]] = []
     footer: dict[str, Any] = {"generation": generation, "refused": False}
@@ -244,7 +273,9 @@ def make_part(
                 footer["refused"] |= parsed is None
                 for table, some in detail(store.experiment, run_id, parsed or ()):
                     writers[table].add(some)
-        footer["tables"] = [table for table, writer in writers.items() if writer.finish(footer)]
+        footer["tables"] = [
+            table for table, writer in writers.items() if writer.finish(footer)
+        ]
     for table in set(DETAIL).difference(footer["tables"]):
         parts[table].unlink(missing_ok=True)
     with PartWriter("runs", parts["runs"]) as writer:
@@ -252,9 +283,14 @@ def make_part(
         writer.finish(footer)
 
 
-def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedRun] | None]:
+def _read_run(
+    raw: RawFolder, run_id: str
+) -> tuple[dict[str, Any], list[ParsedRun] | None]:
     """The row of a run, and what its logs say; None for a run that is refused."""
-    made: dict[str, Any] = {"reader_version": reader_version(), "raw_path": f"raw/{raw.name}"}
+    made: dict[str, Any] = {
+        "reader_version": reader_version(),
+        "raw_path": f"raw/{raw.name}",
+    }
     try:
         made["raw_sha256"] = hashlib.sha256(raw.data).hexdigest()
         if raw.change:
@@ -265,7 +301,13 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
         if any(row.get(name) is not None for name in RATES):
             row |= connections.of_record(raw, record)
         return row | made, parsed
-    except (ValueError, LookupError, TypeError, AttributeError, FileNotFoundError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        FileNotFoundError,
+    ) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         text = f"raw/{raw.name}: the record or a log is damaged ({why})"
         number = re.match(r"d(\d+)-r(\d+)-", run_id)
@@ -275,7 +317,9 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
         raise StoreError(explain(error)) from None
 
 
-def _read_logs(raw: RawFolder, record: Mapping[str, Any]) -> tuple[list[ParsedRun], str | None]:
+def _read_logs(
+    raw: RawFolder, record: Mapping[str, Any]
+) -> tuple[list[ParsedRun], str | None]:
     """What the logs of a run say, and why one could not be read."""
     files, parsed, unread = record["files"], list[ParsedRun](), None
     number = (record.get("log") or {}).get("run")  # an imported log may hold several runs

@@ -1,4 +1,7 @@
-"""Labels of logs: a table with a row for each log or pattern of logs, or the structure of the logs' paths."""
+"""Labels of logs.
+
+A table with a row for each log or pattern of logs, or the structure of the logs' paths.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS: dict[str, str] = {
-    **{name: f.unit if f.unit and f.kind != "text" else f.kind for name, f in FACTORS.items()},
+    **{
+        name: f.unit if f.unit and f.kind != "text" else f.kind
+        for name, f in FACTORS.items()
+    },
     "placement": "placement",
     "round": "integer",
     "deployment": "integer",
     "started_utc": "time",
     "bandwidth_mbps": "number",
 }
-"""Columns with a meaning of their own, and the kind of their values; any other is a user's factor."""
+"""Columns with a meaning of their own, and the kind of their values; any other is a user's
+factor."""
 FILE, RUN = "file", "run"
-"""Columns that identify the log of a row: its path or a pattern, and the number of the run in it."""
+"""Columns that identify the log of a row: its path or a pattern, and the number of the run in
+it."""
 _KNOWN = (*COLUMNS, FILE, RUN)
 _WRITTEN = {
     "integer": "a whole number",
@@ -58,7 +66,9 @@ class LabelRow:
 
     def is_about(self, index: int) -> bool:
         """Whether it is about the run of this index in its log."""
-        return str(self.cells.get(RUN, index + 1)).strip().removesuffix(".0") == str(index + 1)
+        return str(self.cells.get(RUN, index + 1)).strip().removesuffix(".0") == str(
+            index + 1
+        )
 
 
 class LabelTable:
@@ -78,7 +88,9 @@ class LabelTable:
         """Return the rows that name a log, else those whose pattern matches it."""
         spellings = dict.fromkeys((name, PurePosixPath(name).name, path.as_posix()))
         rows = [row for text in spellings for row in self._exact.get(text, ())]
-        return rows or [row for match, row in self._patterns if any(map(match, spellings))]
+        return rows or [
+            row for match, row in self._patterns if any(map(match, spellings))
+        ]
 
     def refuse_unused(self) -> None:
         """Raise UsageError if a row is about no run."""
@@ -110,7 +122,9 @@ def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
     try:
         text = Path(labels).read_text("utf-8-sig")
         separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
-        table = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT)
+        table = pd.read_csv(
+            io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT
+        )
     except (OSError, ValueError) as error:
         how = f"cannot be read as a table of labels ({error}); save it as CSV in UTF-8"
         raise UsageError(f"{source}: {how}") from None
@@ -127,11 +141,17 @@ def _table(table: pd.DataFrame, source: str) -> LabelTable:
     if FILE not in names or len({*names}) < len(names):
         how = f"one column {FILE!r}, for a log or a pattern such as a*, and each other column once"
         raise UsageError(f"{source}: needs {how}")
-    cells = filled.astype(object).where(filled.notna(), "").set_axis(names, axis="columns")
+    cells = (
+        filled.astype(object).where(filled.notna(), "").set_axis(names, axis="columns")
+    )
     rows = []
     for number, row in enumerate(cells.to_dict("records"), 2):  # the header is line 1
         given = {str(name): value for name, value in row.items() if str(value).strip()}
-        given |= {name: of_cell(value) for name, value in given.items() if isinstance(value, str)}
+        given |= {
+            name: of_cell(value)
+            for name, value in given.items()
+            if isinstance(value, str)
+        }
         if FILE not in given:
             raise UsageError(f"{source}:{number}: the cell {FILE!r} is empty; name a log")
         rows.append(LabelRow(f"{source}:{number}", given))
@@ -172,7 +192,9 @@ def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
         elif f"(?P<{name}>" in expression:
             expression += f"(?P={name})"
         else:
-            expression += f"(?P<{name}>{'[0-9]+' if COLUMNS.get(name) == 'integer' else '[^/]+?'})"
+            expression += (
+                f"(?P<{name}>{'[0-9]+' if COLUMNS.get(name) == 'integer' else '[^/]+?'})"
+            )
     match = re.compile(rf"(?:^|.*/){expression}$").match
 
     def read(path: str) -> dict[str, str] | None:
@@ -187,7 +209,10 @@ Cells = Mapping[str, tuple[str, Any]]
 
 
 def typed(cells: Cells) -> dict[str, Any]:
-    """Return the values of labels, each of the kind of its column; UsageError for one that is not."""
+    """Return the values of labels, each of the kind of its column.
+
+    UsageError for one that is not.
+    """
     values: dict[str, Any] = {}
     for column, (where, cell) in cells.items():
         kind, text = COLUMNS.get(column, "text"), str(cell)

@@ -2,15 +2,17 @@
 
 ::
 
-    <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the first run
-    <root>/<experiment>/hosts/                          state of the source of the hosts
-    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; complete once run.json exists, which is written last
-    <root>/<experiment>/raw/import-…/runs.json.gz, …    logs that were imported together, and the records of their runs
-    <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum --check` reads it
-    <root>/<experiment>/excluded/<run_id>.json          a run left out, and the reason
-    <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
-    <root>/<experiment>/reports/                        delete at will
-    <root>/<experiment>/collector.lock                  locked by the active collector, which it names
+    <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the
+    first run <root>/<experiment>/hosts/                          state of the source of the hosts
+    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; complete once run.json exists,
+    which is written last <root>/<experiment>/raw/import-…/runs.json.gz, …    logs that were
+    imported together, and the records of their runs
+    <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum
+    --check` reads it <root>/<experiment>/excluded/<run_id>.json          a run left out, and the
+    reason <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see
+    `netperf_lib.data.ingest` <root>/<experiment>/reports/                        delete at will
+    <root>/<experiment>/collector.lock                  locked by the active collector, which it
+    names
 """
 
 from __future__ import annotations
@@ -53,15 +55,20 @@ from .files import (
 RECORD = "run.json"
 """The file that makes a run complete."""
 IMPORT, RECORDS = "import-", "runs.json.gz"
-"""How the name of a folder of imported logs begins, and its file with the records of all runs in these logs."""
+"""How the name of a folder of imported logs begins, and its file with the records of all runs in
+these logs."""
 RECORD_SCHEMA = 2
 """Version of run.json. From version 2 on, its digest is stored next to the plan."""
 BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
-"""Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
-REACH = frozenset("address port user identity known_hosts ssh_config host_keys management".split())
-"""Options of an inventory that may change too: how SSH reaches a host does not matter to what is measured on it."""
+"""Fields that may change after the first run, since they change no condition. (Contrasts are
+frozen separately.)"""
+REACH = frozenset(
+    "address port user identity known_hosts ssh_config host_keys management".split()
+)
+"""Options of an inventory that may change too: how SSH reaches a host does not matter to what is
+measured on it."""
 
 _DECLARED = "experiment.yaml"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
@@ -79,7 +86,8 @@ class Declaration:
     experiment: Experiment
     """The experiment with the contrasts declared before the first run; only these get verdicts."""
     frozen_utc: str | None = None
-    """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
+    """Time of the first run; None before it, and for data of version 0.1, which did not record
+    it."""
     digest: str | None = None
     """SHA-256 of the frozen contrasts; every run.json carries it."""
     added: tuple[Contrast, ...] = ()
@@ -127,7 +135,8 @@ class RawFolder:
         """Its run.json as a document; ValueError if it is none."""
         record = orjson.loads(self.data)
         if not isinstance(record, dict):
-            raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
+            # a damaged file, like one that is not JSON
+            raise ValueError("not a JSON object")  # noqa: TRY004
         return record
 
     @cached_property
@@ -141,23 +150,34 @@ class RawFolder:
 
     @property
     def change(self) -> str | None:
-        """What is wrong with its record: it is not the one that was written when the folder appeared."""
+        """What is wrong with its record.
+
+        It is not the one that was written when the folder appeared.
+        """
         if self.digests is None or hashlib.sha256(self.data).hexdigest() in self.digests:
             return None
         return f"{RECORD} was changed after it was measured (its digest differs)"
 
     def file(self, name: str, record: Mapping[str, Any]) -> Path:
-        """Return a file that is as a record describes it; ValueError if not, FileNotFoundError if there is none."""
+        """Return a file that is as a record describes it.
+
+        ValueError if not, FileNotFoundError if there is none.
+        """
         expected, path = record["files"][name], self.path / name
         if name not in self._checked:  # many runs share a log
             if sha256_of(plain_file(self.path, name)) != expected:
-                raise ValueError(f"{name} was changed after it was measured (its digest differs)")
+                raise ValueError(
+                    f"{name} was changed after it was measured (its digest differs)"
+                )
             self._checked.add(name)
         return path
 
 
 def block_of(run_id: str) -> str:
-    """Return the block of rounds of one deployment that a run belongs to, for example ``d01-r0001-0064``."""
+    """Return the block of rounds of one deployment that a run belongs to.
+
+    For example ``d01-r0001-0064``.
+    """
     match = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
     deployment, number = (int(match[1]), int(match[2])) if match else (0, 0)
     start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
@@ -170,7 +190,10 @@ def trial_of(run_id: str) -> str:
 
 
 def is_leading(run_id: str) -> bool:
-    """Return whether a run only led two rounds: it is kept in ``raw/``, and is no row of a table."""
+    """Return whether a run only led two rounds.
+
+    It is kept in ``raw/``, and is no row of a table.
+    """
     return re.search(r"-[0-9a-f]{8}-lead-a\d{1,6}$", run_id) is not None
 
 
@@ -191,10 +214,15 @@ class Store:
 
     @classmethod
     def at(cls, path: Location) -> Store:
-        """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
+        """Return the store whose experiment folder is `path`.
+
+        StoreError if there is no experiment.
+        """
         place = Path(os.path.realpath(local(path)))  # resolve raises for a link to itself
         if not is_experiment(place):
-            inside, beside = ([Path(p).name for p in experiments(p)] for p in (place, place.parent))
+            inside, beside = (
+                [Path(p).name for p in experiments(p)] for p in (place, place.parent)
+            )
             hint = did_you_mean(place.name, beside).rstrip()
             if inside:
                 hint = f"it holds the experiments {', '.join(inside)}"
@@ -215,7 +243,10 @@ class Store:
         return str(self.path.resolve())
 
     def own(self, name: str) -> Path:
-        """Return a path in the experiment's folder to write to; StoreError for a link or the copy of a URL."""
+        """Return a path in the experiment's folder to write to.
+
+        StoreError for a link or the copy of a URL.
+        """
         if is_copy(self.path):
             how = "only a folder of this machine is written; copy it there first"
             raise StoreError(f"{self.experiment}: {how}")
@@ -231,12 +262,15 @@ class Store:
             own_path(folder, str(inside.relative_to(folder)))
         return folder
 
-    # -- what was declared and scheduled ---------------------------------------------------------------------------
+    # -- what was declared and scheduled -----------------------------------------------------------
 
     def declare(self, experiment: Experiment) -> None:
-        """Store the experiment as declared; StoreError if runs were measured under another declaration.
+        """Store the experiment as declared.
 
-        Once runs exist, the contrasts are frozen: others are stored as added, with the time, and get no verdict.
+        StoreError if runs were measured under another declaration.
+
+        Once runs exist, the contrasts are frozen: others are stored as added, with the time, and
+        get no verdict.
         """
         plan = self.read_plan() or {}
         if not self.is_measured():
@@ -249,7 +283,8 @@ class Store:
         if not self._continues(before.experiment, experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of "
-                f"{experiment.name!r}; give the changed experiment another name, or another data root"
+                f"{experiment.name!r}; give the changed experiment another name, or another data "
+                "root"
             )
         plan.setdefault("frozen", _freeze(before.experiment, before.frozen_utc))
         known = (*before.experiment.contrasts, *before.added)
@@ -270,14 +305,19 @@ class Store:
         return is_experiment(self.path) and bool(self.folders())
 
     def declared(self) -> Experiment:
-        """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
+        """Return the experiment as declared.
+
+        Once there are runs, with the contrasts frozen by the first one.
+        """
         return self.declaration().experiment
 
     def declaration(self) -> Declaration:
         """Return what was declared before the first run and what was added later."""
         with explained(self.path / _DECLARED):
             text = (self.path / _DECLARED).read_bytes()
-            written = Experiment.model_validate(_without_controls(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
+            written = Experiment.model_validate(
+                _without_controls(yaml.load(text, _LOADER))  # noqa: S506
+            )
         document = self.read_plan() or {}
         if (frozen := _Plan.model_validate(document).frozen) is None:
             return Declaration(experiment=written)
@@ -296,26 +336,35 @@ class Store:
             plan = self.read_plan()
             frozen = (plan or {}).get("frozen")
             if frozen is None:
-                frozen = _freeze(self.declared(), None if self.folders() else utc or _now())
+                frozen = _freeze(
+                    self.declared(), None if self.folders() else utc or _now()
+                )
                 if plan is not None:
                     self._write_json("plan.json", plan | {"frozen": frozen})
             self.frozen = {key: frozen[key] for key in ("utc", "sha256")}
         return self.frozen
 
     def set_aside_unless_open(self, experiment: Experiment) -> Path | None:
-        """Make room for measuring `experiment` again; return the new location of the previous measurement.
+        """Make room for measuring `experiment` again.
 
-        An incomplete measurement of the same declaration stays in place: then, as if nothing was measured, None.
+        Return the new location of the previous measurement.
+
+        An incomplete measurement of the same declaration stays in place: then, as if nothing was
+        measured, None.
         """
         if not self.is_measured():
             return None
         trials = (self.read_plan() or {}).get("trials", ())
         measured = {trial_of(run_id) for run_id in self.run_ids()}
         declared = self.declared()
-        same = self._continues(declared, experiment) and declared.rounds == experiment.rounds
+        same = (
+            self._continues(declared, experiment) and declared.rounds == experiment.rounds
+        )
         if same and len(measured) < len(trials):
             return None
-        aside = self.path.with_name(f"{self.experiment}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        aside = self.path.with_name(
+            f"{self.experiment}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        )
         with self.lock():
             self.path.rename(aside)
             self.frozen = None
@@ -327,10 +376,15 @@ class Store:
         return _fixed(declared, measured) == _fixed(changed, measured)
 
     def last_set_aside(self) -> str | None:
-        """Return the path of the last measurement of this name that was set aside; None if there is none."""
+        """Return the path of the last measurement of this name that was set aside.
+
+        None if there is none.
+        """
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
         beside = experiments(self.path.parent)
-        return max((one for one in beside if aside.fullmatch(Path(one).name)), default=None)
+        return max(
+            (one for one in beside if aside.fullmatch(Path(one).name)), default=None
+        )
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); the frozen contrasts stay."""
@@ -360,11 +414,16 @@ class Store:
         return deployments
 
     def claims(self) -> list[dict[str, Any]]:
-        """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (empty: of all)."""
+        """Claims about the hosts.
+
+        Each a `Proof` with ``deployment`` and ``host`` (empty: of all).
+        """
         return [
             asdict(proof) | {"host": host, "deployment": deployment.deployment_id}
             for deployment in self.deployments().values()
-            for host, proof in sorted(deployment.claims(), key=lambda claim: claim[0] != "")
+            for host, proof in sorted(
+                deployment.claims(), key=lambda claim: claim[0] != ""
+            )
         ]
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
@@ -383,10 +442,12 @@ class Store:
         write(self.own(name), orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
     def root_digest(self) -> str:
-        """Return a digest of all that was declared, planned, placed, measured and excluded, whatever the folder's name.
+        """Return a digest of all that was declared, planned, placed, measured and excluded.
 
-        It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints for the next file. The
-        files in ``digests`` fix every record, and a record every log.
+        Whatever the folder's name.
+
+        It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints
+        for the next file. The files in ``digests`` fix every record, and a record every log.
         """
         blocks = {f"digests/{n}": n for n in names(self.path / "digests")}
         for name in names(self.path / "hosts"):
@@ -395,7 +456,10 @@ class Store:
         files = [_DECLARED, "plan.json", *sorted(blocks, key=lambda name: blocks[name])]
         if not names(self.path / "digests"):  # as version 0.1 kept them
             files += [f"raw/{name}/{RECORD}" for name in self.folders()]
-        files += ["exclusions.json", *(f"excluded/{n}" for n in names(self.path / "excluded"))]
+        files += [
+            "exclusions.json",
+            *(f"excluded/{n}" for n in names(self.path / "excluded")),
+        ]
         link = ""
         for name in files:
             if (self.path / name).exists():
@@ -403,7 +467,7 @@ class Store:
                 link = hashlib.sha256(line.encode()).hexdigest()
         return link
 
-    # -- the collector's claim ---------------------------------------------------------------------------------------
+    # -- the collector's claim ---------------------------------------------------------------------
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -436,14 +500,16 @@ class Store:
                 self._locked = False
                 file.truncate(0)
 
-    # -- raw runs --------------------------------------------------------------------------------------------------
+    # -- raw runs ----------------------------------------------------------------------------------
 
     @contextmanager
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
-        """A folder to write a run into; it becomes ``raw/<run_id>`` in one step when the block succeeds.
+        """A folder to write a run into.
 
-        `durable` waits until the data are on disk; reproducible data need not. StoreError if there is something
-        already, or the block wrote no run.json.
+        It becomes ``raw/<run_id>`` in one step when the block succeeds.
+
+        `durable` waits until the data are on disk; reproducible data need not. StoreError if there
+        is something already, or the block wrote no run.json.
         """
         path = self.own(f"raw/{run_id}")
         if path.exists():
@@ -484,8 +550,13 @@ class Store:
         """Return a folder of ``raw/`` for reading."""
         return RawFolder(self.path / "raw" / name, digests)
 
-    def raw_folders(self, folders: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
-        """Open one after another the folders of these runs, given as `run_folders` returns them; each with its runs."""
+    def raw_folders(
+        self, folders: Mapping[str, str]
+    ) -> Iterator[tuple[RawFolder, list[str]]]:
+        """Open one after another the folders of these runs, given as `run_folders` returns them.
+
+        Each with its runs.
+        """
         digests = self.digests(*{block_of(run_id) for run_id in folders})
         inside: dict[str, list[str]] = {}
         for run_id in sorted(folders):
@@ -496,7 +567,8 @@ class Store:
     def folders(self) -> list[str]:
         """Names of the complete folders in ``raw/``, one for a run or an import."""
         raw = self.path / "raw"
-        return [name for name in names(raw) if os.path.exists(f"{raw}/{name}/{RECORD}")]  # noqa: PTH110 - quickly, as there may be many
+        # quickly, as there may be many
+        return [name for name in names(raw) if os.path.exists(f"{raw}/{name}/{RECORD}")]  # noqa: PTH110
 
     def run_folders(self) -> dict[str, str]:
         """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
@@ -512,7 +584,10 @@ class Store:
         return list(self.run_folders())
 
     def records(self, name: str) -> Mapping[str, dict[str, Any]]:
-        """Return the records of the runs in a folder of ``raw/``, by their ids; StoreError if they are damaged."""
+        """Return the records of the runs in a folder of ``raw/``, by their ids.
+
+        StoreError if they are damaged.
+        """
         raw = self.raw(name)
         with explained(raw.path):
             try:
@@ -536,7 +611,9 @@ class Store:
 
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to reason."""
-        causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
+        causes = dict(
+            self._read_json("exclusions.json") or {}
+        )  # as version 0.1 kept them
         for name in names(self.path / "excluded"):
             excluded = self._read_json(f"excluded/{name}") or {}
             causes[name.removesuffix(".json")] = str(excluded.get("cause"))
@@ -544,9 +621,15 @@ class Store:
 
 
 def _without_controls(document: Any) -> Any:
-    """A document without control characters: it may come from anybody, and what it says is shown."""
+    """A document without control characters.
+
+    It may come from anybody, and what it says is shown.
+    """
     if isinstance(document, dict):
-        return {_without_controls(key): _without_controls(value) for key, value in document.items()}
+        return {
+            _without_controls(key): _without_controls(value)
+            for key, value in document.items()
+        }
     if isinstance(document, list):
         return [_without_controls(value) for value in document]
     return visible(document) if isinstance(document, str) else document
@@ -561,7 +644,10 @@ def _without(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _fixed(experiment: Experiment, measured: bool) -> dict[str, Any]:
-    """What may not change any more; while nothing was measured, all that is said of the hosts of an inventory may."""
+    """What may not change any more.
+
+    While nothing was measured, all that is said of the hosts of an inventory may.
+    """
     fixed = _without(experiment.model_dump(mode="json"), *FREE)
     if experiment.hosts.source == "inventory":
         options = fixed["hosts"]["options"] if measured else {}
@@ -581,7 +667,9 @@ def _dump(contrast: Contrast) -> dict[str, Any]:
 
 def _same(contrast: Contrast) -> str:
     """Key under which two contrasts are the same: everything but the wording of the question."""
-    return json.dumps(contrast.model_dump(mode="json", exclude={"question"}), sort_keys=True)
+    return json.dumps(
+        contrast.model_dump(mode="json", exclude={"question"}), sort_keys=True
+    )
 
 
 def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
@@ -617,7 +705,10 @@ def packed_records(records: Iterable[Mapping[str, Any]]) -> bytes:
 
 @lru_cache(maxsize=4)
 def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
-    """Records of an import by run id; ValueError if they are not such a list, or unpack to more than is sensible."""
+    """Records of an import by run id.
+
+    ValueError if they are not such a list, or unpack to more than is sensible.
+    """
     unpacking = zlib.decompressobj(wbits=31)
     text = unpacking.decompress(data, _MOST_RECORDS)
     if not unpacking.eof:
@@ -644,11 +735,16 @@ def experiments(root: Location) -> list[str]:
     """
     with explained(root):
         folder = local(root)
-        return [str(folder / n) for n in names(folder) if (folder / n / _DECLARED).exists()]
+        return [
+            str(folder / n) for n in names(folder) if (folder / n / _DECLARED).exists()
+        ]
 
 
 def stores(path: Location | Iterable[Location]) -> list[Store]:
-    """The stores that a call names: one experiment, several, or all under a data root; StoreError if there is none."""
+    """The stores that a call names: one experiment, several, or all under a data root.
+
+    StoreError if there is none.
+    """
     if not isinstance(path, str | os.PathLike):
         chosen = [Store.at(p) for p in path]
         if not chosen:

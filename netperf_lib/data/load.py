@@ -33,7 +33,8 @@ class Results:
 
     store: Store = field(repr=False)
     instead: str | None = None
-    """What a reader must know about where the data come from: a notebook may show the recorded experiment."""
+    """What a reader must know about where the data come from: a notebook may show the recorded
+    experiment."""
 
     @property
     def name(self) -> str:
@@ -47,7 +48,10 @@ class Results:
 
     @cached_property
     def _declared(self) -> Declaration:
-        """The declaration; contrasts other than those in force when the runs were measured count as added."""
+        """The declaration.
+
+        Contrasts other than those in force when the runs were measured count as added.
+        """
         declared = self.store.declaration()
         measured = set(self._whole["declaration_sha256"].dropna())
         if declared.digest is None or measured <= {declared.digest}:
@@ -76,7 +80,9 @@ class Results:
                 notice=" ".join(filter(None, notices)) or None,
                 looked=bool((self.store.read_plan() or {}).get("looked")),
                 added=len(self.added),
-                failed_claims=tuple(c for c in self.store.claims() if c["holds"] is False),
+                failed_claims=tuple(
+                    c for c in self.store.claims() if c["holds"] is False
+                ),
             )
 
     @cached_property
@@ -86,7 +92,9 @@ class Results:
         A missing value is null. What to group is the table of `netperf_lib.observe`.
         """
         runs = self._whole.dropna(axis="columns", how="all")
-        whole = [c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()]
+        whole = [
+            c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()
+        ]
         # those without a gap have types of numpy
         return runs.astype({str(c): runs[c].to_numpy().dtype for c in whole})
 
@@ -128,7 +136,9 @@ class Results:
     @property
     def factors(self) -> list[str]:
         """The factors that vary."""
-        return [f for f in dimensions(self.runs.columns) if len(self.runs[f].unique()) > 1]
+        return [
+            f for f in dimensions(self.runs.columns) if len(self.runs[f].unique()) > 1
+        ]
 
     @property
     def notice(self) -> str | None:
@@ -174,7 +184,10 @@ class Fleet:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """The runs of all experiments; `experiment`, `deployment` and `round` together name a block of time."""
+        """The runs of all experiments.
+
+        `experiment`, `deployment` and `round` together name a block of time.
+        """
         return _together([one.runs for one in self._measured])
 
     @cached_property
@@ -188,7 +201,9 @@ class Fleet:
         return self.origin.notice
 
     def __repr__(self) -> str:
-        return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
+        return (
+            f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
+        )
 
 
 def read(location: Locations) -> Results | Fleet:
@@ -202,7 +217,8 @@ def read(location: Locations) -> Results | Fleet:
     Returns
     -------
     Results or Fleet
-        For an experiment its tables, contrasts and declaration; for a data root all its experiments.
+        For an experiment its tables, contrasts and declaration; for a data root all its
+        experiments.
 
     Raises
     ------
@@ -230,11 +246,11 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     Parameters
     ----------
     path : path, URL or iterable of them
-        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root. Of several, those
-        that were not measured yet are left out.
+        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
+        Of several, those that were not measured yet are left out.
     table : {"runs", "intervals", "percentiles", "samples"}
-        ``runs`` has one row per run: identity, factors, options and labels, context, metrics (missing is null),
-        provenance.
+        ``runs`` has one row per run: identity, factors, options and labels, context, metrics
+        (missing is null), provenance.
 
     Returns
     -------
@@ -262,7 +278,9 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
 
 def _together(frames: list[pd.DataFrame]) -> pd.DataFrame:
     if not frames:
-        raise NotMeasured("nothing was measured in these folders yet; run `npl collect` first")
+        raise NotMeasured(
+            "nothing was measured in these folders yet; run `npl collect` first"
+        )
     return pd.concat(frames, ignore_index=True)
 
 
@@ -276,27 +294,40 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         if not runs:
             where = f"{store.url}: nothing was measured here yet"
             raise NotMeasured(f"{where}; run `npl collect` first")
-        parts = [read_part(p) for block, p in tables.parts(table).items() if block in runs]
+        parts = [
+            read_part(p) for block, p in tables.parts(table).items() if block in runs
+        ]
         schema = SCHEMAS[table]
         # what a part lacks is null
-        data = pa.concat_tables([schema.empty_table(), *parts], promote_options="permissive")
+        data = pa.concat_tables(
+            [schema.empty_table(), *parts], promote_options="permissive"
+        )
         labels = sorted(set(dimensions(data.column_names)) - set(schema.names))
         data = data.select([*schema.names, *(labels if table == "runs" else ())])
         if table == "runs":
             causes = store.exclusions()
-            excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
+            excluded = pa.array(
+                [causes.get(i) for i in data["run_id"].to_pylist()], pa.string()
+            )
             data = data.append_column("excluded", excluded)
         frame = data_frame(data)
         return frame.sort_values(_ORDER, ignore_index=True) if table == "runs" else frame
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
-    """Return a table as a data frame; integers and flags keep their type even if some are missing."""
+    """Return a table as a data frame.
+
+    Integers and flags keep their type even if some are missing.
+    """
     for i, column in enumerate(table.schema):
-        if pa.types.is_list(column.type):  # a cell holds text, which pandas can count and group
+        if pa.types.is_list(
+            column.type
+        ):  # a cell holds text, which pandas can count and group
             texts = ["; ".join(cell) if cell else None for cell in table[i].to_pylist()]
             table = table.set_column(i, column.name, pa.array(texts, pa.string()))
-        if pa.types.is_string(table.schema[i].type):  # labels of others may hold control characters
+        if pa.types.is_string(
+            table.schema[i].type
+        ):  # labels of others may hold control characters
             seen = table[i].unique().drop_null().to_pylist()
             if any(visible(text) != text for text in seen):
                 texts = [text and visible(text) for text in table[i].to_pylist()]

@@ -54,10 +54,16 @@ def proposed_pattern(names: Sequence[LogName]) -> str | None:
     for words in columns:
         numbers = [number for number in map(_RUNNING.fullmatch, words) if number]
         heads = {number[1] for number in numbers}
-        stated = [word.lower() in name.stated for word, name in zip(words, names, strict=True)]
+        stated = [
+            word.lower() in name.stated for word, name in zip(words, names, strict=True)
+        ]
         if len(set(words)) == 1:
             parts.append(words[0])
-        elif len(numbers) == len(words) > len(set(words)) and heads in ({"r"}, {"round"}, {""}):
+        elif len(numbers) == len(words) > len(set(words)) and heads in (
+            {"r"},
+            {"round"},
+            {""},
+        ):
             parts.append(f"{heads.pop()}{{round}}")  # numbers that come back are rounds
         elif len(numbers) == len(words) or all(stated):
             parts.append("*")

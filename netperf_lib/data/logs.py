@@ -32,7 +32,8 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     path : str or path-like
         The file, which may be gzipped; ``-`` for standard input.
     tool : str, optional
-        The tool that printed it; only for a log without other text around it, as in the files of a measurement.
+        The tool that printed it; only for a log without other text around it, as in the files of a
+        measurement.
 
     Returns
     -------
@@ -52,7 +53,9 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     """
     name = os.fspath(path)
     if name == "-":
-        return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
+        return tools.parse(
+            _unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name
+        )
     nowhere = "no such file; pass the path of a log, or its text to parse_text"
     if "\n" in name:
         raise ParseError(nowhere, file=name.partition("\n")[0])
@@ -63,12 +66,17 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     except FileNotFoundError:
         why = nowhere
     except (OSError, ValueError) as error:  # of a name with a zero
-        why = f"cannot be read ({getattr(error, 'strerror', error)}); pass a readable file"
+        why = (
+            f"cannot be read ({getattr(error, 'strerror', error)}); pass a readable file"
+        )
     raise ParseError(why, file=name)
 
 
 def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
-    """Read a log as `parse` does; an error of the machine, which may pass, is an OSError or MemoryError."""
+    """Read a log as `parse` does.
+
+    An error of the machine, which may pass, is an OSError or MemoryError.
+    """
     name = os.fspath(path)
     # not methods of `Path`: thousands of small files, and every microsecond counts
     status = os.stat(name)  # noqa: PTH116
@@ -107,7 +115,9 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
     >>> run.metrics["latency_oneway_us"]
     39.4
     """
-    return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
+    return tools.parse(
+        text if isinstance(text, str) else _unpacked(io.BytesIO(text), None)
+    )
 
 
 def text(path: Path) -> str:
@@ -117,7 +127,8 @@ def text(path: Path) -> str:
 
 
 _TOO_LARGE = (
-    f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
+    f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer "
+    "intervals"
 )
 
 
@@ -151,17 +162,19 @@ def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")
 """Tools whose servers print what arrived."""
 _RECEIVED = (
-    "throughput_bps transferred_bytes jitter_us lost_count lost_ratio packets_count out_of_order_count duplicated_count"
+    "throughput_bps transferred_bytes jitter_us lost_count lost_ratio packets_count "
+    "out_of_order_count duplicated_count"
 ).split()
 
 
 def parse_ends(
     client: Path, server: Path | None = None, *, tool: str | None = None
 ) -> list[ParsedRun]:
-    """Read the log of a client, and what arrived from that of its server if the client cannot know it.
+    """Read the log of a client, and from that of its server what the client cannot know.
 
-    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
-    without this information does not fail the client's run, but adds a warning. OSError or MemoryError if a log cannot be
+    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent.
+    A server's log without this information does not fail the client's run, but adds a warning.
+    OSError or MemoryError if a log cannot be
     read now.
     """
     runs = read_log(client, tool=tool)
@@ -183,11 +196,15 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     warnings = [*run.warnings]
     try:
         received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
-        warnings += [f"{server.name}: {text}" for one in received for text in one.warnings]
+        warnings += [
+            f"{server.name}: {text}" for one in received for text in one.warnings
+        ]
         why = received[0].error
         if not why and (len(received) > 1 or received[0].tool != run.tool):
             why = "it holds another test than the client's, or several"
-        metrics = {k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why}
+        metrics = {
+            k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why
+        }
     except ParseError as error:
         why = error.message
     if why:
@@ -222,15 +239,16 @@ def parse_files(
     Parameters
     ----------
     paths : iterable of path-like
-        The files; a folder means all files in it, a pattern that is not a file name (`*`, `?`, `[`) those that it
-        matches, ``-`` standard input.
+        The files; a folder means all files in it, a pattern that is not a file name (`*`, `?`, `[`)
+        those that it matches, ``-`` standard input.
     progress : callable, optional
         Called with (files read, files to read).
 
     Returns
     -------
     tuple of list
-        The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
+        The runs as returned by `to_json`, in the order of the files, and a message for each file
+        that cannot be read.
     """
     names = [name for path in paths for name in expand(os.fspath(path))]
     runs, errors = list[dict[str, Any]](), list[str]()
@@ -245,24 +263,35 @@ def parse_files(
 
 
 def expand(name: str) -> list[str]:
-    """Return the files that a name stands for; the name itself if there are none, to be reported as an error."""
+    """Return the files that a name stands for.
+
+    The name itself if there are none, to be reported as an error.
+    """
     found: list[str] = []
-    # functions of os.path, as the methods of Path raise for what lies in a closed folder before Python 3.14
+    # functions of os.path, as the methods of Path raise for what lies in a closed folder before
+    # Python 3.14
     if os.path.isdir(name):  # noqa: PTH112
         errors: list[OSError] = []  # folders that cannot be read are reported as errors
         for top, _, names in os.walk(name, onerror=errors.append):
-            inside = [os.path.join(top, file) for file in names if not file.startswith(".")]  # noqa: PTH118
+            inside = [
+                os.path.join(top, file)  # noqa: PTH118
+                for file in names
+                if not file.startswith(".")  # noqa: PTH118, RUF100
+            ]
             found += filter(_is_file, inside)
         found += [str(error.filename) for error in errors]
-    elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110 - shells of Windows leave patterns to us
-        found += filter(_is_file, glob.glob(name, recursive=True))  # noqa: PTH207 - a pattern may begin at the root
+    # shells of Windows leave patterns to us
+    elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110
+        # a pattern may begin at the root
+        found += filter(_is_file, glob.glob(name, recursive=True))  # noqa: PTH207
     return sorted(found) or [name]
 
 
 def _is_file(path: str) -> bool:
     """Whether it is a file, or may be one: an inaccessible path is reported as an error."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - `Path.is_file` does not raise since Python 3.14
+        # `Path.is_file` does not raise since Python 3.14
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
     except PermissionError:
         return True
     except OSError:

@@ -22,12 +22,16 @@ def shipped(*parts: str) -> Path:
     """
     in_checkout = PACKAGE_FOLDER.parent.joinpath(*parts)
     return (
-        in_checkout if in_checkout.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
+        in_checkout
+        if in_checkout.exists()
+        else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
     )
 
 
 def recorded() -> Path:
-    """Return the folder of the recorded experiment that comes with the package, measured in the lab.
+    """Return the folder of the recorded experiment that comes with the package.
+
+    Measured in the lab.
 
     Examples
     --------
@@ -38,14 +42,19 @@ def recorded() -> Path:
 
 
 def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str | None]:
-    """Find the folder of an experiment that is named by a relative path; also return what a reader must know about it.
+    """Find the folder of an experiment that is named by a relative path.
 
-    A notebook's working directory is its own folder, or that of the program that executes it, and rarely the folder
-    that contains ``results``. So a relative path is looked up in the working directory and in every folder above it.
-    If a notebook names `DEFAULT` and nothing has been measured yet, the recorded experiment takes its place.
+    Also return what a reader must know about it.
+
+    A notebook's working directory is its own folder, or that of the program that executes it, and
+    rarely the folder that contains ``results``. So a relative path is looked up in the working
+    directory and in every folder above it. If a notebook names `DEFAULT` and nothing has been
+    measured yet, the recorded experiment takes its place.
     """
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"expected the path or URL of a folder; got {type(path).__name__}")
+        raise UsageError(
+            f"expected the path or URL of a folder; got {type(path).__name__}"
+        )
     text = os.fspath(path)
     if "://" in text or Path(text).is_absolute():
         return path, None
@@ -66,10 +75,14 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
         return PACKAGE_FOLDER.parent / DEFAULT, None
     notice = (
-        f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
-        "“make report” measures one here; the notebook's parameter “experiment” names another folder."
+        f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with "
+        "netperf_lib. "
+        "“make report” measures one here; the notebook's parameter “experiment” names another "
+        "folder."
     )
-    _print_once(notice)  # a page that a person opens has no cover, on which a report says it
+    _print_once(
+        notice
+    )  # a page that a person opens has no cover, on which a report says it
     return recorded(), notice
 
 
@@ -81,7 +94,8 @@ def _print_once(notice: str) -> None:
 def report_folder(location: str, name: str) -> Path:
     """Where reports and exported tables go: to the folder ``reports`` next to the data.
 
-    Where those are elsewhere, of the installation, or cannot be written: to one in the working directory.
+    Where those are elsewhere, of the installation, or cannot be written: to one in the working
+    directory.
     """
     from .files import is_copy, own_path
 

@@ -1,8 +1,11 @@
-"""The tables: their columns, how a run becomes rows, and how rows become parquet that any engine reads.
+"""The tables.
 
-Rows of one part are in the order of its runs, in row groups of 2^17 rows, so that pandas, DuckDB, Polars, Dask and
-Spark skip what a filter rules out. The figures of ``samples`` are byte-stream split, since they would otherwise be
-half as large again. (Spark before 4.2 reads these with ``spark.sql.parquet.enableVectorizedReader=false``.)
+Their columns, how a run becomes rows, and how rows become parquet that any engine reads.
+
+Rows of one part are in the order of its runs, in row groups of 2^17 rows, so that pandas, DuckDB,
+Polars, Dask and Spark skip what a filter rules out. The figures of ``samples`` are byte-stream
+split, since they would otherwise be half as large again. (Spark before 4.2 reads these with
+``spark.sql.parquet.enableVectorizedReader=false``.)
 """
 
 from __future__ import annotations
@@ -26,19 +29,31 @@ from ..tools.parsed import ParsedRun
 from .files import appearing
 
 GROUP_ROWS = 1 << 17
-"""Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more in memory."""
+"""Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more
+in memory."""
 
 TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
-_TEXT = "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256 reader_version".split()
-_TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
+_TEXT = (
+    "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256 "
+    "reader_version"
+).split()
+_TYPES = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+}
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "runs": pa.schema(
         [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
+        + [
+            ("started_utc", pa.timestamp("us", "UTC")),
+            ("warnings", pa.list_(pa.string())),
+        ]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
@@ -104,12 +119,17 @@ class PartWriter(ExitStack):
         self._writer.write_table(rows, row_group_size=GROUP_ROWS)
 
     def finish(self, footer: Mapping[str, Any]) -> bool:
-        """Write the remaining rows and the footer; return whether there were rows, and so a file."""
+        """Write the remaining rows and the footer.
+
+        Return whether there were rows, and so a file.
+        """
         if self._waiting:
             self._flush()
         if self._writer is None:
             return False
-        self._writer.add_key_value_metadata({"netperf_part": orjson.dumps(footer).decode()})
+        self._writer.add_key_value_metadata(
+            {"netperf_part": orjson.dumps(footer).decode()}
+        )
         self.close()
         return True
 
@@ -181,12 +201,16 @@ def run_row(
     """One row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
-    main = next((run for run in parsed if run.tool == trial["tool"]), next(iter(parsed), None))
+    main = next(
+        (run for run in parsed if run.tool == trial["tool"]), next(iter(parsed), None)
+    )
     row: dict[str, Any] = {
         name: factor(name).cast(level) for name, level in factors_of(record).items()
     }
     row |= {name: record.get(name) for name in _COPIED}
-    observed = [name for name, f in FACTORS.items() if f.role == "observed" and name in facts]
+    observed = [
+        name for name, f in FACTORS.items() if f.role == "observed" and name in facts
+    ]
     row |= {name: facts[name] for name in observed}
     # what the run used
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")
@@ -222,8 +246,13 @@ def run_row(
 
 
 def _default_buffer(record: Mapping[str, Any]) -> int | None:
-    """Bytes that a stream may have in flight with the settings of the hosts: the lower limit of sender and receiver."""
-    sender, receiver = ("client", "server")[:: -1 if record["trial"].get("reverse") else 1]
+    """Bytes that a stream may have in flight with the settings of the hosts.
+
+    The lower limit of sender and receiver.
+    """
+    sender, receiver = ("client", "server")[
+        :: -1 if record["trial"].get("reverse") else 1
+    ]
     sizes = []
     for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem")):
         sysctl = ((record.get("facts") or {}).get(host) or {}).get("sysctl") or {}

@@ -1,4 +1,7 @@
-"""Check that raw runs are unchanged since they were measured, and that the tables agree with the logs."""
+"""Check that raw runs are unchanged since they were measured.
+
+And that the tables agree with the logs.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ def verify(
 ) -> list[str]:
     """Check that raw runs are unchanged and that the tables equal a fresh ingest; changes nothing.
 
-    The name of the folder does not matter: a renamed or copied experiment passes. Give the `root` digest of a report to
-    also find what was changed everywhere at once (a log, its record and its digest), or in what was declared, planned,
-    placed or excluded.
+    The name of the folder does not matter: a renamed or copied experiment passes. Give the `root`
+    digest of a report to also find what was changed everywhere at once (a log, its record and its
+    digest), or in what was declared, planned, placed or excluded.
 
     Parameters
     ----------
@@ -37,15 +40,16 @@ def verify(
     progress : callable, optional
         Called with (runs checked, runs to check).
     root : str, optional
-        The root digest that the experiment must have, or its first 8 or more digits; see `Store.root_digest`.
+        The root digest that the experiment must have, or its first 8 or more digits; see
+        `Store.root_digest`.
     executor
         As in `netperf_lib.ingest`.
 
     Returns
     -------
     list of str
-        The problems, one sentence each: a record or log that was changed, removed or added; a document that cannot be
-        read; a link; a table that differs from the logs.
+        The problems, one sentence each: a record or log that was changed, removed or added; a
+        document that cannot be read; a link; a table that differs from the logs.
 
     Raises
     ------
@@ -74,7 +78,9 @@ def verify(
 
 def _links(store: Store) -> Iterator[str]:
     for top, folders, files in os.walk(store.path):
-        for link in filter(Path.is_symlink, (Path(top, name) for name in sorted(folders + files))):
+        for link in filter(
+            Path.is_symlink, (Path(top, name) for name in sorted(folders + files))
+        ):
             yield f"{link}: a link, which no experiment holds"
 
 
@@ -96,7 +102,9 @@ def _problems(
             f"{store.url}: the root digest is {actual}, not {root}: what was declared, planned, "
             "placed, measured or excluded is not that of the report"
         )
-    runs = {run_id: name for block in tables.blocks.values() for run_id, name in block.items()}
+    runs = {
+        run_id: name for block in tables.blocks.values() for run_id, name in block.items()
+    }
     yield from _missing(store, runs)
     tasks = [(replace(tables, blocks={b: some}), b) for b, some in tables.blocks.items()]
     done = 0
@@ -118,7 +126,9 @@ def _missing(store: Store, runs: Mapping[str, str]) -> Iterator[str]:
     plan, where = store.read_plan(), store.path / "plan.json"
     if plan is None and digests:  # version 0.1 kept neither
         yield f"{where} is missing"
-    rounds = {str(t.get("run_id")): t.get("round", 0) for t in (plan or {}).get("trials", ())}
+    rounds = {
+        str(t.get("run_id")): t.get("round", 0) for t in (plan or {}).get("trials", ())
+    }
     measured = {trial_of(run_id) for run_id in runs}
     if not rounds or not measured:  # logs that were imported
         return
@@ -127,7 +137,10 @@ def _missing(store: Store, runs: Mapping[str, str]) -> Iterator[str]:
         last = max((rounds.get(trial, 0) for trial in measured), default=0)
     due = {trial for trial, number in rounds.items() if number <= last}
     for what, some in (
-        ("have no run: not measured yet (then collect again), or removed", due - measured),
+        (
+            "have no run: not measured yet (then collect again), or removed",
+            due - measured,
+        ),
         ("have a run that is not in the plan", measured - rounds.keys()),
     ):
         if some:
@@ -138,7 +151,11 @@ def _missing(store: Store, runs: Mapping[str, str]) -> Iterator[str]:
 def _verify_block(tables: Tables, block: str) -> list[str]:
     """Problems of the folders of these runs or, if there are none, of the tables made from them."""
     store, runs = tables.store, tables.blocks[block]
-    problems = [f"{raw.path}: {wrong}" for raw, _ in store.raw_folders(runs) for wrong in _raw(raw)]
+    problems = [
+        f"{raw.path}: {wrong}"
+        for raw, _ in store.raw_folders(runs)
+        for wrong in _raw(raw)
+    ]
     if problems or block in tables.behind:
         return problems
     with scratch() as folder:
@@ -147,7 +164,11 @@ def _verify_block(tables: Tables, block: str) -> list[str]:
         return [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
-            if (wrong := _difference(*(some.parts(table).get(block) for some in (tables, fresh))))
+            if (
+                wrong := _difference(
+                    *(some.parts(table).get(block) for some in (tables, fresh))
+                )
+            )
         ]
 
 
@@ -158,7 +179,9 @@ def _raw(raw: RawFolder) -> Iterator[str]:
     except (OSError, LookupError, TypeError, ValueError) as error:
         yield f"{RECORD} cannot be read ({error})"
         return
-    if raw.digests is None and raw.record.get("schema") != 1:  # version 0.1 kept no digests
+    if (
+        raw.digests is None and raw.record.get("schema") != 1
+    ):  # version 0.1 kept no digests
         yield f"{RECORD} has no digest: the run was added, or its digest removed"
     if raw.change:
         yield raw.change

@@ -1,6 +1,9 @@
-"""Parts of work on any `concurrent.futures.Executor`: processes of this machine, or those of a cluster.
+"""Parts of work on any `concurrent.futures.Executor`.
 
-A worker can die at any time: tasks are safe to repeat, so whoever started them runs the same command again.
+Processes of this machine, or those of a cluster.
+
+A worker can die at any time: tasks are safe to repeat, so whoever started them runs the same
+command again.
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ Outcome = TypeVar("Outcome")
 
 
 def run_all(
-    function: Callable[..., Outcome], tasks: Iterable[Task], executor: Executor | None = None
+    function: Callable[..., Outcome],
+    tasks: Iterable[Task],
+    executor: Executor | None = None,
 ) -> Iterator[tuple[Task, Outcome]]:
     """Call `function` with the arguments of every task; yield each task with its result, in order.
 
-    Without an executor, and for a single task, it is called in this process. StoreError if a worker died.
+    Without an executor, and for a single task, it is called in this process. StoreError if a worker
+    died.
     """
     todo = list(tasks)
     if not todo:
@@ -35,7 +41,8 @@ def run_all(
         yield from zip(todo, each(function, *zip(*todo, strict=True)), strict=True)
     except BrokenExecutor:
         raise StoreError(
-            "a worker died (out of memory?); what was written is kept: run the command again, with fewer workers"
+            "a worker died (out of memory?); what was written is kept: run the command again, "
+            "with fewer workers"
         ) from None
 
 
@@ -47,7 +54,9 @@ def processes(count: int) -> Iterator[Executor | None]:
         return
     # not forked: threads of this process may hold locks that a copy of it would never see released
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(
+        count, mp_context=context, initializer=_end_with_parent
+    ) as pool:
         yield pool
 
 

@@ -1,4 +1,7 @@
-"""Contrasts before the data: expand `compare:`, read thresholds, refuse contrasts that no run could answer."""
+"""Contrasts before the data.
+
+Expand `compare:`, read thresholds, refuse contrasts that no run could answer.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _SPLIT = tuple(
     "placement accelerated tool test streams tcp_buffer_bytes message_bytes during".split()
 )
 """Factors that a side of a contrast names where they vary: it names one condition."""
-_MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {
-    "advertised_bps"
-}
+_MEASURED = {"protocol", "direction"} | {
+    n for n, f in FACTORS.items() if f.role != "condition"
+} - {"advertised_bps"}
 """Factors whose levels are known only once the hosts are placed or the log is read."""
 
 
@@ -46,7 +49,10 @@ def gives(trial: Trial, metric: str) -> bool:
         single = tool != "qperf" or metric in HEADLINES
         return latency and single and round_trips == metric.startswith("rtt")
     if metric.startswith(("throughput", "transferred", "sent_", "retransmits", "cwnd")):
-        at_receiver = tool != "sockperf" or metric in ("throughput_sent_bps", "sent_bytes")
+        at_receiver = tool != "sockperf" or metric in (
+            "throughput_sent_bps",
+            "sent_bytes",
+        )
         return loaded or (not latency and at_receiver)
     return True
 
@@ -60,7 +66,10 @@ class _Wrong(Exception):  # noqa: N818  where, and what is wrong there
 
 
 def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
-    """Expand `compare` and resolve thresholds; also return the errors in them, each with its location."""
+    """Expand `compare` and resolve thresholds.
+
+    Also return the errors in them, each with its location.
+    """
     rows = _rows(experiment)
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
@@ -97,7 +106,9 @@ def _family(compare: Compare, rows: _Rows) -> list[Contrast]:
         raise _Wrong(_unknown(name, every), "factor")
     chosen = [(t, r) for t, r in rows if _matches(r, compare.where)]
     measured = _measured(chosen)
-    varying = [m for m in measured if len({r.get(name) for t, r in chosen if gives(t, m)}) > 1]
+    varying = [
+        m for m in measured if len({r.get(name) for t, r in chosen if gives(t, m)}) > 1
+    ]
     contrasts: list[Contrast] = []
     for number, metric in enumerate(compare.metrics or varying or measured):
         if metric not in METRICS:
@@ -127,7 +138,9 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
     ignored = {name, *_LENGTHS, *({"placement"} if name in _HOSTS else _HOSTS)}
     if name == "placement":
         ignored |= {"gateway_sku", *(f for f in columns if f not in FACTORS)}
-    varying = [f for f in columns if f not in ignored and len({r.get(f) for r in rows}) > 1]
+    varying = [
+        f for f in columns if f not in ignored and len({r.get(f) for r in rows}) > 1
+    ]
     strata: dict[tuple[Level, ...], set[Level]] = {}
     for row in rows:
         strata.setdefault(tuple(row.get(f) for f in varying), set()).add(row.get(name))
@@ -138,7 +151,9 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
             a, b = {**held, name: level}, {**held, name: baseline}
             contrasts.append(Contrast(metric=metric, a=a, b=b, margin=compare.margin))
     if not contrasts:
-        words = f"no two conditions differ in {name} alone ({', '.join(varying)} also differ)"
+        words = (
+            f"no two conditions differ in {name} alone ({', '.join(varying)} also differ)"
+        )
         raise _Wrong(words, "factor")
     return contrasts
 
@@ -150,7 +165,9 @@ def _with_bandwidth(contrast: Contrast, key: str, rows: _Rows) -> Contrast:
     share = _SHARE.fullmatch(str(getattr(contrast, key)))
     base = share and (share[2] or contrast.of)
     if base == "bandwidth":
-        measuring = [t for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)]
+        measuring = [
+            t for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)
+        ]
         speeds = {t.advertised_bps for t in measuring}
         speed = next(iter(speeds), None)
         if len(speeds) != 1 or speed is None:
@@ -171,7 +188,9 @@ def _threshold(contrast: Contrast) -> float:
     share = _SHARE.fullmatch(text)
     base = share and (share[2] or contrast.of)
     if share and not base and unit != "ratio":
-        raise ValueError(f"{text!r} does not say of what; write for example '90 % of 10 Gbit/s'")
+        raise ValueError(
+            f"{text!r} does not say of what; write for example '90 % of 10 Gbit/s'"
+        )
     value = read_quantity(base or ("1" if share else text), unit)
     value *= float(share[1]) / 100 if share else 1
     if not 0 < value < math.inf:
@@ -191,7 +210,10 @@ def threshold(contrast: Contrast) -> float:
 
 
 def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
-    """Contrasts that no run of the experiment could answer, with their location in the declaration."""
+    """Contrasts that no run of the experiment could answer.
+
+    With their location in the declaration.
+    """
     rows = _rows(experiment)
     for number, contrast in enumerate(experiment.contrasts):
         for loc, message in _problems(contrast, rows):
@@ -202,7 +224,9 @@ def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
     metric = contrast.metric
     measuring = [r for t, r in rows if gives(t, metric)]
     if metric not in METRICS or not measuring:
-        words = f"no test here measures {metric}; measured are {', '.join(_measured(rows))}"
+        words = (
+            f"no test here measures {metric}; measured are {', '.join(_measured(rows))}"
+        )
         yield ("metric",), words if metric in METRICS else unknown_metric(metric)
         return
     sides: list[list[_Row]] = []
@@ -216,7 +240,10 @@ def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
         if wrong:
             return
         if not sides[-1]:
-            yield (side,), f"no run that measures {metric} has all of these levels together"
+            yield (
+                (side,),
+                f"no run that measures {metric} has all of these levels together",
+            )
         elif several:
             yield (side,), f"names several conditions; name also {', '.join(several)}"
     # what is known only later may distinguish the sides
@@ -226,7 +253,9 @@ def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
 
 
 def _matches(row: _Row, levels: _Row) -> bool:
-    return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
+    return all(
+        row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED
+    )
 
 
 def _side(rows: Sequence[_Row], levels: _Row) -> Iterator[tuple[Loc, str]]:
@@ -250,6 +279,12 @@ def _as_yaml(level: Level) -> str:
 
 
 def _unknown(name: str, rows: Iterable[_Row]) -> str:
-    legal = [f for f in dimensions(dict.fromkeys(f for r in rows for f in r)) if f not in _LENGTHS]
+    legal = [
+        f
+        for f in dimensions(dict.fromkeys(f for r in rows for f in r))
+        if f not in _LENGTHS
+    ]
     hint = did_you_mean(name, [*legal, *FACTORS])
-    return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
+    return (
+        f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
+    )

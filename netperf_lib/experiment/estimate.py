@@ -1,4 +1,7 @@
-"""Estimates before a measurement starts: time, traffic, the fewest rounds that can decide anything."""
+"""Estimates before a measurement starts.
+
+Time, traffic, the fewest rounds that can decide anything.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from .model import Experiment, Trial
 from .schedule import Plan, load_trial, notes
 
 OVERHEAD_S = 0.3
-"""Time that a trial takes in addition to its test: starting the server, waiting for it, reading the counters."""
+"""Time that a trial takes in addition to its test: starting the server, waiting for it, reading
+the counters."""
 ASSUMED_BPS = 10e9
 """Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
 
@@ -29,9 +33,14 @@ def duration_s(plan: Plan) -> float:
 
 
 def sending_bps(trial: Trial) -> float:
-    """Bits per second that a trial puts on the network, its load included; 0 for a latency test on an idle path."""
+    """Bits per second that a trial puts on the network, its load included.
+
+    0 for a latency test on an idle path.
+    """
     rate = sum(
-        tool(t.test.tool).rate_bps(t.request) for t in (trial, load_trial(trial)) if t is not None
+        tool(t.test.tool).rate_bps(t.request)
+        for t in (trial, load_trial(trial))
+        if t is not None
     )
     cap = trial.advertised_bps
     if cap is None:
@@ -49,7 +58,10 @@ def traffic(plan: Plan) -> dict[tuple[str, str], float]:
 
 
 def fewest_rounds(experiment: Experiment) -> int:
-    """Rounds below which no contrast of one deployment can get a verdict, however clear the difference."""
+    """Rounds below which no contrast of one deployment can get a verdict.
+
+    However clear the difference.
+    """
     return rounds_required(experiment.alpha, max(1, len(experiment.contrasts)))
 
 
@@ -79,7 +91,10 @@ class RoundsNeeded:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
-    """Preview of an experiment: what it measures, how long it takes, what it costs and what it can decide."""
+    """Preview of an experiment.
+
+    What it measures, how long it takes, what it costs and what it can decide.
+    """
 
     plan: Plan
     cost: str | None = None
@@ -106,16 +121,21 @@ class Preview:
         }
 
     def notes(self) -> list[str]:
-        """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
+        """Warnings before the start.
+
+        Factors that do not apply, and rounds that cannot decide anything.
+        """
         e = self.plan.experiment
         remarks = notes(e)
         remarks += [
-            f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read it if it is not yours"
+            f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read "
+            "it if it is not yours"
             for file in _ssh_configs(e.hosts.options)
         ]
         if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
             remarks.append(
-                f"{e.rounds} rounds give no verdict, however clear the difference: a family of {len(e.contrasts)} "
+                f"{e.rounds} rounds give no verdict, however clear the difference: a family of "
+                f"{len(e.contrasts)} "
                 f"contrasts needs at least {fewest}"
             )
         return remarks
@@ -126,7 +146,11 @@ class Preview:
         leading = sum(t.leading for t in plan.trials)
         counts = [plural(plan.conditions, "condition"), plural(e.rounds, "round")]
         counts += [f"{e.deployments} deployments"] if e.deployments > 1 else []
-        lead = f", and {leading} that {'leads' if leading == 1 else 'lead'}" if leading else ""
+        lead = (
+            f", and {leading} that {'leads' if leading == 1 else 'lead'}"
+            if leading
+            else ""
+        )
         lines = [
             f"{e.name}: {e.title}".removesuffix(": "),
             f"{plural(len(plan.trials) - leading, 'trial')} = {' × '.join(counts)}{lead}",
@@ -134,11 +158,14 @@ class Preview:
         ]
         if total := sum(traffic(plan).values()):
             assumed = any(
-                sending_bps(t) == ASSUMED_BPS and not t.advertised_bps for t in plan.trials
+                sending_bps(t) == ASSUMED_BPS and not t.advertised_bps
+                for t in plan.trials
             )
             rate = f"{format_value(ASSUMED_BPS, 'bps')} (assumed)"
             at = f", where no rate or bandwidth is given, at {rate}" if assumed else ""
-            lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at}")
+            lines.append(
+                f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at}"
+            )
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
         return "\n".join(

@@ -1,15 +1,16 @@
 """The one list of factors: what is known about the dimensions of a measurement beyond their names.
 
-Every factor, option and label of a run is a dimension, and a column of the table of runs, without being listed here.
-`FACTORS` adds to some of them what a reader or a schedule needs: how a level is written, the order of the levels, the
-level that goes without saying, the tests that a factor applies to. An option of a tool that is not listed has the type
-that its tool declares. Any other factor is a user's label: text, in alphabetical order. To tell the library about a
-new factor, add an entry here.
+Every factor, option and label of a run is a dimension, and a column of the table of runs, without
+being listed here. `FACTORS` adds to some of them what a reader or a schedule needs: how a level is
+written, the order of the levels, the level that goes without saying, the tests that a factor
+applies to. An option of a tool that is not listed has the type that its tool declares. Any other
+factor is a user's label: text, in alphabetical order. To tell the library about a new factor, add
+an entry here.
 
-A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"`` describe the two
-hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those of role ``"observed"`` are found
-while measuring (kernel, versions): they should stay the same; if they do not, they are another possible explanation
-for a difference.
+A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"``
+describe the two hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those
+of role ``"observed"`` are found while measuring (kernel, versions): they should stay the same; if
+they do not, they are another possible explanation for a difference.
 """
 
 from __future__ import annotations
@@ -61,12 +62,14 @@ class Factor:
     role: Literal["condition", "host", "observed"] = "condition"
     """Part of a condition; a property of one of the two hosts; found while measuring."""
     splits: Literal["always", "in a round"] | None = None
-    """When another level makes another condition: always; or only where it alone tells two runs of a round apart.
+    """When another level makes another condition: always; or only where it alone tells two runs
+    of a round apart.
 
     Default: always, but for what is found while measuring.
     """
     null: Literal["default", "none", "unknown"] = "none"
-    """What a null means: the default of the system; that there is none; or nothing, for it is not known."""
+    """What a null means: the default of the system; that there is none; or nothing, for it is
+    not known."""
     unit: str | None = None
     """Unit of a level as `format_value` writes it."""
     ordinary: Level = None
@@ -85,10 +88,15 @@ class Factor:
     @property
     def always_splits(self) -> bool:
         """Whether another level makes another condition in every case."""
-        return (self.splits or ("in a round" if self.role == "observed" else "always")) == "always"
+        return (
+            self.splits or ("in a round" if self.role == "observed" else "always")
+        ) == "always"
 
     def level_words(self, level: Any) -> str:
-        """Words for a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
+        """Words for a level of this factor.
+
+        ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``.
+        """
         level = plain(level)
         if isinstance(self.words, Mapping):
             if level in self.words:
@@ -99,7 +107,11 @@ class Factor:
         if level is None and self.null == "unknown":
             return f"{title} not known"
         if level is None:
-            return f"no {title}" if self.kind == "text" else f"default {self.default or title}"
+            return (
+                f"no {title}"
+                if self.kind == "text"
+                else f"default {self.default or title}"
+            )
         if self.kind == "flag" and isinstance(level, bool):
             return title if level else f"not {title}"
         if self.unit and not isinstance(level, str):
@@ -107,10 +119,12 @@ class Factor:
         return f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}"
 
     def cast(self, level: Any) -> Level:
-        """Convert a level to the type of this factor: ``zone: 1`` in a YAML file means the zone "1".
+        """Convert a level to the type of this factor.
 
-        Words mean the level that is written so: ``16 MiB``, ``default``, ``1 stream``, ``yes``. A value that cannot be
-        converted is returned unchanged: no run has such a level.
+        ``zone: 1`` in a YAML file means the zone "1".
+
+        Words mean the level that is written so: ``16 MiB``, ``default``, ``1 stream``, ``yes``. A
+        value that cannot be converted is returned unchanged: no run has such a level.
         """
         value = plain(level)
         if isinstance(value, str):
@@ -160,7 +174,10 @@ class Factor:
             yield text.removeprefix(f"{title} ")
 
     def key(self, level: Any) -> tuple[Any, ...]:
-        """Sort key of a level: null first, then the natural order, numbers by size, text alphabetically."""
+        """Sort key of a level.
+
+        Null first, then the natural order, numbers by size, text alphabetically.
+        """
         level = plain(level)
         if level is None:
             return (0,)
@@ -172,7 +189,11 @@ class Factor:
                 self.order.index(level) if listed else 0,
                 _natural(level),
             )
-        if self.unit == "bps" and isinstance(level, str) and (rate := read_rate(level)) is not None:
+        if (
+            self.unit == "bps"
+            and isinstance(level, str)
+            and (rate := read_rate(level)) is not None
+        ):
             return (1, 0, rate)
         return (1, *_natural(level))
 
@@ -192,7 +213,10 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: [A-Za-zµ%]+(?:/s)?)?")
 
 
 def read_rate(text: Any) -> float | None:
-    """Bits per second of a rate such as ``1G``, ``800 Mbit/s`` or 1000000; None if it is not a rate."""
+    """Bits per second of a rate such as ``1G``, ``800 Mbit/s`` or 1000000.
+
+    None if it is not a rate.
+    """
     try:
         return read_quantity(str(text).strip(), "bps")
     except ValueError:
@@ -220,10 +244,14 @@ _DIRECTIONS = {name: name for name in ("forward", "reverse", "bidir")} | {
 }
 
 
-def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
+def _pair(
+    name: str, label: str, role: Literal["host", "observed"] = "host"
+) -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
     return [
-        Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role=role, null="unknown")
+        Factor(
+            name=f"{side}_{name}", label=f"{side}'s {label}", role=role, null="unknown"
+        )
         for side in ("client", "server")
     ]
 
@@ -269,7 +297,9 @@ _CONDITIONS = (
         words=lambda n: f"{format_value(n, 'bytes')} messages",
     ),
     Factor(name="during", label="load", words={None: "idle path"}),
-    Factor(name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
+    Factor(
+        name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}
+    ),
     Factor(name="congestion", label="congestion control", words=str),
     Factor(name="bitrate", unit="bps", words=_bitrate),
     Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
@@ -277,14 +307,18 @@ _CONDITIONS = (
     Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False),
     Factor(name="reverse", label="server to client", kind="flag", ordinary=False),
     Factor(name="bidir", label="both directions", kind="flag", ordinary=False),
-    Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round"),
+    Factor(
+        name="interval_s", label="interval", kind="number", unit="s", splits="in a round"
+    ),
     Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False),
     Factor(name="mps", label="messages per second"),
     Factor(name="reply_every", label="one reply every", kind="integer"),
     Factor(name="burst", label="messages in a burst", kind="integer"),
     Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
     Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
-    Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
+    Factor(
+        name="duration_s", label="duration", kind="number", unit="s", splits="in a round"
+    ),
     Factor(
         name="omit_s",
         label="omitted start",
@@ -325,8 +359,18 @@ _HOSTS = (
         follows=("tcp_buffer_bytes",),
     ),
     Factor(name="kernel", role="observed"),
-    Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
-    Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
+    Factor(
+        name="tool_version",
+        label="version of the tool",
+        role="observed",
+        follows=("tool",),
+    ),
+    Factor(
+        name="nic_driver",
+        label="network driver",
+        role="observed",
+        follows=("accelerated",),
+    ),
     Factor(
         name="server_nic_driver",
         label="server's network driver",
@@ -360,17 +404,21 @@ _OPTIONS = [
     if all(option.name != listed.name for listed in _CONDITIONS)
 ]
 
-FACTORS: Mapping[str, Factor] = {one.name: one for one in (*_CONDITIONS, *_OPTIONS, *_HOSTS)}
+FACTORS: Mapping[str, Factor] = {
+    one.name: one for one in (*_CONDITIONS, *_OPTIONS, *_HOSTS)
+}
 
 NOT_FACTORS = frozenset(
-    "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
+    "experiment run_id status error round order deployment deployment_id attempt notice command "
+    "raw_path raw_sha256 "
     "declaration_sha256 reader_version started_utc ended_utc warnings excluded condition".split()
 ).union(EVIDENCE)
 """Columns of the table of runs that identify or describe a run and are not dimensions."""
 
 
 LOG_NAME = "log_name"
-"""The factor of what only the names of logs tell apart: it splits, and nothing is compared by rule."""
+"""The factor of what only the names of logs tell apart: it splits, and nothing is compared by
+rule."""
 
 
 def is_address(value: Any) -> bool:
@@ -397,7 +445,8 @@ def factor(name: str) -> Factor:
     >>> factor("rack").level_words("b7")
     'rack b7'
     """
-    # a condition is the name that `select` gives to a combination of levels: not a column of the tables
+    # a condition is the name that `select` gives to a combination of levels: not a column of the
+    # tables
     return FACTORS.get(name) or Factor(
         name=name, words=str if name in ("condition", LOG_NAME) else None
     )
@@ -421,32 +470,48 @@ def sort_levels(name: str, levels: Iterable[Any]) -> list[Level]:
     return sorted(dict.fromkeys(plain(v) for v in levels), key=factor(name).key)
 
 
-def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
-    """Which columns of the table of runs are dimensions: those listed, in the order of the list, then the user's own.
+def dimensions(
+    columns: Iterable[str], *, roles: Sequence[str] = ("condition",)
+) -> list[str]:
+    """Which columns of the table of runs are dimensions.
+
+    Those listed, in the order of the list, then the user's own.
 
     Those of role ``"condition"`` make up a condition.
     """
     chosen = [
-        c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles
+        c
+        for c in columns
+        if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles
     ]
     position = {name: i for i, name in enumerate(FACTORS)}
-    own = position["client"] - 0.5  # labels come before the hosts, which name a condition last
+    own = (
+        position["client"] - 0.5
+    )  # labels come before the hosts, which name a condition last
     return sorted(dict.fromkeys(chosen), key=lambda c: position.get(c, own))
 
 
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
 
-    Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors known only from
-    the log (protocol, direction) are not included; of the facts of a host, its processor and network card are.
+    Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors
+    known only from the log (protocol, direction) are not included; of the facts of a host, its
+    processor and network card are.
     """
     trial = dict(record["trial"])
-    levels = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
+    levels = {
+        **(trial.pop("options", None) or {}),
+        **(trial.pop("labels", None) or {}),
+        **trial,
+    }
     proven = []
     for side in ("client", "server"):
         host = record.get("hosts", {}).get(side) or {}
         facts = (record.get("facts") or {}).get(side) or {}
-        known = {name: host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+        known = {
+            name: host.get(name)
+            for name in ("vm_size", "region", "zone", "zone_physical")
+        }
         known |= host.get("labels") or {}
         # the same VM size lands on different processors and network cards
         seen = [name for name in ("cpu", "nic_driver") if f"{side}_{name}" in FACTORS]
@@ -460,7 +525,10 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
 
 
 def plain(level: Any) -> Level:
-    """Convert a level to a plain Python type: numpy scalars are unpacked, and any missing value becomes None."""
+    """Convert a level to a plain Python type.
+
+    Numpy scalars are unpacked, and any missing value becomes None.
+    """
     value: object = level.item() if hasattr(level, "item") else level
     if isinstance(value, float):
         return None if math.isnan(value) else value

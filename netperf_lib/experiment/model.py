@@ -1,7 +1,7 @@
 """The data of the project, frozen: what is declared, what is scheduled, what happened.
 
-Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Where it runs: `Host`,
-`Deployment`. Nothing here does I/O.
+Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Where it
+runs: `Host`, `Deployment`. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 def check_address(text: str) -> str:
     """Return a host name or address without characters that a shell would interpret or ssh refuses.
 
-    ValueError otherwise: an ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h …"``).
+    ValueError otherwise: an ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h
+    …"``).
     """
     is_number = ":" in text or re.fullmatch(r"[0-9.]+", text)
     if not re.fullmatch(r"[\w:][\w.:%-]*", text) or (is_number and not is_address(text)):
@@ -55,7 +56,8 @@ def check_user(text: str) -> str:
         or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text)
     ):
         raise ValueError(
-            f"{text!r} is not a user name: it must not start with '-' or contain quotes or any of ;&<>|(){{}}"
+            f"{text!r} is not a user name: it must not start with '-' or contain quotes or any of "
+            f";&<>|(){{}}"
         )
     return text
 
@@ -70,7 +72,8 @@ def _text(level: object) -> object:
 
 
 Labels = dict[Name, Annotated[str, BeforeValidator(_text)]]
-"""Labels that the user adds to a pair or host: each is a factor of its own, and its levels are text."""
+"""Labels that the user adds to a pair or host: each is a factor of its own, and its levels are
+text."""
 
 Factors = Annotated[
     dict[str, Level],
@@ -91,7 +94,9 @@ if TYPE_CHECKING:
 else:
     Source = Literal[(*SOURCES, "imported")]
     Tool = Literal[tuple(sorted(TOOLS))]
-    LoadTool = Literal[tuple(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))]
+    LoadTool = Literal[
+        tuple(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))
+    ]
 
 
 OptionValue: TypeAlias = str | int | float | bool
@@ -120,13 +125,15 @@ class Pair(_Declared):
     server: Name
     """Host that answers."""
     placement: Name
-    """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
+    """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`,
+    `public-ip`."""
     accelerated: bool | None = None
     """Accelerated networking (SR-IOV) on both ends; null if unknown."""
     tcp_buffer_bytes: Annotated[int, _SIZE, Field(gt=0, le=2**40)] | None = None
     """Largest TCP buffer that the hosts of this pair allow, if that is a property of the hosts."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
-    """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the experiment says."""
+    """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the
+    experiment says."""
     labels: Labels = {}
     """Further factors of this pair, for example ``{gateway_sku: ErGw1AZ}``."""
 
@@ -163,15 +170,17 @@ class TestSpec(_Declared):
     """Duration of the measurement in seconds."""
     omit_s: Annotated[float, _SECONDS] = Field(default=0, ge=0, le=60)
     """Seconds at the start that the tool itself omits (iperf3 `-O`)."""
-    streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
-    """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
-    tcp_buffer_bytes: tuple[Annotated[int, _SIZE, Field(ge=4096, le=2**31)] | None, ...] = Field(
-        default=(None,), min_length=1
+    streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(
+        default=(1,), min_length=1
     )
-    """TCP buffers to test, in bytes; null: those of the hosts. They are set as kernel limits on hosts that this project
-    creates, and on the tool's own sockets on all others."""
-    message_bytes: tuple[Annotated[int, _SIZE, Field(ge=1, le=2**26)] | None, ...] = Field(
-        default=(None,), min_length=1
+    """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
+    tcp_buffer_bytes: tuple[
+        Annotated[int, _SIZE, Field(ge=4096, le=2**31)] | None, ...
+    ] = Field(default=(None,), min_length=1)
+    """TCP buffers to test, in bytes; null: those of the hosts. They are set as kernel limits on
+    hosts that this project creates, and on the tool's own sockets on all others."""
+    message_bytes: tuple[Annotated[int, _SIZE, Field(ge=1, le=2**26)] | None, ...] = (
+        Field(default=(None,), min_length=1)
     )
     """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
@@ -179,7 +188,8 @@ class TestSpec(_Declared):
     options: dict[
         str, OptionValue | Annotated[tuple[OptionValue | None, ...], Field(min_length=1)]
     ] = {}
-    """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default).
+    """Further options of the test, as declared by its tool; each value of a list is a condition
+    (null: the default).
 
     An option can also stand beside `tool` and `test`: `bitrate: [1G, 5G]`."""
     during: Load | None = None
@@ -188,11 +198,15 @@ class TestSpec(_Declared):
     @model_validator(mode="before")
     @classmethod
     def _named_options(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or not isinstance(values.get("options", {}), Mapping):
+        if not isinstance(values, Mapping) or not isinstance(
+            values.get("options", {}), Mapping
+        ):
             return values
         own = {name: value for name, value in values.items() if name in OPTIONS}
         if twice := sorted(own.keys() & values.get("options", {}).keys()):
-            raise ValueError(f"{twice[0]} stands in options and beside them; keep one of them")
+            raise ValueError(
+                f"{twice[0]} stands in options and beside them; keep one of them"
+            )
         options = {
             name: tuple(v) if isinstance(v, list) else v
             for name, v in {**values.get("options", {}), **own}.items()
@@ -203,7 +217,9 @@ class TestSpec(_Declared):
 
 def _share(value: object) -> object:
     """``10 %`` is 0.1."""
-    if isinstance(value, str) and (percentage := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)):
+    if isinstance(value, str) and (
+        percentage := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)
+    ):
         try:
             return float(percentage[1]) / 100
         except ValueError:
@@ -215,10 +231,12 @@ Margin = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
 
 
 class Contrast(_Declared):
-    """A comparison declared before the data: condition A against condition B, or against a threshold.
+    """A comparison declared before the data.
 
-    With `b`, the question is which side is better by more than the margin, or whether they are equivalent. With `below`
-    or `at_least`, it is whether condition A meets the threshold.
+    Condition A against condition B, or against a threshold.
+
+    With `b`, the question is which side is better by more than the margin, or whether they are
+    equivalent. With `below` or `at_least`, it is whether condition A meets the threshold.
     """
 
     metric: str
@@ -230,9 +248,11 @@ class Contrast(_Declared):
     margin: Margin = MARGIN
     """Ratios within 1/(1+margin) … 1+margin count as equivalent: 0.1 or `10 %`."""
     below: float | str | None = None
-    """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the metric."""
+    """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the
+    metric."""
     at_least: float | str | None = None
-    """A threshold that A must reach, for example `900 Mbit/s`, `90 % of 10 Gbit/s` or `90 % of bandwidth`."""
+    """A threshold that A must reach, for example `900 Mbit/s`, `90 % of 10 Gbit/s` or `90 % of
+    bandwidth`."""
     of: str | None = None
     """The bandwidth to which a threshold in per cent refers."""
     question: str | None = None
@@ -240,28 +260,36 @@ class Contrast(_Declared):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
+        kinds = [
+            name for name in ("b", "below", "at_least") if getattr(self, name) is not None
+        ]
         if len(kinds) != 1:
             raise ValueError(
-                f"a contrast has exactly one of b, below, at_least; this one has {' and '.join(kinds) or 'none'}"
+                "a contrast has exactly one of b, below, at_least; this one has "
+                f"{' and '.join(kinds) or 'none'}"
             )
         return self
 
 
 class Compare(_Declared):
-    """A family of contrasts in one line: every level of a factor against a baseline, for each metric.
+    """A family of contrasts in one line.
 
-    The sides of a contrast differ in the factor alone: if streams or buffers also vary, each of their levels has one.
+    Every level of a factor against a baseline, for each metric.
+
+    The sides of a contrast differ in the factor alone: if streams or buffers also vary, each of
+    their levels has one.
     """
 
     factor: str
     """Factor whose levels are compared."""
     baseline: Level = None
-    """The level to compare the others with; default: the first in the natural order, such as `ppg` or null."""
+    """The level to compare the others with; default: the first in the natural order, such as
+    `ppg` or null."""
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1)
     """Levels to compare with the baseline; null: all others."""
     metrics: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Metrics to compare; default: those of latency_oneway_us, rtt_us and throughput_bps that are measured."""
+    """Metrics to compare; default: those of latency_oneway_us, rtt_us and throughput_bps that
+    are measured."""
     margin: Margin = MARGIN
     """Margin of each contrast."""
     where: Factors = {}
@@ -271,8 +299,11 @@ class Compare(_Declared):
 class Report(_Declared):
     """The contents of a report: notebooks and their parameters."""
 
-    notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = None
-    """Names of notebooks of the library, in this order; null: all that fit. A file is named on the command line.
+    notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = (
+        None
+    )
+    """Names of notebooks of the library, in this order; null: all that fit. A file is named on
+    the command line.
 
     A notebook about a metric has a page for each metric that was measured."""
     parameters: dict[str, dict[str, str | int | float | bool | None]] = {}
@@ -322,21 +353,24 @@ class Experiment(_Declared):
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     """Share of reports that may contain a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
-    """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes, from the hosts' options."""
+    """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes, from the hosts'
+    options."""
     pause_s: float = Field(default=0, ge=0, le=600)
     """Pause between trials in seconds."""
     concurrent: bool = False
-    """Run trials that share no host at the same time; use only if their paths share nothing either."""
+    """Run trials that share no host at the same time; use only if their paths share nothing
+    either."""
     attempts: int = Field(default=2, ge=1, le=10)
     """Total number of attempts at a trial that fails."""
     budget: float | None = Field(default=None, gt=0)
-    """Maximum cost of the experiment, all its deployments together, in the currency of the price list; null: no limit."""
+    """Maximum cost of the experiment, all its deployments together, in the currency of the price
+    list; null: no limit."""
 
     def advertised_bps(self, pair: Pair) -> float | None:
         """Bandwidth advertised for a pair, in bit/s; None if none is declared.
 
-        The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM sizes in
-        ``hosts.options.bandwidth_mbps``.
+        The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM
+        sizes in ``hosts.options.bandwidth_mbps``.
         """
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         options = self.hosts.options
@@ -351,10 +385,14 @@ class Experiment(_Declared):
 
     @field_validator("pairs", "tests")
     @classmethod  # imported runs were not scheduled here
-    def _something_to_measure(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+    def _something_to_measure(
+        cls, value: tuple[Any, ...], info: ValidationInfo
+    ) -> tuple[Any, ...]:
         hosts = info.data.get("hosts")
         if not value and hosts is not None and hosts.source != "imported":
-            raise PydanticCustomError("too_short", "is missing or empty; give at least one")
+            raise PydanticCustomError(
+                "too_short", "is missing or empty; give at least one"
+            )
         return value
 
 
@@ -367,7 +405,8 @@ class Proof:
     """True, False, or None if it could not be determined."""
     evidence: str = ""
     factor: bool = False
-    """Whether a declared factor, such as the placement, rests on it: nothing is measured if it is false."""
+    """Whether a declared factor, such as the placement, rests on it: nothing is measured if it
+    is false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +419,8 @@ class Host:
     data_address: str
     """Address that the tests run against."""
     own_address: str | None = None
-    """The host's own address, where `data_address` is translated to it: by a load balancer, or a public address."""
+    """The host's own address, where `data_address` is translated to it: by a load balancer, or a
+    public address."""
     port: int = 22
     user: str | None = None
     ssh_config: str | None = None
@@ -417,7 +457,8 @@ class Deployment:
     source: str
     hosts: tuple[Host, ...]
     notice: str | None = None
-    """Notice that every table and page made from these hosts must show, for example that they are emulated."""
+    """Notice that every table and page made from these hosts must show, for example that they
+    are emulated."""
     created_utc: str | None = None
     proofs: tuple[Proof, ...] = ()
 
@@ -426,22 +467,32 @@ class Deployment:
         for h in self.hosts:
             if h.name == name:
                 return h
-        raise KeyError(f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})")
+        raise KeyError(
+            f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})"
+        )
 
     def claims(self) -> list[tuple[str, Proof]]:
         """Every claim, with the name of its host; an empty one for those about the deployment."""
-        return [(h.name, p) for h in self.hosts for p in h.proofs] + [("", p) for p in self.proofs]
+        return [(h.name, p) for h in self.hosts for p in h.proofs] + [
+            ("", p) for p in self.proofs
+        ]
 
     def contradictions(self) -> list[str]:
         """Claims that declared factors rest on and that are proven false, with the evidence."""
         false = [(host, p) for host, p in self.claims() if p.factor and p.holds is False]
-        return [f"{f'{host}: ' if host else ''}{p.claim} ({p.evidence})" for host, p in false]
+        return [
+            f"{f'{host}: ' if host else ''}{p.claim} ({p.evidence})" for host, p in false
+        ]
 
     def doubts(self) -> list[str]:
         """Every claim that is false or not proven, with the evidence."""
         words = {False: "NOT TRUE", None: "not proven"}
-        doubted = [(host or self.deployment_id, p) for host, p in self.claims() if not p.holds]
-        return [f"{name}: {words[p.holds]}: {p.claim} ({p.evidence})" for name, p in doubted]
+        doubted = [
+            (host or self.deployment_id, p) for host, p in self.claims() if not p.holds
+        ]
+        return [
+            f"{name}: {words[p.holds]}: {p.claim} ({p.evidence})" for name, p in doubted
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,11 +512,15 @@ class Trial:
     advertised_bps: float | None = None
     """Bandwidth advertised for the pair."""
     leading: bool = False
-    """Measured so that what follows it has a known predecessor: its log is kept, and it is no run of the table."""
+    """Measured so that what follows it has a known predecessor: its log is kept, and it is no
+    run of the table."""
 
     @property
     def run_id(self) -> str:
-        """Name of the run folder: stable for a place in the schedule, readable, and unique in an experiment."""
+        """Name of the run folder.
+
+        Stable for a place in the schedule, readable, and unique in an experiment.
+        """
         digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
         place = f"d{self.deployment:02d}-r{self.round:03d}"
         what = f"{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
@@ -473,14 +528,22 @@ class Trial:
 
     @property
     def requested_buffer_bytes(self) -> int | None:
-        """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
+        """TCP buffers that the test asks for.
+
+        If they differ from those of the hosts of the pair.
+        """
         return (
-            None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
+            None
+            if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes
+            else self.tcp_buffer_bytes
         )
 
     @property
     def request(self) -> Request:
-        """What the tool is asked to run. Buffers that the hosts have already are not asked for: no more autotuning."""
+        """What the tool is asked to run.
+
+        Buffers that the hosts have already are not asked for: no more autotuning.
+        """
         spec = self.test
         return Request(
             tool=spec.tool,
@@ -503,7 +566,9 @@ class Trial:
             self.pair.placement,
             self.test.tool,
             self.test.test,
-            float(self.test.duration_s),  # a default may be an int: 10 and 10.0 are one condition
+            float(
+                self.test.duration_s
+            ),  # a default may be an int: 10 and 10.0 are one condition
             float(self.test.omit_s),
             self.streams,
             self.tcp_buffer_bytes,

@@ -62,7 +62,10 @@ class Measured:
 
 
 def joined(origins: Sequence[Origin]) -> Origin:
-    """Return the origin of several experiments: the first one's declaration, all paths and notices."""
+    """Return the origin of several experiments.
+
+    The first one's declaration, all paths and notices.
+    """
     first, paths = origins[0], [one.path for one in origins]
     if len(origins) == 1:
         return first

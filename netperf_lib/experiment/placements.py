@@ -1,4 +1,7 @@
-"""What is known of placements, an entry each: for what is created, its price and proof, and the words of a report."""
+"""What is known of placements, an entry each.
+
+For what is created, its price and proof, and the words of a report.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,8 @@ class Placement:
     other_zone: bool = False
     """The server is in another zone than the client."""
     grouped: bool | None = None
-    """Whether both ends are in a proximity placement group, or the server must not be; None: either."""
+    """Whether both ends are in a proximity placement group, or the server must not be; None:
+    either."""
     far: Literal["", "always", "possibly"] = ""
     """Whether the server is in another region."""
     subnet: str = "hosts"
@@ -59,10 +63,16 @@ class Placement:
     """What a GB costs; None: unknown."""
 
 
-_PEERING = tuple(Meter("Virtual Network", f"Intra-Region {way}") for way in ("Egress", "Ingress"))
+_PEERING = tuple(
+    Meter("Virtual Network", f"Intra-Region {way}") for way in ("Egress", "Ingress")
+)
 _FAR = "Inter-Virtual Network Data Transfer Out"
-_GLOBAL = tuple(Meter("VPN Gateway", _FAR, end, zoned=True) for end in ("client", "server"))
-_INTERNET = Meter("Bandwidth", "Int(er|ra)[ -]Continent Data Transfer Out.*", "client", far=True)
+_GLOBAL = tuple(
+    Meter("VPN Gateway", _FAR, end, zoned=True) for end in ("client", "server")
+)
+_INTERNET = Meter(
+    "Bandwidth", "Int(er|ra)[ -]Continent Data Transfer Out.*", "client", far=True
+)
 _REMOTE = Placement(
     meaning="another region over global peering",
     network="remote",
@@ -73,15 +83,23 @@ _REMOTE = Placement(
 
 PLACEMENTS: Mapping[str, Placement] = {
     "ppg": Placement(
-        meaning="same zone and proximity placement group", is_place=True, usual=3, grouped=True
+        meaning="same zone and proximity placement group",
+        is_place=True,
+        usual=3,
+        grouped=True,
     ),
-    "same-zone": Placement(meaning="same zone, same subnet", is_place=True, usual=0, grouped=False),
+    "same-zone": Placement(
+        meaning="same zone, same subnet", is_place=True, usual=0, grouped=False
+    ),
     "other-subnet": Placement(
         meaning="same zone, another subnet of the same virtual network", subnet="hosts2"
     ),
     # traffic between zones is free since 2024, although meters are still listed
     "cross-zone": Placement(
-        meaning="another zone, same virtual network", is_place=True, usual=4, other_zone=True
+        meaning="another zone, same virtual network",
+        is_place=True,
+        usual=4,
+        other_zone=True,
     ),
     "direct": Placement(usual=2),
     "same-vnet": Placement(usual=1),
@@ -148,7 +166,8 @@ def is_place(name: str) -> bool:
 FAR_PLACES = tuple(name for name in PLACES if PLACEMENTS[name].far)
 """Direct ways to another region, which the other ways there are compared with."""
 GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)
-"""Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
+"""Placements whose traffic goes through a gateway, unlike that of the direct path that they are
+compared with."""
 USUAL = tuple(
     sorted(
         (n for n, p in PLACEMENTS.items() if p.usual is not None),

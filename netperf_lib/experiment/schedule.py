@@ -1,13 +1,16 @@
-"""From a declared experiment to a schedule: rounds in which every condition is measured once, in random order.
+"""From a declared experiment to a schedule.
 
-Rounds are chained: each begins with the condition that ended the one before. Every condition is then
-preceded equally often by each, itself included, so the after-effects of a run (a warm cache, a used-up
-burst of the host) cancel in every comparison. Two conditions that are chained leave nothing to chance:
-they are measured as ABBA or BAAB, by a coin for every two rounds. Where the coin breaks the chain, and
-at the start, a run of the first condition leads the two rounds; it is measured, kept and not used.
+Rounds in which every condition is measured once, in random order.
 
-The orders are a function of the experiment and the seed alone. The order of a round does not depend on
-the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
+Rounds are chained: each begins with the condition that ended the one before. Every condition is
+then preceded equally often by each, itself included, so the after-effects of a run (a warm cache, a
+used-up burst of the host) cancel in every comparison. Two conditions that are chained leave nothing
+to chance: they are measured as ABBA or BAAB, by a coin for every two rounds. Where the coin breaks
+the chain, and at the start, a run of the first condition leads the two rounds; it is measured, kept
+and not used.
+
+The orders are a function of the experiment and the seed alone. The order of a round does not depend
+on the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
 """
 
 from __future__ import annotations
@@ -29,14 +32,18 @@ from .model import Experiment, TestSpec, Trial
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
 RULE = "chained-3"
-"""Name of the rule that draws the order: a plan says which one it was drawn by, so that it can be drawn again."""
+"""Name of the rule that draws the order: a plan says which one it was drawn by, so that it can
+be drawn again."""
 MOST_TRIALS = 200_000
 """More than any measurement needs: two months of trials of half a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A schedule: its trials in the order in which they run, by deployment, by round, then at random."""
+    """A schedule.
+
+    Its trials in the order in which they run, by deployment, by round, then at random.
+    """
 
     experiment: Experiment
     seed: int
@@ -49,10 +56,13 @@ class Plan:
         return len({t.condition for t in self.trials})
 
     def in_order_of(self, rows: Sequence[Mapping[str, Any]]) -> Plan:
-        """Return the plan with the trials of `rows` in the order given there, the further ones after them.
+        """Return the plan with the trials of `rows` in the order given there.
 
-        For trials that an earlier plan scheduled: what was measured keeps its position when rounds are
-        added, or when another version draws another order. A plan without leading runs gets none.
+        The further ones after them.
+
+        For trials that an earlier plan scheduled: what was measured keeps its position when rounds
+        are added, or when another version draws another order. A plan without leading runs gets
+        none.
         """
         if not rows:
             return self
@@ -65,7 +75,8 @@ class Plan:
             if led or not t.leading
         ]
         return replace(
-            self, trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order)))
+            self,
+            trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order))),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +86,12 @@ class Plan:
             "seed": self.seed,
             "rule": RULE,
             "trials": [
-                {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order}
+                {
+                    "run_id": t.run_id,
+                    "deployment": t.deployment,
+                    "round": t.round,
+                    "order": t.order,
+                }
                 | ({"leading": True} if t.leading else {})
                 | trial_levels(t)
                 for t in self.trials
@@ -84,7 +100,9 @@ class Plan:
 
 
 def trial_levels(trial: Trial) -> dict[str, Level]:
-    """Every factor of a trial with its level: its pair, its test, and each option and label by its own name.
+    """Every factor of a trial with its level.
+
+    Its pair, its test, and each option and label by its own name.
 
     The record of a run keeps this whole, and each entry is a column of the table of runs.
     """
@@ -108,18 +126,25 @@ def trial_levels(trial: Trial) -> dict[str, Level]:
 
 
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
-    """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, in random order.
+    """Schedule an experiment: deployments outermost, then rounds.
 
-    The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to 2**63 - 1.
+    In each round every condition once, in random order.
+
+    The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to
+    2**63 - 1.
     """
     if seed is None:
-        seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
+        seed = (
+            experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
+        )
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed}: must be from 0 to 2**63 - 1")
     each = list(conditions(experiment))
     trials: list[Trial] = []
     for deployment in range(1, experiment.deployments + 1):
-        for number, order in enumerate(_rounds(each, experiment.rounds, f"{seed}/{deployment}"), 1):
+        for number, order in enumerate(
+            _rounds(each, experiment.rounds, f"{seed}/{deployment}"), 1
+        ):
             for trial in order:
                 trials.append(
                     replace(trial, deployment=deployment, round=number, order=len(trials))
@@ -130,10 +155,10 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
 def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial]]:
     """Trials of each round in their order.
 
-    Two conditions: ABBA or BAAB for every two rounds, led by a run of the first condition where that
-    did not end the two rounds before. More: after the first condition the order is random: of several
-    that are drawn, the one that is best balanced with those before, in what follows what and in the
-    positions.
+    Two conditions: ABBA or BAAB for every two rounds, led by a run of the first condition where
+    that did not end the two rounds before. More: after the first condition the order is random: of
+    several that are drawn, the one that is best balanced with those before, in what follows what
+    and in the positions.
     """
     names = [repr(trial.condition) for trial in each]
 
@@ -150,7 +175,11 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         for number in range(rounds):
             first, second = drawn_order(f"block {number // 2}")
             order = [second, first] if number % 2 else [first, second]
-            leading = [] if number % 2 or first == before else [replace(each[first], leading=True)]
+            leading = (
+                []
+                if number % 2 or first == before
+                else [replace(each[first], leading=True)]
+            )
             before = first
             yield leading + [each[i] for i in order]
         return
@@ -165,7 +194,8 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
         best = min(
             drawn,
             key=lambda o: (
-                sum(follows[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o))
+                sum(follows[p] for p in pairwise(o))
+                + sum(positions[p] for p in enumerate(o))
             ),
         )
         follows.update(pairwise(best))
@@ -175,14 +205,20 @@ def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial
 
 
 def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
-    """Levels that a test is crossed with: streams and TCP buffers, if they apply to it, message sizes, options."""
+    """Levels that a test is crossed with.
+
+    Streams and TCP buffers, if they apply to it, message sizes, options.
+    """
     return [
         spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,),
         spec.tcp_buffer_bytes
         if factor("tcp_buffer_bytes").applies(spec.tool, spec.test)
         else (None,),
         spec.message_bytes,
-        *(value if isinstance(value, tuple) else (value,) for value in spec.options.values()),
+        *(
+            value if isinstance(value, tuple) else (value,)
+            for value in spec.options.values()
+        ),
     ]
 
 
@@ -196,7 +232,10 @@ def conditions_count(experiment: Experiment) -> int:
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
-    """The trials of every round, not yet placed in the schedule, in the order of the declaration."""
+    """The trials of every round, not yet placed in the schedule.
+
+    In the order of the declaration.
+    """
     for spec, pair in product(experiment.tests, experiment.pairs):
         if spec.placements is not None and pair.placement not in spec.placements:
             continue
@@ -211,17 +250,24 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
                 options={
-                    name: v for name, v in zip(spec.options, values, strict=True) if v is not None
+                    name: v
+                    for name, v in zip(spec.options, values, strict=True)
+                    if v is not None
                 },
                 advertised_bps=experiment.advertised_bps(pair),
             )
 
 
 def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
-    """The load during a trial, as a trial of the same or the given duration; None if the path is idle."""
+    """The load during a trial, as a trial of the same or the given duration.
+
+    None if the path is idle.
+    """
     if (load := trial.test.during) is None:
         return None
-    spec = TestSpec(tool=load.tool, test=load.test, duration_s=duration_s or trial.test.duration_s)
+    spec = TestSpec(
+        tool=load.tool, test=load.test, duration_s=duration_s or trial.test.duration_s
+    )
     return replace(
         trial,
         test=spec,
@@ -238,5 +284,6 @@ def notes(experiment: Experiment) -> list[str]:
         f"{name} does not apply to test {number}, {spec.tool} {spec.test}: not crossed with it"
         for number, spec in enumerate(experiment.tests, 1)
         for name, default in (("streams", (1,)), ("tcp_buffer_bytes", (None,)))
-        if not factor(name).applies(spec.tool, spec.test) and getattr(spec, name) != default
+        if not factor(name).applies(spec.tool, spec.test)
+        and getattr(spec, name) != default
     ]

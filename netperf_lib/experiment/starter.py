@@ -19,7 +19,7 @@ hosts:
       client: {address: client.example.net, data_address: 10.0.0.4}
       near: {address: near.example.net, data_address: 10.0.0.5}
       far: {address: far.example.net, data_address: 10.0.0.6}
-""",
+""",  # noqa: E501  (as it is run or printed)
     "azure": """\
 hosts:
   source: azure # `npl doctor --azure FILE` checks login, sizes, quota and cost and creates nothing
@@ -94,7 +94,7 @@ QUESTIONS = {
         _OWN_ZONES,
         """\
   - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, streams: [1, 4, 16], placements: [cross-zone]}
-""",
+""",  # noqa: E501  (as it is run or printed)
         "{factor: streams, baseline: 1, metrics: [throughput_bps], margin: 10 %}",
     ),
     "buffers": Question(
@@ -109,7 +109,9 @@ QUESTIONS = {
 }
 
 
-def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
+def starter(
+    name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10
+) -> str:
     """Return a commented experiment file, which `load_experiment` accepts as it is.
 
     UsageError for a question that the hosts cannot answer.
@@ -136,4 +138,4 @@ rounds: {rounds}
 
 # The comparisons, declared before the data: the first run freezes them. Differences within the margin are equivalent.
 compare: {asked.family}
-"""
+"""  # noqa: E501  (as it is run or printed)

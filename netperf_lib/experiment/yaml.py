@@ -70,7 +70,9 @@ def _text(path: Path) -> str:
             f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file"
         ) from None
     except UnicodeDecodeError:
-        raise ExperimentError(f"{path}: is not UTF-8 text; save the experiment as UTF-8") from None
+        raise ExperimentError(
+            f"{path}: is not UTF-8 text; save the experiment as UTF-8"
+        ) from None
 
 
 def read_experiment(
@@ -102,8 +104,14 @@ def read_experiment(
     if not wrong:
         return experiment
     errors = sorted((_line(node, loc), _dotted(loc), message) for loc, message in wrong)
-    lines = list(dict.fromkeys(f"{file}:{line}: {at}{message}" for line, at, message in errors))
-    more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
+    lines = list(
+        dict.fromkeys(f"{file}:{line}: {at}{message}" for line, at, message in errors)
+    )
+    more = (
+        [f"and {len(lines) - MOST_ERRORS} more errors"]
+        if len(lines) > MOST_ERRORS
+        else []
+    )
     raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
 
 
@@ -116,7 +124,8 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     """Parse the document and its nodes; refuse what would take long or does not belong."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         raise ExperimentError(
-            f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred lines"
+            f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred "
+            "lines"
         )
     depth = 0
     try:
@@ -124,29 +133,40 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if isinstance(event, yaml.AliasEvent):
-                raise _Refused("an anchor does not belong here; write the value out", event)
+                raise _Refused(
+                    "an anchor does not belong here; write the value out", event
+                )
             if depth > MOST_DEPTH:
                 raise _Refused(
                     f"nested more than {MOST_DEPTH} deep; an experiment needs five", event
                 )
             if tag := getattr(event, "tag", None):
-                raise _Refused(f"the tag {tag[:60]} does not belong here; remove it", event)
+                raise _Refused(
+                    f"the tag {tag[:60]} does not belong here; remove it", event
+                )
         node = yaml.compose(text, Loader=_LOADER)
         _check(node)
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe one
     except _Refused as error:
         raise ExperimentError(f"{file}:{error.line}: {error}") from None
     except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        mark, problem = (
+            getattr(error, "problem_mark", None),
+            getattr(error, "problem", None),
+        )
         raise ExperimentError(
             f"{file}{f':{mark.line + 1}' if mark else ''}: this is not yaml "
             f"({problem or str(error).splitlines()[0]}); check indents, quotes and brackets"
         ) from None
     except (ValueError, OverflowError) as error:  # for example an impossible date
-        raise ExperimentError(f"{file}: {str(error)[:200]}; quote what is meant as text") from None
+        raise ExperimentError(
+            f"{file}: {str(error)[:200]}; quote what is meant as text"
+        ) from None
     if not isinstance(node, yaml.MappingNode) or not isinstance(document, dict):
         keys = ", ".join(Experiment.model_fields)
-        raise ExperimentError(f"{file}:1: an experiment is a mapping with the keys {keys}")
+        raise ExperimentError(
+            f"{file}:1: an experiment is a mapping with the keys {keys}"
+        )
     return node, document
 
 
@@ -163,7 +183,9 @@ def _check(node: yaml.Node | None) -> None:
             words = f"a number of {len(node.value):,} digits; at most {MOST_DIGITS} are allowed"
             raise _Refused(words, node)
         if CONTROL.search(node.value):
-            raise _Refused(f"{node.value[:60]!a} contains control or invalid characters", node)
+            raise _Refused(
+                f"{node.value[:60]!a} contains control or invalid characters", node
+            )
     elif isinstance(node, yaml.SequenceNode):
         for part in node.value:
             _check(part)
@@ -184,9 +206,13 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
     line = node.start_mark.line
     for part in loc:
         if isinstance(node, yaml.MappingNode):
-            inside = {key.value: (key.start_mark.line, value) for key, value in node.value}
+            inside = {
+                key.value: (key.start_mark.line, value) for key, value in node.value
+            }
         elif isinstance(node, yaml.SequenceNode):
-            inside = {i: (value.start_mark.line, value) for i, value in enumerate(node.value)}
+            inside = {
+                i: (value.start_mark.line, value) for i, value in enumerate(node.value)
+            }
         else:
             break
         if part not in inside:
@@ -211,9 +237,17 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         keys = {key for part in _schema(model) for key in part.get("properties", ())}
         words = f"unknown key; {did_you_mean(error['loc'][-1], keys | OPTIONS.keys())}"
         return words.rstrip("; ")
-    like = [part for part in _schema(model) if part.get("pattern") == ctx.get("pattern", "")]
-    words += "".join(f"; for example {one}" for part in like for one in part.get("examples", ()))
-    return words if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: {words}"
+    like = [
+        part for part in _schema(model) if part.get("pattern") == ctx.get("pattern", "")
+    ]
+    words += "".join(
+        f"; for example {one}" for part in like for one in part.get("examples", ())
+    )
+    return (
+        words
+        if kind in ("missing", "too_short")
+        else f"{_QUOTED.repr(error['input'])}: {words}"
+    )
 
 
 @cache
@@ -230,12 +264,14 @@ def _schema(model: type[BaseModel]) -> list[dict[str, Any]]:
     return list(parts(model.model_json_schema()))
 
 
-def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
+def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:  # noqa: C901
     """Errors in parts that are each legal but do not fit together."""
     placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
     for number, pair in enumerate(experiment.pairs):
         if pair.client == pair.server:
-            words = f"{pair.server!r} is also the client; a pair needs two different hosts"
+            words = (
+                f"{pair.server!r} is also the client; a pair needs two different hosts"
+            )
             yield ("pairs", number, "server"), words
         for label in pair.labels:
             if is_reserved(label) or (label in FACTORS and label != "gateway_sku"):
@@ -245,7 +281,8 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
         for index, placement in enumerate(spec.placements or ()):
             if placement not in placements:
                 words = (
-                    f"no pair has the placement {placement!r}; legal are {', '.join(placements)}"
+                    f"no pair has the placement {placement!r}; legal are "
+                    f"{', '.join(placements)}"
                 )
                 yield ("tests", number, "placements", index), words
     total = conditions_count(experiment) * experiment.rounds * experiment.deployments
@@ -259,14 +296,21 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
         spec, server = trial.test, trial.pair.server
         loc: _Loc = ("tests", experiment.tests.index(spec))
         own = declared.get(server) if isinstance(declared, dict) else None
-        places = [own.get(k) for k in ("data_address", "address")] if isinstance(own, dict) else []
+        places = (
+            [own.get(k) for k in ("data_address", "address")]
+            if isinstance(own, dict)
+            else []
+        )
         # errors that the tools themselves find; the address is one for documentation (RFC 5737)
         address = str(next(filter(None, places), "192.0.2.1"))
         for one in filter(None, (trial, load_trial(trial))):
             module = tools.tool(one.test.tool)
             if one.test.test not in module.TESTS:
                 legal = ", ".join(module.TESTS)
-                yield loc, f"{one.test.test!r} is not a test of {one.test.tool}; legal are {legal}"
+                yield (
+                    loc,
+                    f"{one.test.test!r} is not a test of {one.test.tool}; legal are {legal}",
+                )
                 continue
             try:
                 module.commands(one.request, address, 20_000)

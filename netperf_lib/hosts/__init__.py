@@ -1,4 +1,7 @@
-"""Sources of hosts: each is a module of this package with the members of `Source`, imported on demand."""
+"""Sources of hosts.
+
+Each is a module of this package with the members of `Source`, imported on demand.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +51,16 @@ def source(name: str) -> Source:
     'netperf_lib.hosts.lab'
     """
     if name not in SOURCES:
-        raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
+        raise UsageError(
+            f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})"
+        )
     return cast("Source", importlib.import_module(f".{name}", __name__))
 
 
 def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) -> Any:
-    """Check and return the experiment's options for its source of hosts; `file` is where it was read from.
+    """Check and return the experiment's options for its source of hosts.
+
+    `file` is where it was read from.
 
     Raises
     ------
@@ -74,16 +81,22 @@ def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) 
 
 @contextmanager
 def deployed(
-    experiment: Experiment, *, number: int = 1, state: Path, workload: Workload | None = None
+    experiment: Experiment,
+    *,
+    number: int = 1,
+    state: Path,
+    workload: Workload | None = None,
 ) -> Iterator[Deployment]:
-    """Hosts for the duration of the block; those of an ephemeral source are removed after it, even after an error.
+    """Hosts for the duration of the block.
+
+    Those of an ephemeral source are removed after it, even after an error.
 
     Examples
     --------
     >>> with npl.hosts.deployed(npl.read("data/recorded/zones").declaration, state=Path("results")) as placed:
     ...     [host.name for host in placed.hosts]
     ['zone1', 'zone2', 'zone3']
-    """
+    """  # noqa: E501  (an example is one line)
     try:
         yield source(experiment.hosts.source).up(
             experiment, number=number, state=state, workload=workload or Workload()
@@ -93,7 +106,9 @@ def deployed(
 
 
 def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str | None:
-    """Return a message if the cost of the hosts has reached the budget, so that collection can end; else None.
+    """Return a message if the cost of the hosts has reached the budget, so that collection can end.
+
+    Else None.
 
     Parameters
     ----------
@@ -102,19 +117,21 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
     state : Path
         The folder given to `deployed`.
     done : float
-        Share of the planned trials that are complete, 0 to 1; this share of the planned traffic counts as sent.
+        Share of the planned trials that are complete, 0 to 1; this share of the planned traffic
+        counts as sent.
 
     Examples
     --------
     >>> npl.hosts.budget_reached(npl.read("data/recorded/zones").declaration, state=Path("results"), done=1.0)
-    """
+    """  # noqa: E501  (an example is one line)
     if experiment.budget is None:
         return None
     spent = source(experiment.hosts.source).spent(state=state, done=done)
     if spent is None or spent < experiment.budget:
         return None
     return (
-        f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends here"
+        f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends "
+        "here"
     )
 
 
@@ -124,7 +141,7 @@ def release(experiment: Experiment, *, state: Path, number: int | None = None) -
     Examples
     --------
     >>> npl.hosts.release(npl.read("data/recorded/zones").declaration, state=Path("results"))  # others made them
-    """
+    """  # noqa: E501  (an example is one line)
     chosen = source(experiment.hosts.source)
     if chosen.EPHEMERAL:
         chosen.down(experiment, state=state, number=number)

@@ -1,4 +1,7 @@
-"""Facts that guests report over SSH: kernel, tools, the SR-IOV virtual function, the machine underneath."""
+"""Facts that guests report over SSH.
+
+Kernel, tools, the SR-IOV virtual function, the machine underneath.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ for package in ethtool PACKAGES; do
     echo "package=$package $version"
 done
 true
-""".replace("PROGRAMS", " ".join(PROGRAMS)).replace(
+""".replace("PROGRAMS", " ".join(PROGRAMS)).replace(  # noqa: E501  (as it is run or printed)
     "PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values())
 )
 PATH = r"""
@@ -100,7 +103,9 @@ VF_DRIVERS = {
 def guests(
     hosts: tuple[Host, ...], *, marker: str, wait_s: float
 ) -> dict[str, Mapping[str, Any] | str]:
-    """Ask all guests for their facts at once: host name to facts, or to the reason why there are none.
+    """Ask all guests for their facts at once.
+
+    Host name to facts, or to the reason why there are none.
 
     SSH may take up to `wait_s` to answer, and the first start then as long again to complete.
     """
@@ -139,10 +144,12 @@ def side_by_side(work: Iterable[Coroutine[Any, Any, Awaited]]) -> list[Awaited]:
 def paths(
     hosts: tuple[Host, ...], pairs: tuple[tuple[str, str], ...], *, marker: str
 ) -> dict[tuple[str, str], Mapping[str, Any] | str]:
-    """Ask the client of every pair for the path to its server: `hops` (TCP), `mtu`, `sent`, `vf_tx_packets`.
+    """Ask the client of every pair for the path to its server.
 
-    Unknown values are absent; a path may be replaced by the text of an error. Pairs whose hosts are not among `hosts`
-    are left out.
+    `hops` (TCP), `mtu`, `sent`, `vf_tx_packets`.
+
+    Unknown values are absent; a path may be replaced by the text of an error. Pairs whose hosts are
+    not among `hosts` are left out.
     """
     by_name = {h.name: h for h in hosts}
     found: dict[tuple[str, str], Mapping[str, Any] | str] = {}
@@ -155,7 +162,9 @@ def paths(
                 continue
             try:
                 await remote.connect()
-                answer = await remote.script(PATH, by_name[pair[1]].data_address, limit_s=60)
+                answer = await remote.script(
+                    PATH, by_name[pair[1]].data_address, limit_s=60
+                )
                 lines = (line.partition("=") for line in answer.out.splitlines())
                 found[pair] = {k: int(v) for k, _, v in lines if v.isdecimal()}
             except SSHError as error:
@@ -184,20 +193,27 @@ def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
     """Whether a virtual function is up in the guest; None if its interfaces are not known."""
     if isinstance(guest, str) or not guest["nic"]:
         return None
-    return any(driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"])
+    return any(
+        driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"]
+    )
 
 
 def one_machine(
     pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]
 ) -> tuple[Proof, ...]:
-    """Disprove that the hosts of a pair are two machines, where both names lead to one: its loopback is no network."""
+    """Disprove that the hosts of a pair are two machines, where both names lead to one.
+
+    Its loopback is no network.
+    """
     known = {name: fact for name, fact in facts.items() if not isinstance(fact, str)}
     out = []
     for client, server in dict.fromkeys(pairs):
         a, b = known.get(client, {}), known.get(server, {})
         if a.get("machine", 0) == b.get("machine"):
             where = a.get("guest", "one machine")
-            evidence = f"both names lead to {where}: correct the address or port of one of them"
+            evidence = (
+                f"both names lead to {where}: correct the address or port of one of them"
+            )
             claim = f"{client} and {server} are two machines"
             out.append(Proof(claim, False, evidence, factor=True))
     return tuple(out)
@@ -217,10 +233,16 @@ def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list
         out.append(Proof(claim, accelerated(guest), found, factor=True))
     elif requested is False:
         holds = not functions if guest["nic"] else None
-        out.append(Proof("no virtual function in the guest", holds, interfaces, factor=True))
+        out.append(
+            Proof("no virtual function in the guest", holds, interfaces, factor=True)
+        )
     hyperv = guest.get("hyperv")
     if hyperv or requested is not None:
-        out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
+        out.append(
+            Proof(
+                "Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"
+            )
+        )
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
     tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
     missing = [t for t in PROGRAMS if t not in tools]

@@ -1,4 +1,7 @@
-"""Host keys that are not known in advance: pinned at the first contact, and checked from then on."""
+"""Host keys that are not known in advance.
+
+Pinned at the first contact, and checked from then on.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,16 @@ from .guests import side_by_side
 from .owner import check_owner
 
 
-def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dict[str, Proof]]:
-    """Pin the host keys of hosts that have none, in a folder; remove a file there to accept a new key.
+def pinned(
+    hosts: tuple[Host, ...], folder: Path
+) -> tuple[tuple[Host, ...], dict[str, Proof]]:
+    """Pin the host keys of hosts that have none, in a folder.
 
-    The first contact is trusted blindly: an attacker in between at that moment can stay there, so the proof for such a
-    key does not hold. From then on any other key is refused. A host that does not answer is returned unchanged, so
-    that connecting reports why.
+    Remove a file there to accept a new key.
+
+    The first contact is trusted blindly: an attacker in between at that moment can stay there, so
+    the proof for such a key does not hold. From then on any other key is refused. A host that does
+    not answer is returned unchanged, so that connecting reports why.
     """
     logins = asyncio.Semaphore(MAX_LOGINS)
 
@@ -34,25 +41,36 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
         except (OSError, asyncssh.Error, ValueError):
             return None
 
-    files = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
+    files = {
+        h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None
+    }
     if folder.exists():
         check_owner(folder)
     strangers = [h for h in hosts if h.name in files and not files[h.name].exists()]
-    for host, key in zip(strangers, side_by_side(map(first_contact, strangers)), strict=True):
+    for host, key in zip(
+        strangers, side_by_side(map(first_contact, strangers)), strict=True
+    ):
         if key is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # one file per host, valid for any name or address that it is reached by
             files[host.name].touch(mode=0o600)
-            files[host.name].write_text(f"* {key.export_public_key().decode().strip()}\n", "utf-8")
+            files[host.name].write_text(
+                f"* {key.export_public_key().decode().strip()}\n", "utf-8"
+            )
     out, proofs = [], {}
     for host in hosts:
         file = files.get(host.name)
         if file is None:
-            proofs[host.name] = Proof("host key", True, f"known before: {host.known_hosts}")
+            proofs[host.name] = Proof(
+                "host key", True, f"known before: {host.known_hosts}"
+            )
         elif file.exists():
             check_owner(file)
             key = asyncssh.import_public_key(file.read_text("utf-8").partition(" ")[2])
-            evidence = f"{key.get_fingerprint()}, pinned at the first contact: compare it with the host's own"
+            evidence = (
+                f"{key.get_fingerprint()}, pinned at the first contact: compare it with "
+                "the host's own"
+            )
             proofs[host.name] = Proof("host key", None, evidence)
             host = replace(host, known_hosts=str(file.resolve()))
         out.append(host)

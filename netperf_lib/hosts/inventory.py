@@ -1,4 +1,7 @@
-"""Existing hosts: in Azure, in another cloud, on premises. Nothing is created, changed or deleted."""
+"""Existing hosts: in Azure, in another cloud, on premises.
+
+Nothing is created, changed or deleted.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +77,8 @@ class Options(_Declared):
     ssh_config: str | None = None
     """OpenSSH configuration file, for hosts without one of their own."""
     host_keys: Literal["known", "first-contact"] = "known"
-    """For hosts without `known_hosts`: `known` means keys in your own file; `first-contact` pins the first key that a
-    host presents, which is flagged, and refuses any other from then on."""
+    """For hosts without `known_hosts`: `known` means keys in your own file; `first-contact` pins
+    the first key that a host presents, which is flagged, and refuses any other from then on."""
 
     @model_validator(mode="after")
     def _pairs_listed(self, info: ValidationInfo) -> Self:
@@ -86,11 +89,17 @@ class Options(_Declared):
 
 
 def up(
-    experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN
+    experiment: Experiment,
+    *,
+    number: int,
+    state: Path,
+    workload: Workload = NOTHING_KNOWN,
 ) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
     options = read_options(experiment, Options)
-    names = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
+    names = dict.fromkeys(
+        n for pair in experiment.pairs for n in (pair.client, pair.server)
+    )
     hosts = tuple(_host(name, options.hosts[name], options) for name in names)
     keys: dict[str, Proof] = {}
     if options.host_keys == "first-contact":
@@ -105,7 +114,9 @@ def up(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
         hosts=tuple(proven),
-        proofs=one_machine(((pair.client, pair.server) for pair in experiment.pairs), facts),
+        proofs=one_machine(
+            ((pair.client, pair.server) for pair in experiment.pairs), facts
+        ),
     )
     say_doubts(deployment, say_aloud)
     return deployment

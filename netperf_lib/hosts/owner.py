@@ -11,7 +11,10 @@ from ..errors import HostError
 
 
 def check_owner(path: Path) -> None:
-    """Refuse a file or folder that is a link, belongs to another user, or can be written by others."""
+    """Refuse a file or folder that is a link, belongs to another user.
+
+    Or can be written by others.
+    """
     if sys.platform == "win32":  # there, modes say nothing
         return
     info = path.lstat()
@@ -23,4 +26,6 @@ def check_owner(path: Path) -> None:
         fault = "can be written by other users"
     else:
         return
-    raise HostError(f"{path} {fault}, so that it is not used: remove it, or choose another one")
+    raise HostError(
+        f"{path} {fault}, so that it is not used: remove it, or choose another one"
+    )

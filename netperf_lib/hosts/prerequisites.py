@@ -28,7 +28,9 @@ def _program(name: str, package: str, needed_for: str) -> Prerequisite:
     if path := lab.program(name):
         return Prerequisite(name, needed_for, True, path, "")
     apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
-    return Prerequisite(name, needed_for, False, "not found", f"{apt}apt-get install {package}")
+    return Prerequisite(
+        name, needed_for, False, "not found", f"{apt}apt-get install {package}"
+    )
 
 
 def _lab() -> Prerequisite:

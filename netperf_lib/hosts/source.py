@@ -28,7 +28,8 @@ class Workload:
     traffic: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(client, server) to the most bytes that the tests send, all deployments together."""
     notes: tuple[str, ...] = ()
-    """Warnings to show before hosts cost money, for example that the rounds do not suffice for a contrast."""
+    """Warnings to show before hosts cost money, for example that the rounds do not suffice for a
+    contrast."""
 
 
 NOTHING_KNOWN = Workload()
@@ -50,46 +51,80 @@ class Price:
 
 
 class Source(Protocol):
-    """A source of hosts: a module or package with these members, named in `SOURCES` of this package."""
+    """A source of hosts.
+
+    A module or package with these members, named in `SOURCES` of this package.
+    """
 
     @property
     def Options(self) -> type[BaseModel]:  # noqa: N802 - a class
-        """The options allowed under ``hosts: options:``; each field has a type, a default and a docstring."""
+        """The options allowed under ``hosts: options:``.
+
+        Each field has a type, a default and a docstring.
+        """
 
     @property
     def EPHEMERAL(self) -> bool:  # noqa: N802 - a constant
-        """True if the hosts are created for the measurement: ``npl run`` removes them afterwards."""
+        """True if the hosts are created for the measurement.
+
+        ``npl run`` removes them afterwards.
+        """
 
     @property
     def HOLDS(self) -> bool:  # noqa: N802 - a constant
-        """True if hosts outlive the process that created them: ``npl up`` may leave them running."""
+        """True if hosts outlive the process that created them.
+
+        ``npl up`` may leave them running.
+        """
 
     def up(
-        self, experiment: Experiment, *, number: int, state: Path, workload: Workload = ...
+        self,
+        experiment: Experiment,
+        *,
+        number: int,
+        state: Path,
+        workload: Workload = ...,
     ) -> Deployment:
-        """Place the hosts of deployment `number` (from 1); `state` is the source's own folder. Safe to repeat."""
+        """Place the hosts of deployment `number` (from 1); `state` is the source's own folder.
 
-    def down(self, experiment: Experiment, *, state: Path, number: int | None = None) -> None:
+        Safe to repeat.
+        """
+
+    def down(
+        self, experiment: Experiment, *, state: Path, number: int | None = None
+    ) -> None:
         """Remove what was placed: one deployment, or all. Safe to repeat."""
 
     def cost(self, experiment: Experiment, *, workload: Workload) -> Price:
         """Cost of the hosts for the measurement."""
 
     def spent(self, *, state: Path, done: float) -> float | None:
-        """Cost of the hosts so far, with this share of the plan `done`; None if they cost nothing."""
+        """Cost of the hosts so far, with this share of the plan `done`.
+
+        None if they cost nothing.
+        """
 
 
 def read_options(
-    experiment: Experiment, model: type[AnyOptions], file: str | os.PathLike[str] | None = None
+    experiment: Experiment,
+    model: type[AnyOptions],
+    file: str | os.PathLike[str] | None = None,
 ) -> AnyOptions:
-    """Check and return the experiment's options for a source; ExperimentError if one is unknown or impossible."""
+    """Check and return the experiment's options for a source.
+
+    ExperimentError if one is unknown or impossible.
+    """
     try:
         return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
         lines = []
         for e in error.errors():
             loc = ("hosts", "options", *e["loc"])
-            where = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
+            where = (
+                experiment.name
+                if file is None
+                else f"{os.fspath(file)}:{line_of(file, loc)}"
+            )
             lines.append(f"{where}: {'.'.join(map(str, loc))}: {sentence(e, model)}")
         raise ExperimentError("\n".join(lines)) from None
 
@@ -105,7 +140,8 @@ def say_doubts(deployment: Deployment, say: Say) -> None:
         say(doubt)
     claims = deployment.claims()
     say(
-        f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} claims are proven"
+        f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} "
+        "claims are proven"
     )
 
 
@@ -113,9 +149,16 @@ def spent(*, state: Path, done: float) -> float | None:
     """Return None, for sources whose hosts cost nothing. See `Source.spent`."""
 
 
-def unknown_host(pairs: Iterable[Pair], names: Collection[str], source: str) -> str | None:
-    """Return a message about a host of a pair that the source does not have; None if it has them all."""
-    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in names), None)
+def unknown_host(
+    pairs: Iterable[Pair], names: Collection[str], source: str
+) -> str | None:
+    """Return a message about a host of a pair that the source does not have.
+
+    None if it has them all.
+    """
+    gone = next(
+        (n for pair in pairs for n in (pair.client, pair.server) if n not in names), None
+    )
     return (
         gone
         and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(names)})"

@@ -1,7 +1,10 @@
-"""From trials and hosts to raw run folders. It can be killed at any moment; the same call resumes where it stopped.
+"""From trials and hosts to raw run folders.
 
-The folder of a trial records whatever happens to it. A trial that failed is repeated at the end of its round, so that
-it still belongs to that block of time. While a host cannot be reached, the others are measured.
+It can be killed at any moment; the same call resumes where it stopped.
+
+The folder of a trial records whatever happens to it. A trial that failed is repeated at the end of
+its round, so that it still belongs to that block of time. While a host cannot be reached, the
+others are measured.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class Tally:
         parts = [f"{self.ok} of {self.scheduled} trials measured"]
         parts += [f"{count} {what}" for what, count in counted.items() if count]
         if self.stopped:
-            parts.append(f"stopped after round {self.stopped_after_round}: {self.stopped}")
+            parts.append(
+                f"stopped after round {self.stopped_after_round}: {self.stopped}"
+            )
         return ", ".join(parts)
 
 
@@ -107,15 +112,28 @@ def collect(
     CollectError
         Nothing more can be measured: no host can be reached.
     HostError
-        The plan names a host that the deployment does not have, or another collector measures on one.
+        The plan names a host that the deployment does not have, or another collector measures on
+        one.
     """
     display = progress or Display()
     # outside the hierarchy of loggers: two measurements in one process do not share it
     log = logging.Logger("collect", logging.INFO)
-    with store.lock(), closing(_LogFile(own_path(store.path, "collect.log"), display.say)) as file:
+    with (
+        store.lock(),
+        closing(_LogFile(own_path(store.path, "collect.log"), display.say)) as file,
+    ):
         log.addHandler(file)
         collector = _Collector(
-            plan, deployment, store, number, display, install, log, enough, spent, patience_s
+            plan,
+            deployment,
+            store,
+            number,
+            display,
+            install,
+            log,
+            enough,
+            spent,
+            patience_s,
         )
         again = "run the same command again to resume"
         try:
@@ -150,8 +168,8 @@ class _LogFile(logging.FileHandler):
 def _mark(store: Store) -> str:
     """The marker of this measurement's processes on a host.
 
-    It depends on the location of the data: a copy of the folder is another measurement, and the processes of the
-    original may be running.
+    It depends on the location of the data: a copy of the folder is another measurement, and the
+    processes of the original may be running.
     """
     file = Path("/etc/machine-id")
     machine = file.read_text() if file.exists() else ""
@@ -185,7 +203,9 @@ def _past(trials: Sequence[Trial], store: Store) -> dict[str, _Past]:
 
 
 def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Trial]:
-    return [t for t in trials if not past[t.run_id].done and past[t.run_id].used < attempts]
+    return [
+        t for t in trials if not past[t.run_id].done and past[t.run_id].used < attempts
+    ]
 
 
 def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
@@ -200,7 +220,9 @@ def failures(plan: Plan, store: Store) -> str | None:
     if not left:
         return None
     attempts = plan.experiment.attempts
-    words = f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts"
+    words = (
+        f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts"
+    )
     words += f"; the last reason: {left[-1].why}"
     if any(p.used >= attempts for p in left):
         how = f"raise attempts (now {attempts}) in the experiment to try again"
@@ -234,7 +256,9 @@ class _Clock:
 def _clock_offset_s() -> float:
     # where there is one, the clock that also counts while the machine sleeps
     steady = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.time() - (time.monotonic() if steady is None else time.clock_gettime(steady))
+    return time.time() - (
+        time.monotonic() if steady is None else time.clock_gettime(steady)
+    )
 
 
 @dataclass
@@ -275,7 +299,7 @@ class _Collector:
         self.remaining: dict[str, float] = {}
         self.clock = _Clock()
 
-    # -- the schedule ------------------------------------------------------------------------------------------------
+    # -- the schedule ------------------------------------------------------------------------------
 
     async def collect(self) -> Tally:
         todo = _todo(self.trials, self.past, self.experiment.attempts)
@@ -284,7 +308,10 @@ class _Collector:
         self.tally.failed = len(self.trials) - len(done) - len(todo)
         self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
         self.log.info(
-            "begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed
+            "begin: %d of %d trials to do, seed %d",
+            len(todo),
+            len(self.trials),
+            self.plan.seed,
         )
         self.progress.begin(len(self.trials), len(done), sum(self.remaining.values()))
         try:
@@ -312,11 +339,17 @@ class _Collector:
         return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
 
     async def _meet_all(self, todo: list[Trial]) -> None:
-        """Meet all hosts at once before the first trial; a host that cannot be met fails its own trials later."""
-        # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
+        """Meet all hosts at once before the first trial.
+
+        A host that cannot be met fails its own trials later.
+        """
+        # A collector killed after its last trial may have left settings changed on hosts with
+        # nothing left to do.
         changed = [t for t in self.trials if t.requested_buffer_bytes is not None]
         sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
-        outcomes = await asyncio.gather(*(s.meet() for s in sessions), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(s.meet() for s in sessions), return_exceptions=True
+        )
         for session, outcome in zip(sessions, outcomes, strict=True):
             if isinstance(outcome, NetperfError) and not isinstance(outcome, InUseError):
                 self.log.error("%s", outcome)
@@ -330,7 +363,10 @@ class _Collector:
                 self.progress.say(missing(tool, session))
 
     async def _round(self, number: int, trials: list[Trial]) -> None:
-        """Measure every trial of a round, repeating failed ones at its end until their attempts are used up."""
+        """Measure every trial of a round.
+
+        Repeating failed ones at its end until their attempts are used up.
+        """
         tries, reached = dict.fromkeys((t.run_id for t in trials), 0), False
         while trials:
             records = await self._pass(number, trials)
@@ -354,13 +390,17 @@ class _Collector:
             if records and not reached:
                 *_, last = records.values()
                 raise CollectError(
-                    f"no pair of hosts of {self.experiment.name!r} can be reached: {last['error']}; "
+                    f"no pair of hosts of {self.experiment.name!r} can be reached: "
+                    f"{last['error']}; "
                     "once one can, run the same command again to resume"
                 )
             trials = [] if self.tally.stopped else again
 
     async def _pass(self, number: int, trials: list[Trial]) -> dict[str, dict[str, Any]]:
-        """Measure each of these once: one after the other, or in parallel where no two share a host."""
+        """Measure each of these once.
+
+        One after the other, or in parallel where no two share a host.
+        """
         waiting, records = list(trials), dict[str, dict[str, Any]]()
         running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
@@ -398,15 +438,21 @@ class _Collector:
     def _away(self, trial: Trial) -> bool:
         return any(s.away for s in self._of(trial))
 
-    # -- one trial ---------------------------------------------------------------------------------------------------
+    # -- one trial ---------------------------------------------------------------------------------
 
     async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
-        """Measure a trial, and return the record; None if it should wait for an unreachable host."""
+        """Measure a trial, and return the record.
+
+        None if it should wait for an unreachable host.
+        """
         self.progress.started(trial)
         waits = (
-            s.wait(self.patience_s if patient else 0.0, self.progress.say) for s in self._of(trial)
+            s.wait(self.patience_s if patient else 0.0, self.progress.say)
+            for s in self._of(trial)
         )
-        failed = next(filter(None, await asyncio.gather(*waits, return_exceptions=True)), None)
+        failed = next(
+            filter(None, await asyncio.gather(*waits, return_exceptions=True)), None
+        )
         if failed is not None and not isinstance(failed, NetperfError):
             raise failed
         outage = isinstance(failed, UnreachableError)
@@ -438,7 +484,9 @@ class _Collector:
         if past.done:
             self.remaining.pop(trial.run_id, None)
         self.tally.attempts_failed += why is not None
-        self.log.log(logging.INFO if why is None else logging.WARNING, "%s %s", run_id, why or "ok")
+        self.log.log(
+            logging.INFO if why is None else logging.WARNING, "%s %s", run_id, why or "ok"
+        )
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
         self.progress.ended(trial, run_id, why, sum(self.remaining.values()))
@@ -458,14 +506,19 @@ class _Collector:
             order=trial.order,
             seed=self.plan.seed,
             trial=trial_levels(trial),
-            hosts={side: asdict(self.sessions[name].host) for side, name in hosts.items()},
+            hosts={
+                side: asdict(self.sessions[name].host) for side, name in hosts.items()
+            },
             notice=self.deployment.notice,
             discarded=trial.leading,
         )
 
 
 def _reason(record: Mapping[str, Any]) -> str | None:
-    """Why a run does not complete its trial; None if the tool succeeded, and its log confirms it."""
+    """Why a run does not complete its trial.
+
+    None if the tool succeeded, and its log confirms it.
+    """
     log = record.get("log", {})
     if record["status"] == log.get("status", "ok") == "ok":
         return None

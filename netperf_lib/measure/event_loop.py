@@ -1,7 +1,8 @@
 """Running coroutines to completion from synchronous code: in a script, in a thread, in a notebook.
 
-In a notebook an event loop is already running while a cell executes. The coroutine then gets a loop in a thread of its
-own, and interrupting the cell ends it as Ctrl-C ends a script: it is cancelled, and given time to clean up.
+In a notebook an event loop is already running while a cell executes. The coroutine then gets a loop
+in a thread of its own, and interrupting the cell ends it as Ctrl-C ends a script: it is cancelled,
+and given time to clean up.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-def finish(work: Coroutine[Any, Any, Result], *, stopped: BaseException | None = None) -> Result:
+def finish(
+    work: Coroutine[Any, Any, Result], *, stopped: BaseException | None = None
+) -> Result:
     """Run a coroutine to completion, whether or not an event loop is running in this thread.
 
-    `stopped` is the error to raise if the process is terminated or loses its terminal meanwhile: `work` is cancelled
-    first, so that it can clean up. Without it, signals are handled as before.
+    `stopped` is the error to raise if the process is terminated or loses its terminal meanwhile:
+    `work` is cancelled first, so that it can clean up. Without it, signals are handled as before.
     """
     try:
         asyncio.get_running_loop()

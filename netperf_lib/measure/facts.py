@@ -1,7 +1,10 @@
-"""Facts and counters of a host: the scripts that print them, and the functions that read their output.
+"""Facts and counters of a host.
 
-The scripts are short and only read kernel files and call the usual tools where installed; parts that a host does not
-provide are absent. They run in the locale and with the search path that `ssh` sets. Nothing here does I/O.
+The scripts that print them, and the functions that read their output.
+
+The scripts are short and only read kernel files and call the usual tools where installed; parts
+that a host does not provide are absent. They run in the locale and with the search path that `ssh`
+sets. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import Any
 CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
 """Shares, and a step of the clock, from which on a run carries a warning."""
 BYPASSING = 0.9
-"""A run also carries a warning if less than this share of the packets takes the expected virtual function."""
+"""A run also carries a warning if less than this share of the packets takes the expected virtual
+function."""
 
 FACTS = r"""
 address=$1; shift
@@ -41,8 +45,9 @@ for s in net/ipv4/tcp_congestion_control net/ipv4/tcp_available_congestion_contr
 done
 for t in "$@"; do part "tool $t"; command -v "${t%% *}" && timeout 5 $t 2>&1 </dev/null | head -n 5; done
 exit 0
-"""
-"""``$1`` is the data address; every further argument is the command that prints a tool's version."""
+"""  # noqa: E501  (as it is run or printed)
+"""``$1`` is the data address; every further argument is the command that prints a tool's
+version."""
 
 COUNTERS = r"""
 nic=$1
@@ -82,11 +87,12 @@ while :; do
   tc -s -j qdisc show 2>/dev/null | grep -o '"backlog":[0-9]*'
   sleep "$3"
 done
-"""
-"""Sample the TCP connections of the ports ``$1`` to ``$2`` every ``$3`` seconds, until it is stopped.
+"""  # noqa: E501  (as it is run or printed)
+"""Sample the TCP connections of the ports ``$1`` to ``$2`` every ``$3`` seconds, until it is
+stopped.
 
-`netperf_lib.data.connections` reads what it prints. Looking up the processes of sockets is the expensive part, which is
-done until they are known.
+`netperf_lib.data.connections` reads what it prints. Looking up the processes of sockets is the
+expensive part, which is done until they are known.
 """
 
 
@@ -101,7 +107,10 @@ def _parts(text: str) -> dict[str, list[str]]:
 
 
 def read_facts(text: str) -> dict[str, Any]:
-    """Read the output of `FACTS` into a document about the host; unknown facts are absent or null."""
+    """Read the output of `FACTS` into a document about the host.
+
+    Unknown facts are absent or null.
+    """
     parts = _parts(text)
 
     def first(name: str) -> str | None:
@@ -120,7 +129,9 @@ def read_facts(text: str) -> dict[str, Any]:
     # the interface itself says hv_netvsc for every card: what drives the card is the function
     card = next((f.get("driver") for f in functions if f.get("state") == "up"), None)
     tools = {
-        k.removeprefix("tool ").split()[0]: v for k, v in parts.items() if k.startswith("tool ")
+        k.removeprefix("tool ").split()[0]: v
+        for k, v in parts.items()
+        if k.startswith("tool ")
     }
     return {
         "kernel": first("kernel"),
@@ -137,10 +148,14 @@ def read_facts(text: str) -> dict[str, Any]:
         "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
         "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
         "sysctl": {
-            name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()
+            name.replace("/", "."): " ".join(value.split())
+            for name, value in sysctl.items()
         },
-        # the first line is the path of the program, the second names the version; credits and options may follow
-        "tools": {name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines},
+        # the first line is the path of the program, the second names the version; credits and
+        # options may follow
+        "tools": {
+            name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines
+        },
     }
 
 
@@ -155,7 +170,10 @@ def _count(text: str) -> int | None:
 
 
 def read_counters(text: str) -> dict[str, Any]:
-    """Read the output of `COUNTERS`: flat numbers, and the settings that should not change while a test runs."""
+    """Read the output of `COUNTERS`.
+
+    Flat numbers, and the settings that should not change while a test runs.
+    """
     parts = _parts(text)
     counters: dict[str, Any] = {}
     clock = [_number(line.split()[0]) for line in parts.get("time", ())]
@@ -164,7 +182,9 @@ def read_counters(text: str) -> dict[str, Any]:
     ticks = [_number(word) for word in " ".join(parts.get("cpu", ())).split()[1:9]]
     if len(ticks) == 8 and None not in ticks:
         user, nice, system, idle, wait, irq, soft, steal = (int(t or 0) for t in ticks)
-        busy = user + system + irq + soft + steal  # not `nice`: such work gives way to the test
+        busy = (
+            user + system + irq + soft + steal
+        )  # not `nice`: such work gives way to the test
         counters |= {
             "cpu.busy": busy,
             "cpu.steal": steal,
@@ -176,18 +196,24 @@ def read_counters(text: str) -> dict[str, Any]:
         group, *keys = names.split()
         pairs = zip(keys, map(_number, values.split()[1:]), strict=False)
         counters |= {
-            f"{group.rstrip(':')}.{key}": int(value) for key, value in pairs if value is not None
+            f"{group.rstrip(':')}.{key}": int(value)
+            for key, value in pairs
+            if value is not None
         }
     for part, separator in (("nic", " "), ("ethtool", ":")):
         for line in parts.get(part, ()):
             key, _, value = line.rpartition(separator)
             if (number := _number(value)) is not None:
                 counters[f"{part}.{key.strip()}"] = int(number)
-    counters["state"] = dict(line.split(" ", 1) for line in parts.get("state", ()) if " " in line)
+    counters["state"] = dict(
+        line.split(" ", 1) for line in parts.get("state", ()) if " " in line
+    )
     return counters
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, int | float]:
+def difference(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, int | float]:
     """Return how much each counter grew; those that did not move are left out."""
     return {
         name: value - before[name]
@@ -197,7 +223,10 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 
 def warnings(
-    before: Mapping[str, Any], after: Mapping[str, Any], host: str, accelerated: bool | None = None
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    host: str,
+    accelerated: bool | None = None,
 ) -> list[str]:
     """Return what happened on a host during a test that makes its numbers doubtful."""
     moved, notes = difference(before, after), []
@@ -218,14 +247,22 @@ def warnings(
     for way, word in (("tx", "sent"), ("rx", "received")):
         function = f"ethtool.vf_{way}_packets"
         packets, through = grown[f"nic.{way}_packets"], grown[function]
-        if accelerated and function in after and packets > 100 and through < BYPASSING * packets:
+        if (
+            accelerated
+            and function in after
+            and packets > 100
+            and through < BYPASSING * packets
+        ):
             notes.append(
-                f"{host}: {through} of {packets} packets {word} took the virtual function: accelerated networking was "
+                f"{host}: {through} of {packets} packets {word} took the virtual function: "
+                "accelerated networking was "
                 "not at work all the time"
             )
     sent, again = grown["Tcp.OutSegs"], grown["Tcp.RetransSegs"]
     if again > 100 and again > RETRANSMITTED * sent:
-        notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted")
+        notes.append(
+            f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted"
+        )
     jump = grown["time_s"] - grown["uptime_s"]
     if "time_s" in moved and abs(jump) > CLOCK_JUMP_S:
         how = "let its time service slew, not step"

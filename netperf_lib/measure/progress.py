@@ -37,8 +37,13 @@ class Display:
         self.task = self.bar.add_task("measuring", total=None, left="")
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Measuring begins: `trials` scheduled, `done` already measured; the rest takes `seconds`."""
-        self.bar.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
+        """Measuring begins: `trials` scheduled, `done` already measured.
+
+        The rest takes `seconds`.
+        """
+        self.bar.update(
+            self.task, total=trials, completed=done, left=f"{clock(seconds)} left"
+        )
         self.bar.start()
         before = f", {done} measured before" if done else ""
         self._line(f"{trials} trials{before}; about {clock(seconds)}")
@@ -49,7 +54,9 @@ class Display:
         words = f"round {trial.round}: {trial.test.tool} {trial.test.test} {pair}"
         self.bar.update(self.task, description=escape(visible(words)))
 
-    def ended(self, trial: Trial, run_id: str, error: str | None, remaining_s: float) -> None:
+    def ended(
+        self, trial: Trial, run_id: str, error: str | None, remaining_s: float
+    ) -> None:
         """Advance, or print why a run failed."""
         if error is None:
             self.bar.advance(self.task)
@@ -60,7 +67,9 @@ class Display:
         if time.monotonic() - self._last >= self.every_s:
             self._last = time.monotonic()
             [task] = self.bar.tasks
-            self._line(f"round {trial.round}: {task.completed} of {task.total} trials, {left}")
+            self._line(
+                f"round {trial.round}: {task.completed} of {task.total} trials, {left}"
+            )
 
     def _line(self, text: str) -> None:
         if not self.live:

@@ -1,8 +1,10 @@
-"""One host during a measurement: contacted, cleared of leftovers, described, tuned, counted, and restored.
+"""One host during a measurement.
 
-TCP buffers are set by two kernel settings, ``tcp_rmem`` and ``tcp_wmem`` (smallest, initial and largest size). Before
-the first change the host itself saves the original values, in a place that a restart clears, as it resets the settings;
-the next session with the host restores them.
+Contacted, cleared of leftovers, described, tuned, counted, and restored.
+
+TCP buffers are set by two kernel settings, ``tcp_rmem`` and ``tcp_wmem`` (smallest, initial and
+largest size). Before the first change the host itself saves the original values, in a place that a
+restart clears, as it resets the settings; the next session with the host restores them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ LEAVING_S = 15.0
 WAIT_S = 30.0
 """Longest pause between two attempts to reach a host."""
 FIRST_S = 60.0
-"""How long to wait for a host that was not reached so far: it is rather declared wrongly than away for a while."""
+"""How long to wait for a host that was not reached so far: it is rather declared wrongly than
+away for a while."""
 
 CHANGED = "[ -e /run/netperf_lib.tcp_buffers ]"
 """Whether there is something to restore; needs no privileges."""
@@ -84,12 +87,16 @@ for f in $(grep -lszE '^NETPERF_LIB=[^:]+:[0-9a-f]+:' /proc/[0-9]*/environ); do
   [ "$(readlink "${f%environ}ns/net")" = "$here" ] && tr '\0' '\n' <"$f" | sed -n 's/^NETPERF_LIB=//p'
 done 2>/dev/null | sort -u | grep -vF "$1:"
 true
-"""
-"""Markers of other collectors' processes on this host's network; ``$1`` is this collector's own marker."""
+"""  # noqa: E501  (as it is run or printed)
+"""Markers of other collectors' processes on this host's network; ``$1`` is this collector's own
+marker."""
 
 
 class HostSession:
-    """One host, from the first contact to the last; with `install`, missing tools that are `needed` are installed."""
+    """One host, from the first contact to the last.
+
+    With `install`, missing tools that are `needed` are installed.
+    """
 
     def __init__(
         self,
@@ -121,14 +128,16 @@ class HostSession:
     def missing(self) -> list[str]:
         """Tools that the host needs and does not have."""
         return [
-            t for t in self.needed if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})
+            t
+            for t in self.needed
+            if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})
         ]
 
     async def meet(self) -> None:
         """Connect if there is no connection; on a new one, clean up what a killed collector left.
 
-        UnreachableError if there is no connection, InUseError if another collector measures on this host, CollectError
-        if changed settings cannot be restored.
+        UnreachableError if there is no connection, InUseError if another collector measures on this
+        host, CollectError if changed settings cannot be restored.
         """
         async with self._lock:
             if self.away and time.monotonic() < self._tried + AGAIN_S:
@@ -144,7 +153,10 @@ class HostSession:
             self.away = None
 
     async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """Meet the host; if it cannot be reached, retry until it has been away for `patience_s`, or `FIRST_S`."""
+        """Meet the host.
+
+        If it cannot be reached, retry until it has been away for `patience_s`, or `FIRST_S`.
+        """
         pause = AGAIN_S
         patience_s = patience_s if self.facts else min(patience_s, FIRST_S)
         while True:
@@ -166,7 +178,9 @@ class HostSession:
         if self._met:
             return
         if ended := await self.remote.end_leftovers():
-            self.log.warning("%s: ended %d processes that a killed collector had left", self, ended)
+            self.log.warning(
+                "%s: ended %d processes that a killed collector had left", self, ended
+            )
         end = time.monotonic() + LEAVING_S
         while others := (await self.remote.script(OTHERS, self.marker)).out.split():
             if time.monotonic() < end:
@@ -175,7 +189,8 @@ class HostSession:
             await self.remote.close()
             names = ", ".join(sorted({repr(other.partition(":")[0]) for other in others}))
             raise InUseError(
-                f"{self}: another collector measures on it now (experiment {names}), and each would disturb the "
+                f"{self}: another collector measures on it now (experiment {names}), and each "
+                "would disturb the "
                 "other's numbers; wait for it to finish, or stop it"
             )
         self._buffers = _UNKNOWN
@@ -209,7 +224,12 @@ class HostSession:
         self.log.info("%s: %s", self, self.facts.get("kernel"))
 
     async def _root(
-        self, script: str, failure: str, *arguments: str, remedy: str = "", limit_s: float = 20
+        self,
+        script: str,
+        failure: str,
+        *arguments: str,
+        remedy: str = "",
+        limit_s: float = 20,
     ) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
@@ -217,7 +237,9 @@ class HostSession:
             why = lines[-1] if lines else f"exit code {done.exit_code}"
             if done.exit_code == MISSING or "sudo" in why or "denied" in why:
                 remedy = "log in as root, or as a user with passwordless sudo"
-            raise CollectError(f"{self}: {failure} ({why}){f'; {remedy}' if remedy else ''}")
+            raise CollectError(
+                f"{self}: {failure} ({why}){f'; {remedy}' if remedy else ''}"
+            )
 
     async def counters(self) -> dict[str, Any]:
         """Read the counters of the kernel and the network interface."""
@@ -228,7 +250,8 @@ class HostSession:
     async def tcp_buffers(self, limit: int | None) -> None:
         """Let TCP buffers grow to `limit` bytes; None restores the original values.
 
-        UsageError if the host was not created by this project, CollectError if the buffers cannot be set.
+        UsageError if the host was not created by this project, CollectError if the buffers cannot
+        be set.
         """
         if limit == self._buffers:
             return
@@ -244,23 +267,35 @@ class HostSession:
         else:
             remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
             await self._root(
-                SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy
+                SET,
+                f"TCP buffers of {limit} bytes cannot be set",
+                str(limit),
+                remedy=remedy,
             )
             self._buffers = limit
 
     async def _put_back(self) -> bool:
         """Restore the TCP buffers; return whether they had been changed."""
-        # a user who may not change settings has nothing to restore, and needs no privileges to find that out
+        # a user who may not change settings has nothing to restore, and needs no privileges to find
+        # that out
         changed = (await self.remote.script(CHANGED)).exit_code == 0
         if changed:
-            remedy = "make /proc/sys writable there; the original values are in /run/netperf_lib.tcp_buffers"
+            remedy = (
+                "make /proc/sys writable there; the original values are in "
+                "/run/netperf_lib.tcp_buffers"
+            )
             await self._root(RESTORE, "the TCP buffers cannot be restored", remedy=remedy)
         self._buffers = None
         return changed
 
     async def leave(self) -> None:
         """Restore what was changed, and close the connection."""
-        if self._met and self._buffers is not None and self.host.owned and self.remote.connected:
+        if (
+            self._met
+            and self._buffers is not None
+            and self.host.owned
+            and self.remote.connected
+        ):
             try:
                 await self.tcp_buffers(None)
             except NetperfError as error:

@@ -1,10 +1,15 @@
-"""Run commands on a host: one connection, kept alive; argument lists, never shell text; nothing outlives its time.
+"""Run commands on a host: one connection, kept alive; argument lists, never shell text.
+
+Nothing outlives its time.
 
 Everything runs under a worker, a few lines of POSIX shell on the host that
 
-- mark it (an environment variable), so that leftovers of a killed collector can be told from other processes;
-- end it when its time is up or the connection breaks: the worker waits for the end of its standard input;
-- report when a server listens, from the kernel's tables, without a probe that would count as a client.
+- mark it (an environment variable), so that leftovers of a killed collector can be told from other
+  processes;
+- end it when its time is up or the connection breaks: the worker waits for the end of its standard
+  input;
+- report when a server listens, from the kernel's tables, without a probe that would count as a
+  client.
 """
 
 from __future__ import annotations
@@ -31,7 +36,8 @@ CONNECT_S = 10.0
 PROXY_S = 60.0
 """The same through a proxy, which may have to start first, such as a slow cloud tunnel."""
 ALIVE_S, ALIVE_COUNT = 5.0, 3
-"""Interval between probes of a silent connection, and the number of unanswered probes after which it is dropped."""
+"""Interval between probes of a silent connection, and the number of unanswered probes after
+which it is dropped."""
 GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
 KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -52,9 +58,9 @@ _LASTING = (
 )  # fmt: skip
 
 MISSING, BUSY, HUNG, STOPPED, FLOODED, KILLED = 127, 98, 124, 143, 153, 137
-"""Exit codes: the program is not installed; the port is in use, if only by a connection that just ended; the program
-exceeded its time; it was asked to end; it printed too much (the code of a shell for a file that is too large); it was
-killed."""
+"""Exit codes: the program is not installed; the port is in use, if only by a connection that
+just ended; the program exceeded its time; it was asked to end; it printed too much (the code of
+a shell for a file that is too large); it was killed."""
 
 _WORKER = r"""
 export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -87,11 +93,12 @@ while IFS= read -r limit <&3; do
   kill -KILL -$tool 2>/dev/null
   say $code
 done
-"""
-"""A shell that runs one command after the other. It reads for each the time limit, the sockets that show that it is
-ready, and its quoted words up to a line with the worker's own word. An empty line, or the end of the input, ends the
-command: a single character, so that its reader cannot be killed with half of it read. One login shell, whose start-up
-files may be slow, serves a whole measurement."""
+"""  # noqa: E501  (as it is run or printed)
+"""A shell that runs one command after the other. It reads for each the time limit, the sockets
+that show that it is ready, and its quoted words up to a line with the worker's own word. An
+empty line, or the end of the input, ends the command: a single character, so that its reader
+cannot be killed with half of it read. One login shell, whose start-up files may be slow, serves
+a whole measurement."""
 
 _END_LEFTOVERS = r"""
 ended=
@@ -102,10 +109,12 @@ for look in 1 2 3 4 5; do
   sleep 0.05
 done
 printf '%s\n' $ended | sort -u | grep -c environ
-"""
+"""  # noqa: E501  (as it is run or printed)
 """A process may start another one while it is being looked for: look again until none is found."""
 
-_AS_ROOT = '[ "$(id -u)" = 0 ] || [ "${NETPERF_OWN_NETWORK:-}" ] || exec sudo -n "$@"; exec "$@"'
+_AS_ROOT = (
+    '[ "$(id -u)" = 0 ] || [ "${NETPERF_OWN_NETWORK:-}" ] || exec sudo -n "$@"; exec "$@"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +140,13 @@ def patience_s(host: Host) -> float:
 class Remote:
     """One host, and the connection to it.
 
-    The processes started here carry `marker`: the same for every collector of one measurement, so that a later one
-    recognizes what an earlier one left, and different for every other measurement.
+    The processes started here carry `marker`: the same for every collector of one measurement, so
+    that a later one recognizes what an earlier one left, and different for every other measurement.
     """
 
-    def __init__(self, host: Host, marker: str, logins: asyncio.Semaphore | None = None) -> None:
+    def __init__(
+        self, host: Host, marker: str, logins: asyncio.Semaphore | None = None
+    ) -> None:
         self.host = host
         self.notes: list[str] = []
         """What was found on the way to the host, for its user to mend."""
@@ -146,7 +157,10 @@ class Remote:
         self._idle: list[_Worker] = []
 
     def __str__(self) -> str:
-        return f"host {self.host.name} ({self.host.address}{f':{self.host.port}' if self.host.port != 22 else ''})"
+        return (
+            f"host {self.host.name} "
+            f"({self.host.address}{f':{self.host.port}' if self.host.port != 22 else ''})"
+        )
 
     @property
     def connected(self) -> bool:
@@ -156,7 +170,8 @@ class Remote:
     async def connect(self) -> bool:
         """Connect if there is no connection; return whether a new one was made.
 
-        UnreachableError if the host does not answer, refuses the key, or has another host key than the pinned one.
+        UnreachableError if the host does not answer, refuses the key, or has another host key than
+        the pinned one.
         """
         async with self._lock:
             if self.connected:
@@ -175,8 +190,13 @@ class Remote:
             self._idle = []
             return True
 
-    async def _login(self, options: dict[str, Any], waits_s: float) -> asyncssh.SSHClientConnection:
-        """Make a connection; once more where it was lost, or where a line of known_hosts cannot be read."""
+    async def _login(
+        self, options: dict[str, Any], waits_s: float
+    ) -> asyncssh.SSHClientConnection:
+        """Make a connection.
+
+        Once more where it was lost, or where a line of known_hosts cannot be read.
+        """
 
         async def login() -> asyncssh.SSHClientConnection:
             async with self._logins, asyncio.timeout(2 * waits_s):
@@ -192,7 +212,9 @@ class Remote:
             own = self.host.known_hosts
             files = [own] if own else _configured(self.host).known_hosts or [KNOWN_HOSTS]
             options["known_hosts"], odd = _readable_known_hosts(files)
-            self.notes = [f"{where} is no entry of known_hosts; it is ignored" for where in odd]
+            self.notes = [
+                f"{where} is no entry of known_hosts; it is ignored" for where in odd
+            ]
         return await login()
 
     def _options(self, waits_s: float) -> dict[str, Any]:
@@ -205,7 +227,8 @@ class Remote:
             "password_auth": False,
             "kbdint_auth": False,
         }
-        # Options not set here come from the ssh configuration: Port, User, IdentityFile, ProxyJump, …
+        # Options not set here come from the ssh configuration: Port, User, IdentityFile, ProxyJump,
+        # …
         own = {
             "port": host.port if host.port != 22 else None,
             "username": host.user,
@@ -240,9 +263,9 @@ class Remote:
     ) -> Output:
         """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
 
-        With `root` it runs as the superuser, by passwordless sudo for any other user, except on the lab's hosts, where
-        every user may change the settings of the network. UnreachableError if the connection broke, SSHError if the
-        script took longer than `limit_s`.
+        With `root` it runs as the superuser, by passwordless sudo for any other user, except on the
+        lab's hosts, where every user may change the settings of the network. UnreachableError if
+        the connection broke, SSHError if the script took longer than `limit_s`.
         """
         out, err = io.BytesIO(), io.BytesIO()
         command = ["sh", "-c", text, "sh", *arguments]
@@ -252,16 +275,29 @@ class Remote:
         code = await process.wait()
         if code == HUNG:
             raise SSHError(
-                f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?"
+                f"{self}: a command of {limit_s:g} s at most was not done in time; is the host "
+                "overloaded?"
             )
-        return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
+        return Output(
+            code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err))
+        )
 
     async def end_leftovers(self) -> int:
-        """End processes that an earlier collector of this measurement left running here; return how many.
+        """End processes that an earlier collector of this measurement left running here.
+
+        Return how many.
 
         Must be called before anything is started here.
         """
-        command = ["timeout", f"{CONNECT_S:g}", "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
+        command = [
+            "timeout",
+            f"{CONNECT_S:g}",
+            "sh",
+            "-c",
+            _END_LEFTOVERS,
+            "sh",
+            self.marker,
+        ]
         waits = self._within(CONNECT_S + GRACE_S, "it answers no command")
         async with self._logins, waits:
             done = await self._connected().run(shlex.join(command))
@@ -280,8 +316,8 @@ class Remote:
     ) -> Process:
         """Start a command without shell interpretation; it is ended after `limit_s`.
 
-        `out` and `err` receive its output as it is printed. The sockets that it `listens` on, as (``"tcp"`` or
-        ``"udp"``, port), show that it is ready.
+        `out` and `err` receive its output as it is printed. The sockets that it `listens` on, as
+        (``"tcp"`` or ``"udp"``, port), show that it is ready.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
         turn = contextlib.nullcontext() if self._idle else self._logins
@@ -295,7 +331,9 @@ class Remote:
     async def _worker(self) -> _Worker:
         word = secrets.token_hex(8)
         line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
-        worker = _Worker(await self._connected().create_process(line, encoding=None), word)
+        worker = _Worker(
+            await self._connected().create_process(line, encoding=None), word
+        )
         for stream in (worker.process.stdout, worker.process.stderr):
             async for _ in _output(stream, word, "ready".__eq__):
                 pass
@@ -303,7 +341,9 @@ class Remote:
 
     def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None:
-            raise UnreachableError(f"{self}: the connection broke; is the machine still running?")
+            raise UnreachableError(
+                f"{self}: the connection broke; is the machine still running?"
+            )
         return self._connection
 
     @contextlib.asynccontextmanager
@@ -331,8 +371,13 @@ class _Worker:
     word: str
 
 
-async def _output(stream: Any, word: str, heard: Callable[[str], bool]) -> AsyncIterator[bytes]:
-    """Yield what a stream of a worker brings, without the worker's own words, until `heard` accepts one."""
+async def _output(
+    stream: Any, word: str, heard: Callable[[str], bool]
+) -> AsyncIterator[bytes]:
+    """Yield what a stream of a worker brings, without the worker's own words.
+
+    Until `heard` accepts one.
+    """
     token = b"\0" + word.encode() + b" "
     held = b""
     while chunk := await stream.read(1 << 17):
@@ -376,7 +421,9 @@ class Process:
         )
         self._done.add_done_callback(
             lambda done: (
-                None if done.cancelled() or done.exception() else remote._idle.append(worker)
+                None
+                if done.cancelled() or done.exception()
+                else remote._idle.append(worker)
             )
         )
 
@@ -416,17 +463,25 @@ class Process:
         return self._listening.done() and not self._done.done()
 
     async def wait(self) -> int:
-        """Wait until it ends; return its exit code (`HUNG`: it exceeded its time, `FLOODED`: it printed too much).
+        """Wait until it ends.
 
-        UnreachableError if the connection broke or the host hangs, OSError if its output cannot be written here.
+        Return its exit code (`HUNG`: it exceeded its time, `FLOODED`: it printed too much).
+
+        UnreachableError if the connection broke or the host hangs, OSError if its output cannot be
+        written here.
         """
-        async with self.remote._within(self.limit_s + GRACE_S, f"{self.command[0]} did not end"):
+        async with self.remote._within(
+            self.limit_s + GRACE_S, f"{self.command[0]} did not end"
+        ):
             await asyncio.shield(self._done)
         assert self._code is not None
         return self._code
 
     async def stop(self, *, grace_s: float = 0) -> int | None:
-        """End it if it is still running after `grace_s`; return its exit code, None if even that failed."""
+        """End it if it is still running after `grace_s`.
+
+        Return its exit code, None if even that failed.
+        """
         with contextlib.suppress(TimeoutError, UnreachableError):
             await asyncio.wait({self._done}, timeout=grace_s)
             if not self._done.done():
@@ -442,7 +497,9 @@ def _configured(host: Host) -> Any:
     return asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
 
 
-def _readable_known_hosts(files: Iterable[str]) -> tuple[asyncssh.SSHKnownHosts, list[str]]:
+def _readable_known_hosts(
+    files: Iterable[str],
+) -> tuple[asyncssh.SSHKnownHosts, list[str]]:
     """Return what can be read of known_hosts, as by OpenSSH, and where there is more."""
     entries: list[str] = []
     odd: list[str] = []
@@ -464,28 +521,36 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
         case asyncssh.KeyExchangeFailed():
             offered = str(error).rpartition(" received ")[2]
             return (
-                f"the server offers only algorithms that are too old ({offered[:200]}): allow one in "
+                f"the server offers only algorithms that are too old ({offered[:200]}): allow one "
+                "in "
                 "ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the server"
             )
-        case asyncssh.ConnectionLost() | ConnectionResetError() if jump := _configured(host).tunnel:
+        case asyncssh.ConnectionLost() | ConnectionResetError() if jump := _configured(
+            host
+        ).tunnel:
             return (
-                f"the connection through the jump host {jump} was lost before the login; can it reach "
+                f"the connection through the jump host {jump} was lost before the login; can it "
+                "reach "
                 "the host, and does its sshd refuse some connections (MaxStartups)?"
             )
         case asyncssh.PermissionDenied():
             return (
-                f"the key was refused{f' for user {host.user}' if host.user else ''}; add the public key to the host's "
-                "authorized_keys, or name the right user and identity (one with a passphrase: ssh-add it first)"
+                f"the key was refused{f' for user {host.user}' if host.user else ''}; add the "
+                "public key to the host's "
+                "authorized_keys, or name the right user and identity (one with a passphrase: "
+                "ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
             return _unverified(host)
         case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
             return (
-                f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
+                f"the identity file cannot be used ({error}); name a private key in OpenSSH "
+                "format"
             )
         case TimeoutError():
             return (
-                f"no answer within {waits_s:g} s; is the machine running, and does a firewall or security group let "
+                f"no answer within {waits_s:g} s; is the machine running, and does a firewall or "
+                "security group let "
                 f"port {host.port} through from here?"
             )
         case ConnectionRefusedError():
@@ -501,10 +566,12 @@ def _unverified(host: Host) -> str:
     with contextlib.suppress(OSError, ValueError):
         if any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2]):
             return (
-                f"its host key is not the one pinned in {pinned}: if you expect a new machine at this address, check "
+                f"its host key is not the one pinned in {pinned}: if you expect a new machine at "
+                "this address, check "
                 "the key and replace it there (ssh-keygen -R, then ssh once)"
             )
     return (
-        f"its host key is not known: {pinned} has none of {host.address}; ssh there once and compare the key, or, for "
+        f"its host key is not known: {pinned} has none of {host.address}; ssh there once and "
+        "compare the key, or, for "
         "hosts of your own, declare hosts.options.host_keys: first-contact"
     )

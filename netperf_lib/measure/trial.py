@@ -1,7 +1,7 @@
 """One trial on two hosts: tune, serve, load, measure, and report what went wrong.
 
-The server is started and listens, the client runs, both are ended; counters are read before and after on both hosts at
-once, during waits that are needed anyway.
+The server is started and listens, the client runs, both are ended; counters are read before and
+after on both hosts at once, during waits that are needed anyway.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from .ssh import BUSY, FLOODED, HUNG, MAX_OUTPUT_BYTES, MISSING, STOPPED, Proces
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: each trial uses some of this range, which firewalls between the hosts must allow."""
 WHOLE_BYTES, END_BYTES = 4 * 2**20, 64 * 1024
-"""Of the output of a tool that failed, all is looked at up to the first size, and of a longer one only the end."""
+"""Of the output of a tool that failed, all is looked at up to the first size, and of a longer
+one only the end."""
 UNREAD = "unknown"
 """Name of the tool of a log that is not recognized."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
-"""How long a load runs before the test, and beyond the test's duration: the test must not outlast it, and itself needs
-some time to begin and to end."""
+"""How long a load runs before the test, and beyond the test's duration: the test must not
+outlast it, and itself needs some time to begin and to end."""
 
 
 Sampled = tuple[Trial, tools.Commands]
@@ -63,7 +64,9 @@ class TrialRun:
     def message(self, side: str) -> str:
         """The last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
-        words = words or [run.error for run in self._log(side) if run.error and run.tool != UNREAD]
+        words = words or [
+            run.error for run in self._log(side) if run.error and run.tool != UNREAD
+        ]
         words = words or _lines(self.folder / f"{side}.out")
         return words[-1][:300] if words else "no message"
 
@@ -85,7 +88,9 @@ class TrialRun:
         hosts = (client, server)
         await _all(h.meet() for h in hosts)
         record["facts"] = {"client": client.facts, "server": server.facts}
-        version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
+        version = client.facts.get("tools", {}).get(
+            tools.tool(trial.test.tool).VERSION[0]
+        )
         record["tool_version"] = version
         tuned = await self._tune(hosts)
         before = asyncio.gather(*(h.counters() for h in hosts))
@@ -113,7 +118,10 @@ class TrialRun:
             await asyncio.gather(before, return_exceptions=True)
             stopped, _ = await asyncio.gather(
                 asyncio.gather(
-                    *(p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values())
+                    *(
+                        p.stop(grace_s=0.5 * p.ends_itself)
+                        for p in self.processes.values()
+                    )
                 ),
                 asyncio.gather(*(p.stop() for p in self.samplers)),
             )
@@ -138,7 +146,10 @@ class TrialRun:
             raise CollectError(self._why_unloaded())
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
-        """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
+        """Set the trial's TCP buffers on hosts that this project created.
+
+        Return the trial as its tool should run.
+        """
         trial, size = self.trial, self.trial.requested_buffer_bytes
         if all(h.host.owned for h in hosts):
             await _all(h.tcp_buffers(size) for h in hosts)
@@ -147,19 +158,28 @@ class TrialRun:
             for session in hosts:
                 _uncut(session, size)
             self.record["warnings"].append(
-                f"TCP buffers were set on the tool's own sockets: {' and '.join(h.host.name for h in hosts)} were not "
+                "TCP buffers were set on the tool's own sockets: "
+                f"{' and '.join(h.host.name for h in hosts)} were not "
                 "made by this project, so that their settings are left alone"
             )
         return trial
 
-    async def _serve(self, trial: Trial, side: str = "") -> tuple[tools.Commands, Process | None]:
+    async def _serve(
+        self, trial: Trial, side: str = ""
+    ) -> tuple[tools.Commands, Process | None]:
         """Start the server side; use another port if one is taken."""
         record, words = self.record, tools.tool(trial.test.tool).commands
         server, name = self.server, f"server{side}"
         for number in range(5):
-            slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
+            slot = (
+                (self.trial.order + 97 * (self.attempt - 1) + 31 * number)
+                * PORTS_EACH
+                % PORTS
+            )
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = words(trial.request, server.host.data_address, port)
+            commands: tools.Commands = words(
+                trial.request, server.host.data_address, port
+            )
             record["commands"][f"client{side}"] = list(commands.client)
             # behind a load balancer, or a public address, it listens at its own
             own = server.host.own_address or server.host.data_address
@@ -186,7 +206,8 @@ class TrialRun:
         """Start the load under which the test is measured; return its process, and what it runs."""
         spec = self.trial.test
         load = load_trial(
-            self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S))
+            self.trial,
+            float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
         )
         if load is None:
             return None, None
@@ -194,13 +215,20 @@ class TrialRun:
         return await self._start(commands, self.client, "client-load"), (load, commands)
 
     async def _sample(self, sides: Mapping[str, Sampled | None]) -> None:
-        """Start to sample the connections on both ends of what fills the path: the test, or its load."""
+        """Start to sample the connections on both ends of what fills the path.
+
+        The test, or its load.
+        """
         for side, sampled in sides.items():
             if sampled is None:
                 continue
             trial, commands = sampled
             tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
-            if tcp and commands.listens and tools.tool(trial.test.tool).rate_bps(trial.request) > 0:
+            if (
+                tcp
+                and commands.listens
+                and tools.tool(trial.test.tool).rate_bps(trial.request) > 0
+            ):
                 self.record["sampled"] = side
                 break
         else:
@@ -218,10 +246,14 @@ class TrialRun:
             )
             limit_s = commands.timeout_s + 20
             self.samplers.append(
-                await session.remote.start(command, out=file, err=io.BytesIO(), limit_s=limit_s)
+                await session.remote.start(
+                    command, out=file, err=io.BytesIO(), limit_s=limit_s
+                )
             )
 
-    async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
+    async def _start(
+        self, commands: tools.Commands, session: HostSession, side: str
+    ) -> Process:
         serves = side.startswith("server")
         process = await session.remote.start(
             (commands.server or ()) if serves else commands.client,
@@ -268,7 +300,10 @@ class TrialRun:
         )
 
     def _server_said(self, message: str, side: str = "") -> str:
-        """Return what to add to a client's message: the server's, if it failed too, and what to do about it."""
+        """Return what to add to a client's message.
+
+        The server's, if it failed too, and what to do about it.
+        """
         if self.record["exit"].get(f"server{side}") in (None, 0, HUNG, STOPPED):
             return _remedy(message, self.client, self.server)
         other = self._cause(f"server{side}")
@@ -276,7 +311,10 @@ class TrialRun:
         return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
-        """Record what the log says now, which decides whether the trial is repeated; tables read the log again."""
+        """Record what the log says now, which decides whether the trial is repeated.
+
+        Tables read the log again.
+        """
         read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
         if runs := self._log("client"):
             parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
@@ -295,12 +333,18 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
 
 
 def _uncut(session: HostSession, size: int) -> None:
-    """CollectError if the kernel of a host would cut a TCP buffer of this size without a word to most tools."""
+    """Raise CollectError if the kernel of a host would cut a TCP buffer of this size.
+
+    Most tools are not told.
+    """
     names = ("net.core.rmem_max", "net.core.wmem_max")
-    limits = [int(most) for name in names if (most := session.facts.get("sysctl", {}).get(name))]
+    limits = [
+        int(most) for name in names if (most := session.facts.get("sysctl", {}).get(name))
+    ]
     if size > min(limits, default=size):
         raise CollectError(
-            f"{session}: a TCP buffer of {size} bytes cannot be set, since its kernel allows {min(limits)}; ask for "
+            f"{session}: a TCP buffer of {size} bytes cannot be set, since its kernel allows "
+            f"{min(limits)}; ask for "
             f"less, or run there: sudo sysctl -w {' '.join(f'{name}={size}' for name in names)}"
         )
 
@@ -310,11 +354,15 @@ def missing(tool: str, session: HostSession) -> str:
     package = tools.tool(tool).PACKAGE
     if why := session.refused.get(tool):
         return f"{tool} is not installed, and {why}; install it there by hand"
-    return f"{tool} is not installed on {session}; use --install, or run there: apt-get install {package}"
+    return (
+        f"{tool} is not installed on {session}; use --install, or run there: apt-get install "
+        f"{package}"
+    )
 
 
 _BLOCKED = re.compile(
-    r"(?i)timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages were received"
+    r"(?i)timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages "
+    r"were received"
 )
 
 
@@ -331,7 +379,9 @@ def _end(file: Path) -> bytes:
         return log.read()
 
 
-_FULL = re.compile(r"no space left|bad address|bus error|exit code 13[4569]\b", re.IGNORECASE)
+_FULL = re.compile(
+    r"no space left|bad address|bus error|exit code 13[4569]\b", re.IGNORECASE
+)
 """iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
 
 
@@ -340,7 +390,8 @@ def _remedy(message: str, session: HostSession, server: HostSession | None = Non
     if server and _BLOCKED.search(message):
         last = FIRST_PORT + PORTS - 1
         return (
-            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
+            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} "
+            "from "
             f"{session.host.data_address} to {server.host.data_address}?"
         )
     if _FULL.search(message):

@@ -1,7 +1,10 @@
-"""Figures of observations, or of whatever `netperf_lib.observe` takes; what seaborn draws is drawn with seaborn.
+"""Figures of observations, or of whatever `netperf_lib.observe` takes.
 
-Every figure has a title, units on its axes, n and method in its caption, and an alternative text; it is legible in
-print and to colour-blind readers. Each function draws on `ax`, or on a figure of its own, and returns the axes.
+What seaborn draws is drawn with seaborn.
+
+Every figure has a title, units on its axes, n and method in its caption, and an alternative text;
+it is legible in print and to colour-blind readers. Each function draws on `ax`, or on a figure of
+its own, and returns the axes.
 """
 
 from typing import NoReturn

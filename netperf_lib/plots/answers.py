@@ -1,4 +1,7 @@
-"""The comparisons as a picture: both values, the change with its interval, and the verdict in words."""
+"""The comparisons as a picture.
+
+Both values, the change with its interval, and the verdict in words.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,9 @@ def _row(c: Comparison) -> AnswerRow:
     return AnswerRow(
         comparison=c,
         names=wrap(joined.join(c.names), 45, break_on_hyphens=False),
-        values=wrap(f"{quantity}: {' and '.join(values)}{context}", 58, break_on_hyphens=False),
+        values=wrap(
+            f"{quantity}: {' and '.join(values)}{context}", 58, break_on_hyphens=False
+        ),
         verdict=f"{effect(c.ratio)}  {LOOKS.get(c.verdict, OTHER)[0]} {c.verdict}",
         interval=wrap(span(c.ratio, c.low, c.high).removesuffix("–"), 28),
     )
@@ -101,7 +106,9 @@ def forest(
     >>> ax = npl.plots.forest(npl.compare(exp))
     """
     data = data.verdicts if hasattr(data, "observations") else data
-    given = isinstance(data, list | tuple) and all(isinstance(c, Comparison) for c in data)
+    given = isinstance(data, list | tuple) and all(
+        isinstance(c, Comparison) for c in data
+    )
     if not (given or isinstance(data, Family)):
         data = compare(data, metric=metric, by=by, where=where)
     every = list(data)
@@ -130,12 +137,18 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     words = " ".join(f"{c.topic} {c.quantity} {c.context}" for c in shown)
     used = [short for short in WRITTEN_OUT if re.search(rf"\b{short}\b", words)]
     # once: rows of one family lack the same, and would be twice as high
-    reasons = dict.fromkeys(c.reason for c in shown if c.verdict == "no verdict" and c.reason)
+    reasons = dict.fromkeys(
+        c.reason for c in shown if c.verdict == "no verdict" and c.reason
+    )
     sentences = [
         f"The first condition against the second: its change with its interval{at}.",
         f"Shaded: the margin of equivalence. n = {units} per comparison.",
-        f"{len(every) - len(shown)} more stand in the table." if len(every) > len(shown) else "",
-        "; ".join(f"{short}: {WRITTEN_OUT[short]}" for short in used) + "." if used else "",
+        f"{len(every) - len(shown)} more stand in the table."
+        if len(every) > len(shown)
+        else "",
+        "; ".join(f"{short}: {WRITTEN_OUT[short]}" for short in used) + "."
+        if used
+        else "",
         f"No verdict: {'; '.join(reasons)}." if reasons else "",
     ]
     caption = ""
@@ -186,7 +199,9 @@ def _effect(
     """The change with its interval and its margin; an arrow where it lies outside of the axis."""
     (top, bottom), (low, high) = row, window
     middle, margin = (top + bottom) / 2, (top + 0.1, bottom - 0.1)
-    axes.fill_betweenx(margin, 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.14, lw=0)
+    axes.fill_betweenx(
+        margin, 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.14, lw=0
+    )
     if not 0 < c.ratio < math.inf:
         axes.text(1, middle, "no value", ha="center", va="center", color=MUTE, fontsize=7)
         return

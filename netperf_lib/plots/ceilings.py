@@ -11,18 +11,37 @@ from ..analysis.colours import colours
 from ..analysis.limits import Held
 from ..analysis.limits import limits as limits_of
 from ..metrics import format_value
-from .figure import DOT, INK, MUTE, canvas, legend_height, round_ticks, rows_of, some, title
+from .figure import (
+    DOT,
+    INK,
+    MUTE,
+    canvas,
+    legend_height,
+    round_ticks,
+    rows_of,
+    some,
+    title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BESIDE_NAMES = 36
 """Characters of a legend on a line, beside the names of the conditions."""
-TIMES = {"path": INK, "receive window": "#0072b2", "send buffer": "#e69f00", "program": "#cc79a7"}
+TIMES = {
+    "path": INK,
+    "receive window": "#0072b2",
+    "send buffer": "#e69f00",
+    "program": "#cc79a7",
+}
 
 
-def limits(data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None = None) -> Axes:
-    """The throughput of each condition with the rate that each limit allows, and what its sender waited for.
+def limits(
+    data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None = None
+) -> Axes:
+    """The throughput of each condition with the rate that each limit allows.
+
+    And what its sender waited for.
 
     Parameters
     ----------
@@ -47,7 +66,9 @@ def limits(data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None
         "limited by it."
     )
     if sampled:
-        caption += " Right: what the sender waited for, by the kernel. Medians of the runs."
+        caption += (
+            " Right: what the sender waited for, by the kernel. Medians of the runs."
+        )
     height = 0.8 + 0.18 * len(rows) + legend_height(names, BESIDE_NAMES)
     alt = "; ".join(map(_words, rows)) + "."
     beside = {"ncols": 1 + sampled, "sharey": True}
@@ -64,7 +85,9 @@ def _words(one: Held) -> str:
     return f"{one.condition}: {format_value(one.bps, 'bps')} of {', '.join([*roofs, *times])}"
 
 
-def _roofs(chart: Axes, rows: Sequence[Held], painted: Mapping[str, tuple[str, str]]) -> None:
+def _roofs(
+    chart: Axes, rows: Sequence[Held], painted: Mapping[str, tuple[str, str]]
+) -> None:
     """Draw the throughput as bars, and the limits as marks."""
     for y, one in enumerate(rows):
         chart.barh(y, one.bps, color=MUTE, alpha=0.3, height=0.62)

@@ -1,4 +1,7 @@
-"""Conditions side by side: every run in time order, levels in rows, and every pair of ends as a matrix."""
+"""Conditions side by side.
+
+Every run in time order, levels in rows, and every pair of ends as a matrix.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,8 @@ def rounds(
     metric : str, optional
         The metric, where `data` does not imply it.
     hue : str or sequence of str, optional
-        FactorNames whose levels get a colour each; other factors that vary get lines, and no colours.
+        FactorNames whose levels get a colour each; other factors that vary get lines, and no
+        colours.
     by, where : optional
         As `observe` takes them; each condition gets a colour.
     ax : Axes, optional
@@ -92,7 +96,9 @@ def rounds(
     grid = {"nrows": len(panels), "sharex": True}
     with canvas(obs, height, caption, alt, ax, **grid) as charts:
         for chart, part in zip(charts, panels, strict=True):
-            _rounds(chart, part, as_tuple(hue), "" if chart is not charts[0] else words, units)
+            _rounds(
+                chart, part, as_tuple(hue), "" if chart is not charts[0] else words, units
+            )
             label_axis(chart, part, "y")
             chart.margins(y=0.15)
             room(chart)
@@ -117,12 +123,18 @@ def _near(medians: Mapping[str, float]) -> list[list[str]]:
     return [order[i : i + MOST_LINES] for i in range(0, len(order), MOST_LINES)]
 
 
-def _rounds(chart: Axes, obs: Observations, hue: Sequence[str], words: str, units: int) -> None:
+def _rounds(
+    chart: Axes, obs: Observations, hue: Sequence[str], words: str, units: int
+) -> None:
     """Draw the runs of a panel, each condition with its median and interval."""
-    called = level_names(obs, hue) if hue else dict(zip(obs.names, obs.names, strict=True))
+    called = (
+        level_names(obs, hue) if hue else dict(zip(obs.names, obs.names, strict=True))
+    )
     painted = colours(list(dict.fromkeys(called.values())))
     runs = obs.complete
-    runs["at"] = runs["round"] if units == 1 else runs.groupby(["unit", "round"]).ngroup() + 1
+    runs["at"] = (
+        runs["round"] if units == 1 else runs.groupby(["unit", "round"]).ngroup() + 1
+    )
     for name, rows in runs.groupby("condition", observed=True):
         colour, marker = painted[called[str(name)]]
         level = level_of(rows, obs.metric)
@@ -168,7 +180,9 @@ def levels(
     rows = table if "condition" in table else table.reset_index()
     names = list(map(str, rows["condition"]))
     interval = interval_words(rows["n"], deployments=getattr(data, "deployments", 1))
-    caption = f"{info.label}: median of the runs and {interval}. n = {each(rows['n'])} per row."
+    caption = (
+        f"{info.label}: median of the runs and {interval}. n = {each(rows['n'])} per row."
+    )
     alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
     with canvas(data, 0.9 + row_height * len(names), caption, alt, ax) as (chart,):
@@ -176,12 +190,16 @@ def levels(
         for y, ((colour, marker), row) in enumerate(looks):
             value: Any = row
             chart.hlines(y, value.low, value.high, color=colour, lw=2.4)
-            chart.plot(value.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))
+            chart.plot(
+                value.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5})
+            )
         rows_of(chart, names)
         label_axis(chart, info.name, values=rows["median"])
         chart.set_title(info.label)
         right = chart.secondary_yaxis("right")
-        right.set_yticks(range(len(names)), [format_value(v, info.unit) for v in rows["median"]])
+        right.set_yticks(
+            range(len(names)), [format_value(v, info.unit) for v in rows["median"]]
+        )
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
     return chart  # type: ignore[no-any-return]
@@ -224,7 +242,9 @@ def matrix(
     info, figures = metric_of(obs.metric), observed_levels(obs)
     some(figures[figures["n"] > 0], "no pair has a value")
     grid = figures.pivot(index=client, columns=server, values="median")  # noqa: PD010
-    grid = grid.reindex(sort_levels(client, grid.index), columns=sort_levels(server, grid.columns))
+    grid = grid.reindex(
+        sort_levels(client, grid.index), columns=sort_levels(server, grid.columns)
+    )
     pairs = figures[[client, server, "median"]].itertuples(index=False)
     alt = listed({f"{a} to {b}": v for a, b, v in pairs}, info.unit)
     darker = {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")

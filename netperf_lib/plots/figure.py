@@ -1,7 +1,7 @@
 """What every figure has in common: looks, axes, legend, caption.
 
-Colours are those of Okabe and Ito, with a marker for every colour. A `Plot` shows itself in Jupyter with its caption,
-and goes into a report as a vector picture whose text can be selected.
+Colours are those of Okabe and Ito, with a marker for every colour. A `Plot` shows itself in Jupyter
+with its caption, and goes into a report as a vector picture whose text can be selected.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ class Plot(Figure):
 
 
 class Chart(Axes):
-    """Axes of a `Plot`. In Jupyter and in a report they show the figure as a vector graphic with its caption."""
+    """Axes of a `Plot`.
+
+    In Jupyter and in a report they show the figure as a vector graphic with its caption.
+    """
 
     @property
     def drawn(self) -> Plot:
@@ -113,7 +116,9 @@ class Chart(Axes):
 def canvas(
     data: Any, height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any
 ) -> Iterator[list[Any]]:
-    """Begin a figure of this height in inches, in the common style; yields its axes, or the axes given.
+    """Begin a figure of this height in inches, in the common style.
+
+    Yields its axes, or the axes given.
 
     The notice of the data is written into the figure, so that it stays with a copy.
     """
@@ -123,7 +128,9 @@ def canvas(
             return
         notice = origin_of(data).notice or getattr(data, "notice", None)
         lines = [*wrap(caption, CAPTION), *([shortened(notice)] if notice else [])]
-        figure = Plot(figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained")
+        figure = Plot(
+            figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained"
+        )
         figure.caption, figure.alt = caption, alt
         figure.supxlabel("\n".join(lines), fontsize=7, color=MUTE, x=0.005, ha="left")
         charts = figure.subplots(squeeze=False, subplot_kw={"axes_class": Chart}, **grid)
@@ -131,7 +138,10 @@ def canvas(
 
 
 def label_axis(
-    ax: Axes, data: Observations | str, which: str = "x", values: Iterable[Any] | None = None
+    ax: Axes,
+    data: Observations | str,
+    which: str = "x",
+    values: Iterable[Any] | None = None,
 ) -> None:
     """Scale an axis for a metric, and write its name, its unit and round values.
 
@@ -207,10 +217,14 @@ def title(
 ) -> None:
     """Write the title of a panel and, between that and the picture, its legend."""
     names = list(painted)
-    handles = [Line2D([], [], color=c, marker=m, ls="", **DOT) for c, m in painted.values()]
+    handles = [
+        Line2D([], [], color=c, marker=m, ls="", **DOT) for c, m in painted.values()
+    ]
     if names:
         place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-        ax.legend(handles, names, ncols=_columns(names, width), handletextpad=0.1, **place)
+        ax.legend(
+            handles, names, ncols=_columns(names, width), handletextpad=0.1, **place
+        )
     ax.set_title(words, pad=72 * legend_height(names, width) + 4)
 
 
@@ -242,7 +256,9 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
 
 def listed(values: Mapping[Any, Any], unit: str) -> str:
     """Names with their values, for an alternative text."""
-    return "; ".join(f"{name} {format_value(float(value), unit)}" for name, value in values.items())
+    return "; ".join(
+        f"{name} {format_value(float(value), unit)}" for name, value in values.items()
+    )
 
 
 def some(rows: Any, words: str) -> None:

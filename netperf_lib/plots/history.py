@@ -51,10 +51,14 @@ def over_time(
     --------
     >>> ax = npl.plots.over_time("data/recorded/day")
     """
-    history = data if isinstance(data, History) else ask_history(data, metric, where=where)
+    history = (
+        data if isinstance(data, History) else ask_history(data, metric, where=where)
+    )
     info, names = metric_of(history.metric), list(history.series)
     most = MOST_LINES * MOST_PANELS
-    panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)][:MOST_PANELS]
+    panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)][
+        :MOST_PANELS
+    ]
     caption = (
         f"{info.label} over time: every run (points) and the median of each {history.period} "
         f"(line); a vertical line is a change of level. {history.span}."
@@ -69,7 +73,9 @@ def over_time(
         for chart, part in zip(charts, panels if ax is None else [names], strict=True):
             for name in part:
                 _line(chart, history, name, painted[name][0])
-            values = history.runs.loc[history.runs["condition"].isin(part), history.metric]
+            values = history.runs.loc[
+                history.runs["condition"].isin(part), history.metric
+            ]
             label_axis(chart, history.metric, "y", values)
             room(chart)
             first = chart is charts[0]
@@ -86,7 +92,9 @@ def _line(chart: Axes, history: History, name: str, colour: str) -> None:
     """Draw the runs of a condition, its medians and its changes."""
     rows = history.runs[history.runs["condition"] == name]
     size = 12 if len(history.runs) < 300 else 3
-    chart.scatter(rows["started_utc"], rows[history.metric], s=size, color=colour, alpha=0.35, lw=0)
+    chart.scatter(
+        rows["started_utc"], rows[history.metric], s=size, color=colour, alpha=0.35, lw=0
+    )
     medians = history.series[name]
     if len(medians) > 1:  # each median at the middle of its period
         half = medians.index.to_series().diff().median() / 2

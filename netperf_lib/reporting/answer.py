@@ -1,4 +1,7 @@
-"""The answer to a question: the levels of each condition and how they compare, which shows itself in a notebook."""
+"""The answer to a question.
+
+The levels of each condition and how they compare, which shows itself in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,12 @@ FIGURES = [
 ]  # fmt: skip
 """What is compared of a verdict with a check by hand."""
 IN_ROUNDS = (
-    "Every condition is measured once in every planned round, so that drift affects all alike."
+    "Every condition is measured once in every planned round, so that drift affects all "
+    "alike."
 )
 MOST = 12
-"""Comparisons that a page shows where there are more than twice as many, and nobody declared them."""
+"""Comparisons that a page shows where there are more than twice as many, and nobody declared
+them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,13 +59,14 @@ class Answer:
     observations : Observations
         The value of each condition in each round.
     verdicts : Family
-        The contrasts between levels of these factors, as declared or, if the experiment declares none at all, as made
-        by rule (see `compare`). For other factors: every level against the baseline, exploratory. Empty if no two
-        conditions can be compared.
+        The contrasts between levels of these factors, as declared or, if the experiment declares
+        none at all, as made by rule (see `compare`). For other factors: every level against the
+        baseline, exploratory. Empty if no two conditions can be compared.
     contrasts : tuple of Contrast
         The contrasts that were declared or made by rule.
     pairs : tuple of tuple of str
-        The two conditions of each verdict, as `observations` names them; empty names at a threshold.
+        The two conditions of each verdict, as `observations` names them; empty names at a
+        threshold.
     """
 
     observations: Observations
@@ -100,8 +106,12 @@ class Answer:
         fewer = len(main.names) < len(every.names)
         shown = every.usual(every.asked, self.contrasts) if fewer else every.names
         names = dict(zip(shown, main.names, strict=True))
-        table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(self.verdicts.to_frame()[FIGURES])
-        table = table[table["a"].isin(names) & table["b"].isin(names)].reset_index(drop=True)
+        table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(
+            self.verdicts.to_frame()[FIGURES]
+        )
+        table = table[table["a"].isin(names) & table["b"].isin(names)].reset_index(
+            drop=True
+        )
         return table.replace({"a": names, "b": names}).astype({"verdict": str})
 
     @property
@@ -111,7 +121,10 @@ class Answer:
 
     @property
     def headline(self) -> Headline:
-        """The clearest finding in a sentence; for streams, how many fill a path; for pairs, the best and the worst."""
+        """The clearest finding in a sentence; for streams, how many fill a path.
+
+        For pairs, the best and the worst.
+        """
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return Headline(pairs_words(main))
@@ -135,13 +148,17 @@ class Answer:
             sentences.append(IN_ROUNDS)
         sentences += [f"{note[:1].upper()}{note[1:]}." for note in every.notes]
         held = {f: set(main.conditions[f]) for f in main.by if f not in main.asked}
-        shared = [factor(f).level_words(*level) for f, level in held.items() if len(level) == 1]
+        shared = [
+            factor(f).level_words(*level) for f, level in held.items() if len(level) == 1
+        ]
         if shared and len(main.names) < len(every.names):
             sentences.append(f"Figures show {', '.join(shared)}.")
         return Words.of(*sentences)
 
     def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the value of each round, by condition; of very many conditions the levels, which have a row each.
+        """Draw the value of each round, by condition.
+
+        Of very many conditions the levels, which have a row each.
 
         See `netperf_lib.plots.rounds`, which has the options, and `netperf_lib.plots.levels`.
         """
@@ -185,7 +202,8 @@ class Answer:
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
-            f"Shown are the {MOST} largest of {len(family):,} differences; {command} prints all."
+            f"Shown are the {MOST} largest of {len(family):,} differences; {command} prints "
+            "all."
         )
         largest = replace(family, comparisons=tuple(order[:MOST]))
         return [self.headline, verdicts(largest), Words(words)]
@@ -219,14 +237,15 @@ def ask(
     metric : str, optional
         Default: the first headline metric for which the factors vary.
     baseline : optional
-        Level of the first factor that the others are compared with. Default: as in the declared contrasts on these
-        factors, or those made by rule, else the usual level.
+        Level of the first factor that the others are compared with. Default: as in the declared
+        contrasts on these factors, or those made by rule, else the usual level.
     where, pool
         See `netperf_lib.observe`.
     pattern : str, optional
         Pattern of the paths of raw logs; see `netperf_lib.import_logs`.
     margin : float, optional
-        Ratios between 1/(1 + margin) and 1 + margin are equivalent; default: as declared, else 0.05.
+        Ratios between 1/(1 + margin) and 1 + margin are equivalent; default: as declared, else
+        0.05.
 
     Returns
     -------
@@ -264,20 +283,29 @@ def ask(
 def _judged(
     source: Any, obs: Observations, where: Mapping[str, Any], margin: float | str | None
 ) -> tuple[Family, tuple[Contrast, ...]]:
-    """What is declared about these conditions; what page one says by rule if nothing is declared."""
-    if isinstance(source, Sequence | Mapping):  # what one of several declares is not asked of all
+    """What is declared about these conditions.
+
+    What page one says by rule if nothing is declared.
+    """
+    if isinstance(
+        source, Sequence | Mapping
+    ):  # what one of several declares is not asked of all
         return Family(()), ()
     size = None if margin is None else read_margin(margin)
     if declared := contrasts(source):
         if not asked_about(obs, declared, where):
             return Family(()), ()
-        family, known = judge_declared(source, obs.metric, margin=size, contrasts=declared)
+        family, known = judge_declared(
+            source, obs.metric, margin=size, contrasts=declared
+        )
         used = [p.contrast for p in known if p.contrast]
     else:
         lead = lead_paragraph(source, margin=size)
         family, used = lead.family, [*lead.contrasts] if lead.judged else []
     asked = asked_about(obs, used, where)
-    shown = tuple(c for c, about in zip(family, used, strict=bool(used)) if about in asked)
+    shown = tuple(
+        c for c, about in zip(family, used, strict=bool(used)) if about in asked
+    )
     return replace(family, comparisons=shown, notice=obs.origin.notice), tuple(asked)
 
 
@@ -293,7 +321,10 @@ def _against(
 
 
 def _first(
-    source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]
+    source: Any,
+    by: str | Sequence[str],
+    where: Mapping[str, Any] | None,
+    pool: str | Sequence[str],
 ) -> str:
     """The first headline metric that the question has an answer for."""
     problems = []
@@ -304,5 +335,7 @@ def _first(
             problems.append(error)
         else:
             return metric
-    missing = NothingToReport("no complete run has a latency, a round trip or a throughput")
+    missing = NothingToReport(
+        "no complete run has a latency, a round trip or a throughput"
+    )
     raise next(iter(problems), missing)

@@ -33,7 +33,9 @@ class Shown:
 
 def callout(text: str, *, title: str) -> Shown:
     """Return a marked sentence."""
-    return Shown(f"{title}: {text}", f"> **{as_markdown(title)}.** {as_markdown(text)}", title)
+    return Shown(
+        f"{title}: {text}", f"> **{as_markdown(title)}.** {as_markdown(text)}", title
+    )
 
 
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
@@ -65,7 +67,13 @@ def verdicts(
         said += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
         verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
         question = (contrast and contrast.question) or _topic(c)
-        measured = [verdict, question, _sides(c), effect(c.ratio), span(c.ratio, c.low, c.high)]
+        measured = [
+            verdict,
+            question,
+            _sides(c),
+            effect(c.ratio),
+            span(c.ratio, c.low, c.high),
+        ]
         rows.append([*measured, " ".join(filter(None, said))])
     shown = 6 if any(row[-1] for row in rows) else 5
     table = markdown_table(columns[:shown], [row[:shown] for row in rows])
@@ -84,9 +92,13 @@ def _topic(c: Comparison) -> str:
 def _caption(family: Family) -> str:
     sure = sorted({f"{100 * c.confidence:.4g} %" for c in family if c.low > 0})
     interval = (
-        f"its interval at {' to '.join({sure[0]: 0, sure[-1]: 0})}" if sure else "no interval"
+        f"its interval at {' to '.join({sure[0]: 0, sure[-1]: 0})}"
+        if sure
+        else "no interval"
     )
-    said = f"{family.counts}; {family.promise}." if family.promise else f"{family.counts}."
+    said = (
+        f"{family.counts}; {family.promise}." if family.promise else f"{family.counts}."
+    )
     if "exploratory" in family.verdicts and not family.promise:
         said += " Exploratory: declare it for the next measurement to have a verdict."
     return f"Measured: medians. Effect: the first against the second, with {interval}. {said}"
@@ -96,5 +108,9 @@ def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
-    sides = list(zip(c.names, c.medians, causes, strict=True))[: 2 if c.threshold is None else 1]
-    return "\n".join(f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in sides)
+    sides = list(zip(c.names, c.medians, causes, strict=True))[
+        : 2 if c.threshold is None else 1
+    ]
+    return "\n".join(
+        f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in sides
+    )

@@ -118,7 +118,9 @@ def _provenance(data: Results | Fleet) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
     runs, store = table_of(data), store_of(data)
     plan = (store.read_plan() if store else None) or {}
-    tools = runs.assign(tool=runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip())
+    tools = runs.assign(
+        tool=runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()
+    )
     software = (f"{name} {importlib.metadata.version(name)}" for name in SOFTWARE)
     facts = {
         "digest": root_of(data),

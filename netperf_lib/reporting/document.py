@@ -61,7 +61,12 @@ def text_cell(source: str, attachments: Any = None, mark: str = "") -> Any:
 def code_cell(source: str, *outputs: Any) -> Any:
     """Return a cell of code, with what it shows."""
     hidden = {"transient": {"remove_source": not source}}
-    cell = {"cell_type": "code", "metadata": hidden, "source": source, "outputs": list(outputs)}
+    cell = {
+        "cell_type": "code",
+        "metadata": hidden,
+        "source": source,
+        "outputs": list(outputs),
+    }
     return from_dict(cell | {"execution_count": None})  # type: ignore[no-untyped-call]
 
 
@@ -105,7 +110,9 @@ def _shown(output: Any) -> Iterator[Any]:
     """What an output shows, in the first of its forms that a page can hold."""
     if output.output_type == "error":
         nothing = output.ename == NOTHING
-        yield marked("Not in this experiment" if nothing else output.ename, f"{output.evalue}.")
+        yield marked(
+            "Not in this experiment" if nothing else output.ename, f"{output.evalue}."
+        )
         yield from [] if nothing else [code_cell("", output)]
     if output.output_type == "stream" and output.name == "stdout":
         yield code_cell("", output)
@@ -118,7 +125,10 @@ def _shown(output: Any) -> Iterator[Any]:
     elif mime in ("text/markdown", "text/latex"):
         yield text_cell(data[mime])
     elif mime and not re.match(r"<(Axes|Figure|seaborn)", data[mime]):
-        kind = {"output_type": "display_data", "metadata": {}}  # pandoc wants results numbered
+        kind = {
+            "output_type": "display_data",
+            "metadata": {},
+        }  # pandoc wants results numbered
         yield code_cell("", kind | {"data": {mime: data[mime]}})
 
 
@@ -153,7 +163,10 @@ def combine(documents: Mapping[str, Document]) -> Document:
         whole.cells += _news(part.cells, said)
     lacking = [part for part in parts.values() if part.nothing]
     if lacking:
-        items = (f"- {as_markdown(part.title)}: {as_markdown(part.nothing)}." for part in lacking)
+        items = (
+            f"- {as_markdown(part.title)}: {as_markdown(part.nothing)}."
+            for part in lacking
+        )
         whole.cells.append(text_cell("\n".join(["# Questions without data", "", *items])))
     whole.cells.append(text_cell(whole.cover.provenance))
     return whole

@@ -39,7 +39,9 @@ def _book(name: str) -> tuple[str, Path]:
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).stem, Path(name).resolve()
     known = ", ".join(library)
-    raise UsageError(f"no notebook {name!r} (known: {known}; or the path of an .ipynb file)")
+    raise UsageError(
+        f"no notebook {name!r} (known: {known}; or the path of an .ipynb file)"
+    )
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -56,7 +58,9 @@ def parameters_of(notebook: Path) -> dict[str, Any]:
     from papermill.translators import PythonTranslator
 
     inspect: Any = PythonTranslator.inspect  # without types
-    cells = [c for c in _read(notebook).cells if "parameters" in c.metadata.get("tags", [])]
+    cells = [
+        c for c in _read(notebook).cells if "parameters" in c.metadata.get("tags", [])
+    ]
     return {one.name: one for cell in cells for one in inspect(cell)}
 
 
@@ -73,7 +77,9 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             example = "metric=throughput_bps"
-            raise UsageError(f"parameter {text!r}: write it as name=value, for example {example}")
+            raise UsageError(
+                f"parameter {text!r}: write it as name=value, for example {example}"
+            )
         parameters[name] = value
         with suppress(ValueError):
             parameters[name] = json.loads(value)
@@ -96,7 +102,9 @@ def _pages(
     """
     from ..analysis.contents import Page
 
-    known = {name: parameters_of(book).keys() - {"experiment"} for name, book in books.items()}
+    known = {
+        name: parameters_of(book).keys() - {"experiment"} for name, book in books.items()
+    }
     there = sorted(set().union(*known.values()))
     wrong = [name for name in given if name not in there]
     for name, values in own.items():
@@ -106,7 +114,10 @@ def _pages(
         raise UsageError(f"no parameter {wrong[0]!r} in {names}")
     pages = {}
     for name in books:
-        values = {**own.get(name, {}), **{n: v for n, v in given.items() if n in known[name]}}
+        values = {
+            **own.get(name, {}),
+            **{n: v for n, v in given.items() if n in known[name]},
+        }
         for page in [p for p in possible if p.notebook == name] or [Page(name)]:
             if page.subject.items() <= (page.subject | values).items():
                 pages[page.key] = replace(page, parameters=page.parameters | values)
@@ -219,9 +230,13 @@ def report(
 
         with suppress(NetperfError):  # several experiments, or nothing to explore
             explorer = explore(location).save(folder / "explorer.html").name
-    reports = [_write(doc, folder / f"{name}.{to}", explorer) for name, doc in whole.items()]
+    reports = [
+        _write(doc, folder / f"{name}.{to}", explorer) for name, doc in whole.items()
+    ]
     say(len(reports), len(reports), "report")
-    if errors := [f"{key}: {part.error}" for key, part in documents.items() if part.error]:
+    if errors := [
+        f"{key}: {part.error}" for key, part in documents.items() if part.error
+    ]:
         some = len(documents) > len(errors)
         others = f"; the other pages were made: {reports[-1]}" if some else ""
         failed = ReportError("; ".join(errors) + others)
@@ -245,7 +260,8 @@ def _documents(
         kernels.prepare()
         location, folder, books, pages = _planned(place, chosen, given)
         files = {
-            key: (books[page.notebook], folder / f"{key}.ipynb") for key, page in pages.items()
+            key: (books[page.notebook], folder / f"{key}.ipynb")
+            for key, page in pages.items()
         }
         running = {
             key: kernels.submit(*files[key], page.parameters | {"experiment": location})
@@ -256,7 +272,9 @@ def _documents(
         from .cover import NONE, cover
 
         made = NONE
-        with suppress(NetperfError):  # then each page says itself that there is no experiment
+        with suppress(
+            NetperfError
+        ):  # then each page says itself that there is no experiment
             made = cover(read(measurements(location)))
         documents = {}
         for done, (key, execution) in enumerate(running.items()):
@@ -276,7 +294,9 @@ def _document(notebook: Path, executed: Path, error: str, code: bool) -> Documen
     made = document(book, name=executed.stem, code=code)
     cells = [c for c in book.cells if c.cell_type == "code" and c.source.strip()]
     left = sum(cell.execution_count is None for cell in cells)
-    if left and not made.nothing:  # leaving the kernel early counts as success for papermill
+    if (
+        left and not made.nothing
+    ):  # leaving the kernel early counts as success for papermill
         error = error or f"{left} cells were not executed"
     if error:
         made.error = f"{error}; the executed notebook is {executed}"

@@ -1,7 +1,8 @@
 """The explorer: one HTML file that shows an experiment without a server, a network or Python.
 
-Python writes what `observe`, `levels` and `compare` say about each condition; the page arranges it and computes no
-statistic. Its content security policy allows this script and this style, by their digests, and nothing else.
+Python writes what `observe`, `levels` and `compare` say about each condition; the page arranges it
+and computes no statistic. Its content security policy allows this script and this style, by their
+digests, and nothing else.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Explorer:
 
     def _repr_html_(self) -> str:
         return (
-            '<iframe sandbox="allow-scripts allow-downloads" width="100%" height="800" style="border:0" '
+            '<iframe sandbox="allow-scripts allow-downloads" width="100%" height="800" '
+            'style="border:0" '
             f'srcdoc="{html.escape(self.page)}"></iframe>'
         )
 
@@ -191,7 +193,11 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # others made it
             text = ""
         excess = len(text) - LONGEST_LOG
-        yield text if excess <= 0 else f"{text[:LONGEST_LOG]}\n… {excess:,} characters left out …"
+        yield (
+            text
+            if excess <= 0
+            else f"{text[:LONGEST_LOG]}\n… {excess:,} characters left out …"
+        )
 
 
 def _as_json(value: Any) -> str:
@@ -206,7 +212,9 @@ def _digest(text: str) -> str:
 
 def _page(data: dict[str, Any], logs: Iterable[str]) -> str:
     """The page; data and logs are blocks of JSON in it, the logs packed."""
-    style, script = ((TEMPLATES / f"explorer.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style, script = (
+        (TEMPLATES / f"explorer.{kind}").read_text("utf-8") for kind in ("css", "js")
+    )
     packed = gzip.compress(_as_json(list(logs)).encode(), 9, mtime=0)
     values = {
         "script_digest": _digest(script),

@@ -69,7 +69,10 @@ class PageExporter(HTMLExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """Render the markdown of a cell; HTML in it is text, because a label may come from anybody."""
+        """Render the markdown of a cell.
+
+        HTML in it is text, because a label may come from anybody.
+        """
         if re.search(r"(?<!\\)\$", source):  # a formula, which Jupyter leaves to a script
             body = run_pandoc(source, "-f", FORMULAS, "-t", "html", "--mathml")
         else:
@@ -80,7 +83,9 @@ class PageExporter(HTMLExporter):
                 attachments=context.get("cell", {}).get("attachments", {}),
             )
             body = str(MarkdownWithMath(renderer=renderer).render(source))
-        body = re.sub(r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', body)
+        body = re.sub(
+            r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', body
+        )
         # a picture from elsewhere would tell who reads the page
         elsewhere = r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>'
         body = re.sub(elsewhere, r"picture not found: \1", body)

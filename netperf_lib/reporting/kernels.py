@@ -132,14 +132,19 @@ class Kernels:
         client.stop_channels()
         return self._thread.kernel  # type: ignore[no-any-return]
 
-    def _execute(self, notebook: Path, executed: Path, parameters: dict[str, Any]) -> str | None:
+    def _execute(
+        self, notebook: Path, executed: Path, parameters: dict[str, Any]
+    ) -> str | None:
         from papermill.exceptions import PapermillExecutionError
 
         papermill: Any = importlib.import_module("papermill.execute")  # without types
         ours = notebook.parent == self.library
         kernel = self._own() if ours else self._start(notebook.parent)
         # it takes braces for places of parameters
-        paths = (str(path).replace("{", "{{").replace("}", "}}") for path in (notebook, executed))
+        paths = (
+            str(path).replace("{", "{{").replace("}", "}}")
+            for path in (notebook, executed)
+        )
         try:
             papermill.execute_notebook(
                 *paths,
@@ -155,7 +160,10 @@ class Kernels:
                 return None
             why = " ".join(error.evalue.split())
             return f"cell {error.exec_count} failed: {error.ename}: {why}"
-        except (OSError, RuntimeError) as error:  # of a full disk, or of a kernel that died
+        except (
+            OSError,
+            RuntimeError,
+        ) as error:  # of a full disk, or of a kernel that died
             return " ".join(str(error).split())
         finally:
             if not ours:

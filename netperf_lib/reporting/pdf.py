@@ -58,7 +58,12 @@ def run_pandoc(text: str, *options: str, folder: Path | None = None) -> str:
 
     command = [pypandoc.get_pandoc_path(), "--wrap=none", "--columns=10000", *options]
     done = subprocess.run(
-        command, cwd=folder, input=text, capture_output=True, encoding="utf-8", check=False
+        command,
+        cwd=folder,
+        input=text,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     if done.returncode:
         raise ReportError(f"pandoc could not read the notebook: {done.stderr.strip()}")

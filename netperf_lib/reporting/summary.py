@@ -83,7 +83,10 @@ class Summary:
         if self.several:
             return []
         table = overview(self.data)
-        heads = {name: name if i else name.capitalize() for i, name in enumerate(map(str, table))}
+        heads = {
+            name: name if i else name.capitalize()
+            for i, name in enumerate(map(str, table))
+        }
         dash = "; a dash: not measured" if table.isna().any(axis=None) else ""
         return [Table.of(table, f"Medians of the complete runs{dash}.", columns=heads)]
 
@@ -102,7 +105,9 @@ class Summary:
         assumed = dict.fromkeys(a for c in family for a in c.assumptions)
         undecided = dict.fromkeys(c.topic for c in family if c.verdict in UNDECIDED)
         late = f"{plural(added, 'comparison')} added after the first run: exploratory"
-        lost = f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
+        lost = (
+            f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
+        )
         lines = {
             f"The {'verdicts' if family else 'values'} hold for these {where} and the hours in "
             f"which they were measured.{few if deployments < DEPLOYMENTS else ''}": True,
@@ -123,7 +128,9 @@ class Summary:
 
 
 def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
-    """Summarise an experiment in a paragraph: a line for each factor, with the comparisons behind it.
+    """Summarise an experiment in a paragraph.
+
+    A line for each factor, with the comparisons behind it.
 
     Parameters
     ----------
@@ -133,7 +140,8 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     Returns
     -------
     Summary
-        It shows its headline. ``verdicts``, ``measured`` and ``caveats`` show the rest of the first page of a report.
+        It shows its headline. ``verdicts``, ``measured`` and ``caveats`` show the rest of the first
+        page of a report.
 
     Examples
     --------

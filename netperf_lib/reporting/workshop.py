@@ -1,6 +1,7 @@
 """The workshop: checks of learners' answers, and the folder that they work in.
 
-The right answer is computed from the data that the learner sees, so a lesson works on any experiment of the lab.
+The right answer is computed from the data that the learner sees, so a lesson works on any
+experiment of the lab.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# -- what is right ---------------------------------------------------------------------------------------------------
+# -- what is right ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,21 @@ class Check:
     """An exercise."""
 
     truth: Callable[[Any], Any]
-    """Table of runs to the right answer: a number, a set of rounds, or the right texts (regular expressions)."""
+    """Table of runs to the right answer: a number, a set of rounds, or the right texts (regular
+    expressions)."""
     hint: str
     """A hint; never the answer."""
     because: str = ""
     """What the learner is told after a right answer."""
     unit: str = "count"
-    """What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind."""
+    """What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a
+    unit of the same kind."""
     tolerance: float = 0.0
     """Share by which a number may be off."""
     mistakes: Callable[[Any], dict[str, Any]] = lambda _: {}
-    """Table of runs to numbers (or sets of rounds) that answer another question, each with its hint. An answer that is
-    closer to one of them than to the truth is wrong, whatever the tolerance."""
+    """Table of runs to numbers (or sets of rounds) that answer another question, each with its
+    hint. An answer that is closer to one of them than to the truth is wrong, whatever the
+    tolerance."""
 
 
 def _lessons() -> Path:
@@ -76,7 +80,7 @@ def exercises() -> dict[str, Check]:
     return checks
 
 
-# -- what a learner writes -------------------------------------------------------------------------------------------
+# -- what a learner writes -------------------------------------------------------------------------
 
 LEAST_DIFFERENCE = 5e-4
 """Share by which a mistake has to differ from the truth: with less both print the same digits."""
@@ -84,7 +88,10 @@ COUNTED = re.compile(r"\s*(x|×|times|fold|rounds|runs|contrasts|questions)$")
 
 
 def _number(answer: Any, unit: str) -> float:
-    """A learner's number in the unit of the check: ``61.8``, "61.8 µs", "60%"; NaN if it is none."""
+    """A learner's number in the unit of the check: ``61.8``, "61.8 µs", "60%".
+
+    NaN if it is none.
+    """
     text = COUNTED.sub("", str(answer).strip().lower().strip("~≈×. "))
     with suppress(ValueError):
         return float(text)
@@ -104,7 +111,10 @@ def _round_numbers(answer: Any) -> set[int] | None:
 
 
 def in_plain_words(answer: Any) -> str:
-    """A learner's words without case, article, punctuation and the like: "b)", "The PPG", "same-zone"."""
+    """A learner's words without case, article, punctuation and the like.
+
+    "b)", "The PPG", "same-zone".
+    """
     text = re.sub(r"[^\w]+", " ", str(answer).lower()).strip()
     return re.sub(r"^(the|it is|answer|option) ", "", text)
 
@@ -142,7 +152,8 @@ def check(name: str, answer: Any, data: Data | None = None) -> Shown:
     name : str
         The exercise.
     answer
-        The learner's answer: a number with or without a unit, a word, or a list. An ellipsis is not an answer yet.
+        The learner's answer: a number with or without a unit, a word, or a list. An ellipsis is not
+        an answer yet.
     data : Results or path, optional
         The experiment that the exercise is about, or its folder.
 
@@ -169,7 +180,10 @@ def check(name: str, answer: Any, data: Data | None = None) -> Shown:
         return callout(words, title="Not answered yet")
     try:
         if name == "own.plan":
-            because, wrong = "Measure it now: the plan says how long it takes.", _plan(answer)
+            because, wrong = (
+                "Measure it now: the plan says how long it takes.",
+                _plan(answer),
+            )
         else:
             exercise = exercises()[name]
             because = exercise.because
@@ -194,7 +208,7 @@ def _plan(path: Any) -> str | None:
     return None
 
 
-# -- the desk ----------------------------------------------------------------------------------------------------------
+# -- the desk --------------------------------------------------------------------------------------
 
 
 def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
@@ -206,14 +220,17 @@ def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
         with suppress(StoreError):
             return Store.at(folder).path.resolve()
     raise UsageError(
-        "the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or name one"
+        "the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or "
+        "name one"
     )
 
 
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
     """Copy the lessons into a folder to work in; what a learner changed is kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    copies = {folder / lesson.name: lesson for lesson in sorted(_lessons().glob("*.ipynb"))}
+    copies = {
+        folder / lesson.name: lesson for lesson in sorted(_lessons().glob("*.ipynb"))
+    }
     place = json.dumps(json.dumps(str(experiment)))[1:-1]
     for copy, lesson in copies.items():
         if not copy.exists():
@@ -319,6 +336,8 @@ def _hold_lab(say: Callable[[str], None]) -> Path | None:
         return None
     wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
     for host in deployment.hosts:
-        subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL
+        )
     say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
     return folder

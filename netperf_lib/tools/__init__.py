@@ -1,4 +1,7 @@
-"""The tools: commands to run and readers of their output. A tool is a file or a folder, listed in `registry`."""
+"""The tools: commands to run and readers of their output.
+
+A tool is a file or a folder, listed in `registry`.
+"""
 
 from .interface import Commands as Commands
 from .reading import identity as identity

@@ -1,4 +1,6 @@
-"""A table of figures that were measured elsewhere: a row a run, with metrics and factors as columns.
+"""A table of figures that were measured elsewhere.
+
+A row a run, with metrics and factors as columns.
 
 Columns are named as the library names its metrics and factors; any other column is a label.
 """
@@ -36,7 +38,9 @@ def read(text: str) -> list[ParsedRun]:
             raise _refused(1, unknown_metric(name))
         if names.count(name) > 1 or not name:
             raise _refused(1, f"the column {name!r} is there twice, or has no name")
-    return [_run(names, cells, rows.line_num) for cells in rows if any(map(str.strip, cells))]
+    return [
+        _run(names, cells, rows.line_num) for cells in rows if any(map(str.strip, cells))
+    ]
 
 
 def _run(names: list[str], cells: list[str], line: int) -> ParsedRun:
@@ -61,7 +65,9 @@ def _number(name: str, cell: str, line: int) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:
-        raise _refused(line, f"{name} is {cell!r}; write a number in {METRICS[name].unit}")
+        raise _refused(
+            line, f"{name} is {cell!r}; write a number in {METRICS[name].unit}"
+        )
     return value
 
 

@@ -1,10 +1,12 @@
 """The interface of a tool: every tool has a reader of its output, and some can be run as well.
 
-A tool is a module (a file or a folder of this package) that has the members of `Reader`, and those of `Tool` if the
-project runs it. `registry` lists all tools; there, the type checker compares each module with its protocol.
+A tool is a module (a file or a folder of this package) that has the members of `Reader`, and those
+of `Tool` if the project runs it. `registry` lists all tools; there, the type checker compares each
+module with its protocol.
 """
 
-# ruff: noqa: N802 - properties represent module constants, whose types may be narrower than declared here
+# ruff: noqa: N802 - properties represent module constants, whose types may be narrower than
+# declared here
 
 from __future__ import annotations
 
@@ -39,20 +41,24 @@ class Reader(Protocol):
 
     @property
     def MARKS(self) -> tuple[str, ...]:
-        """A text without any of these strings contains no run of this tool; this saves the search by pattern."""
+        """A text without any of these strings contains no run of this tool.
 
-    # A reader may also have `STATES_CONDITIONS = True`: the parameters of its runs are then conditions that somebody
-    # chose, which an import keeps as labels.
+        This saves the search by pattern.
+        """
+
+    # A reader may also have `STATES_CONDITIONS = True`: the parameters of its runs are then
+    # conditions that somebody chose, which an import keeps as labels.
 
     def sightings(self, text: str) -> Iterable[int]:
-        """Yield the offsets in `text` where a run of this tool starts (the first line that belongs to it)."""
+        """Yield the offsets in `text` of the first line of each run of this tool."""
 
     def read(self, text: str) -> list[ParsedRun]:
         """Read one run, or several that one program printed.
 
-        `text` is cleaned and reaches from one sighting to the next one of any tool, so noise may follow the run.
-        `ParsedRun.line` counts from the first line of `text`. The list is empty if this turns out not to be a run of
-        the tool. Damaged text never raises an exception: the run is `partial` or `failed`, with the reason.
+        `text` is cleaned and reaches from one sighting to the next one of any tool, so noise may
+        follow the run. `ParsedRun.line` counts from the first line of `text`. The list is empty if
+        this turns out not to be a run of the tool. Damaged text never raises an exception: the run
+        is `partial` or `failed`, with the reason.
         """
 
 
@@ -78,10 +84,14 @@ class Tool(Reader, Protocol):
         """The options that `Request.options` may contain."""
 
     def commands(self, request: Request, server_address: str, port: int) -> Commands:
-        """Return the argument lists of both ends; UsageError if the tool does not support the request."""
+        """Return the argument lists of both ends.
+
+        UsageError if the tool does not support the request.
+        """
 
     def rate_bps(self, request: Request) -> float:
         """Return the bits per second that a request sends, in both directions and all streams.
 
-        `math.inf` if it sends as fast as the path allows, 0 if it waits for each answer (a latency test).
+        `math.inf` if it sends as fast as the path allows, 0 if it waits for each answer (a latency
+        test).
         """

@@ -1,9 +1,12 @@
-"""iperf 2 (the program ``iperf``): throughput over TCP and UDP in one direction, as the end that printed it saw it.
+"""iperf 2 (the program ``iperf``).
 
-No row is labelled as the result: it is the row that begins at the start of the test and that no row continues. A TCP
-client knows only what it sent; the received data are in the server's log. For UDP the server sends its report to the
-client. Text is read, plain and enhanced (``-e``); what goes both ways, CSV and tests of messages are refused by name.
-Latencies of ``-e`` are not read: they rest on the clocks of both hosts being the same.
+Throughput over TCP and UDP in one direction, as the end that printed it saw it.
+
+No row is labelled as the result: it is the row that begins at the start of the test and that no row
+continues. A TCP client knows only what it sent; the received data are in the server's log. For UDP
+the server sends its report to the client. Text is read, plain and enhanced (``-e``); what goes both
+ways, CSV and tests of messages are refused by name. Latencies of ``-e`` are not read: they rest on
+the clocks of both hosts being the same.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ OPTIONS = (
         "-b",
         unit="bit/s",
     ),
-    Option("congestion", "word", "congestion control algorithm of TCP", "-Z", tests=("tcp",)),
+    Option(
+        "congestion", "word", "congestion control algorithm of TCP", "-Z", tests=("tcp",)
+    ),
     Option("reverse", bool, "the server sends", "-R", default=False),
     Option(
         "nodelay",
@@ -54,7 +59,9 @@ OPTIONS = (
         default=False,
         tests=("tcp",),
     ),
-    Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
+    Option(
+        "interval_s", float, "time between two rows of the log", default=1.0, unit="s"
+    ),
 )
 MARKS = (
     "Client connecting to ",
@@ -67,7 +74,10 @@ MARKS = (
 
 
 def commands(request: Request, server_address: str, port: int) -> Commands:
-    """Return the argument lists of both ends for one trial; the received data are in the server's log."""
+    """Return the argument lists of both ends for one trial.
+
+    The received data are in the server's log.
+    """
     settings = checked(request, TESTS, OPTIONS)
     if request.omit_s:
         raise UsageError(
@@ -80,7 +90,12 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     udp = request.test == "udp"
     client = ["iperf", "-c", server_address, *both, "-t", f"{request.duration_s:g}"]
     client += [*levels(request, streams="-P", buffer="-w", message="-l"), *["-u"][:udp]]
-    server = ["iperf", "-s", *both, *levels(request, buffer="-w", message="-l" if udp else "")]
+    server = [
+        "iperf",
+        "-s",
+        *both,
+        *levels(request, buffer="-w", message="-l" if udp else ""),
+    ]
     if udp:
         server.append("-u")
         settings.setdefault("bitrate", "1M")
@@ -93,7 +108,10 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(request: Request) -> float:
-    """Return the bits per second that a trial sends; without a rate, UDP 1 Mbit/s per stream, TCP `math.inf`."""
+    """Return the bits per second that a trial sends.
+
+    Without a rate, UDP 1 Mbit/s per stream, TCP `math.inf`.
+    """
     rate = request.options.get("bitrate")
     if rate is None:
         return 1e6 * request.streams if request.test == "udp" else math.inf
@@ -126,7 +144,9 @@ def sightings(text: str) -> Iterator[int]:
     for m in _START.finditer(text):
         now = m.lastgroup or "error"
         at = line_start(text, m.start())
-        if (now == "row" and not seen) or (now == "error" and m.start() - at > _BEFORE_AN_ERROR):
+        if (now == "row" and not seen) or (
+            now == "error" and m.start() - at > _BEFORE_AN_ERROR
+        ):
             continue
         # an error before a banner is of the same program, and so is one before the rows
         new = not seen or ("row" in seen and now == "error")
@@ -145,7 +165,9 @@ def read(text: str) -> list[ParsedRun]:
     """Read the test of one program."""
     for form, trace in _NOT_READ.items():
         if re.search(trace, text):
-            return [ParsedRun(tool=NAME, error=f"a log of iperf 2 with {form} is not read")]
+            return [
+                ParsedRun(tool=NAME, error=f"a log of iperf 2 with {form} is not read")
+            ]
     return [fill_run(ParsedRun(tool=NAME), _fill, text)]
 
 
@@ -202,7 +224,9 @@ _FIGURES = [
 ]
 """What may follow the rate in a row."""
 _CONNECT = re.compile(r"\[\s*([^\]]+?)\s*\] local .*\(ct=(\d+\.\d+) ms\)")
-_CONNECTS = re.compile(r"final connect times \(min/avg/max/stdev\) = [\d.]+/([\d.]+)/\S+ ms")
+_CONNECTS = re.compile(
+    r"final connect times \(min/avg/max/stdev\) = [\d.]+/([\d.]+)/\S+ ms"
+)
 _PROCESSES = "lines of two processes: "
 
 
@@ -224,7 +248,9 @@ class _Log:
     def _take(self, row: Row, above: str) -> None:
         m = next(filter(None, (form.match(row.figures) for form in _FIGURES)), None)
         if m is None:
-            raise Damaged(f"a row is damaged, cut short or of an unknown form: {row.text!r}")
+            raise Damaged(
+                f"a row is damaged, cut short or of an unknown form: {row.text!r}"
+            )
         row.details = details = m.groupdict()
         row.direction = "reverse" if self.reverse else "forward"
         if "retransmits" in details:
@@ -256,7 +282,11 @@ def _fill(run: ParsedRun, text: str) -> None:
     run.parameters = _parameters(text) | {"server": host or None}
     if streams:
         direction = "reverse" if log.reverse else "forward"
-        run.parameters |= {"protocol": run.test, "streams": len(streams), "direction": direction}
+        run.parameters |= {
+            "protocol": run.test,
+            "streams": len(streams),
+            "direction": direction,
+        }
     others = [line for line in text.split("\n") if "/sec" not in line]
     errors = [m[1].strip() for m in map(_ERROR.match, others) if m]
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
@@ -280,7 +310,9 @@ def _fill(run: ParsedRun, text: str) -> None:
     if any(foreign in row.details for row in totals):
         raise Damaged("rows of the other direction: a line is damaged")
     # the sum of a server that sends (2.1) is not that of its rows
-    _throughput(run, log, totals, [] if log.reverse else sums, "" if receives else "_sent")
+    _throughput(
+        run, log, totals, [] if log.reverse else sums, "" if receives else "_sent"
+    )
     if udp and receives:
         take_loss(run, text, totals, None)
     elif udp and not serving:
@@ -328,17 +360,24 @@ def _totals(log: _Log) -> list[Row]:
         raise Damaged("rows of a stream are missing")
     alone = lengths == {1} and not log.reports and not log.sent
     if any(row.start_s > 0 or (alone and _is_interval(row)) for row in totals):
-        raise Damaged("the test has no result: the log ends before the row over the whole test")
+        raise Damaged(
+            "the test has no result: the log ends before the row over the whole test"
+        )
     return totals
 
 
 def _is_interval(row: Row) -> bool:
-    """Return whether a row that stands alone may be an interval: these end on the clock of ``-i``."""
+    """Return whether a row that stands alone may be an interval.
+
+    These end on the clock of ``-i``.
+    """
     digits = row.text.partition(" sec")[0].rpartition(".")[2].strip()
     return row.end_s <= 1 if len(digits) < 4 else digits.endswith("000")
 
 
-def _throughput(run: ParsedRun, log: _Log, totals: list[Row], sums: list[Row], side: str) -> None:
+def _throughput(
+    run: ParsedRun, log: _Log, totals: list[Row], sums: list[Row], side: str
+) -> None:
     steps = [rows[:-1] for rows in log.streams.values()]
     for total, rows in zip(totals, steps, strict=True):
         if rows and rows[0].start_s > 0:
@@ -372,7 +411,9 @@ def _throughput(run: ParsedRun, log: _Log, totals: list[Row], sums: list[Row], s
     run.metrics["duration_measured_s"] = length
     run.metrics["retransmits_count"] = added(row.retransmits_count for row in totals)
     alone = not sizes and not log.reports and not log.sent
-    if alone and any(row.end_s == int(row.end_s) or "rtt" in row.details for row in totals):
+    if alone and any(
+        row.end_s == int(row.end_s) or "rtt" in row.details for row in totals
+    ):
         run.warnings.append(
             "each stream has one row: the result, or the first interval of a log that was cut"
         )
@@ -399,7 +440,9 @@ def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
         run.metrics["throughput_bps"] = rate
         return
     # the end whose intervals add up is believed
-    run.warnings.append(f"a clock was stepped: {here:g} s at the client, {there:g} s at the server")
+    run.warnings.append(
+        f"a clock was stepped: {here:g} s at the client, {there:g} s at the server"
+    )
     steps = [[row.rate_bps or 0 for row in rows[:-1]] for rows in log.streams.values()]
     if not all(len(each) > 1 and max(each) < 2 * min(each) for each in steps):
         run.metrics |= {"throughput_sent_bps": None, "duration_measured_s": None}
@@ -414,7 +457,9 @@ def _path(run: ParsedRun, log: _Log) -> None:
     ):
         take_path(run, steps)
     elif any(row.rtt_loaded_us for rows in steps for row in rows):
-        run.warnings.append("the last interval is missing: windows and round trips are left out")
+        run.warnings.append(
+            "the last interval is missing: windows and round trips are left out"
+        )
     connects = [float(ms) for ms in dict(_CONNECT.findall(log.text)).values()]
     if printed := _CONNECTS.search(log.text):
         run.metrics["connect_us"] = 1e3 * float(printed[1])

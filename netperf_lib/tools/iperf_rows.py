@@ -1,7 +1,9 @@
-"""The rows of iperf 2 and iperf3: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec``, and more.
+"""The rows of iperf 2 and iperf3: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec``.
 
-Both count bytes in powers of 1024 and bits in powers of 1000, and cut numbers to three digits. A row
-gives its throughput twice, as a rate and as bytes over time. If the two differ by more than the
+More.
+
+Both count bytes in powers of 1024 and bits in powers of 1000, and cut numbers to three digits. A
+row gives its throughput twice, as a rate and as bytes over time. If the two differ by more than the
 rounding, the row is damaged.
 """
 
@@ -23,9 +25,13 @@ _ROW = re.compile(
     r"\[\s*\*?([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
     rf"{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?(?:bits|Bytes))/sec(.*)"
 )
-_BROKEN = re.compile(r"\[[^\]\[\n]{1,40}\]\s*\d+\.\d*\s*-\s*[\d.]*(?!.*(?:PDF|out-of-order))")
+_BROKEN = re.compile(
+    r"\[[^\]\[\n]{1,40}\]\s*\d+\.\d*\s*-\s*[\d.]*(?!.*(?:PDF|out-of-order))"
+)
 """The start of a row."""
-_DISORDER = re.compile(r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order")
+_DISORDER = re.compile(
+    r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order"
+)
 """A line of its own: the stream, and its datagrams out of order."""
 BYTES = {prefix: 1024**power for power, prefix in enumerate(["", *"KMGT"])}
 """Bytes by the letter before "Bytes"."""
@@ -87,7 +93,10 @@ def read_row(line: str) -> Row | None:
     name, role, begin, finish, amount, prefix, speed, unit, figures = m.groups()
     start, end = Figure.printed(begin), Figure.printed(finish)
     length = Figure(end.value - start.value, end.half + start.half)
-    size, rate = Figure.printed(amount, BYTES[prefix]), Figure.printed(speed, _RATES[unit])
+    size, rate = (
+        Figure.printed(amount, BYTES[prefix]),
+        Figure.printed(speed, _RATES[unit]),
+    )
     bps: float | None = rate.value
     if not math.isfinite(size.value + rate.value):
         size, bps = Figure(0.0, math.inf), None
@@ -95,8 +104,12 @@ def read_row(line: str) -> Row | None:
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
     elif length.value:
         bps = rate.value or 8 * size.value / length.value  # too slow for the unit of -f
-    number = -1 if name.startswith("SUM") else int("".join(filter(str.isdecimal, name)) or 0)
-    return Row(name, number, role, start.value, end.value, length.value, size, bps, figures, text)
+    number = (
+        -1 if name.startswith("SUM") else int("".join(filter(str.isdecimal, name)) or 0)
+    )
+    return Row(
+        name, number, role, start.value, end.value, length.value, size, bps, figures, text
+    )
 
 
 def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:
@@ -114,7 +127,8 @@ def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:
 
 
 _COLUMNS = (
-    "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
+    "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us "
+    "cwnd_bytes"
 ).split()
 
 
@@ -128,9 +142,14 @@ def columns(rows: Sequence[Row]) -> Columns:
     if -1 in table["stream"] or len(streams) > len({way for way, _ in streams}):
         return table
     nothing = [None] * len(rows)
-    sums = table | {"stream": [-1] * len(rows), "rtt_loaded_us": nothing, "cwnd_bytes": nothing}
+    sums = table | {
+        "stream": [-1] * len(rows),
+        "rtt_loaded_us": nothing,
+        "cwnd_bytes": nothing,
+    }
     return {
-        name: [*chain.from_iterable(zip(table[name], sums[name], strict=True))] for name in table
+        name: [*chain.from_iterable(zip(table[name], sums[name], strict=True))]
+        for name in table
     }
 
 
@@ -148,7 +167,9 @@ def check_sum(total: Row, streams: Iterable[Row], slack: float = 0.0) -> None:
         raise Contradictory(f"the row [SUM] contradicts its streams: {total.text!r}")
 
 
-def check_intervals(steps: Sequence[Row], total: Row | None, late: float, lost: int) -> None:
+def check_intervals(
+    steps: Sequence[Row], total: Row | None, late: float, lost: int
+) -> None:
     """Refuse intervals of a stream with a gap, and those that the result does not continue.
 
     The last interval may be missing for `late` times its length, and the bytes of `lost` intervals.
@@ -165,7 +186,9 @@ def check_intervals(steps: Sequence[Row], total: Row | None, late: float, lost: 
             f"and the test after {total.end_s:g} s"
         )
     apart = abs(total.size.value - sum(sizes)) - total.size.half
-    whole = steps[0].start_s == 0 and all(math.isfinite(r.size.half) for r in (*steps, total))
+    whole = steps[0].start_s == 0 and all(
+        math.isfinite(r.size.half) for r in (*steps, total)
+    )
     if total.end_s < last - 0.01 - 0.02 * total.end_s or (
         whole and apart > 0.05 * total.size.value + lost * max(sizes)
     ):
@@ -203,16 +226,22 @@ def take_loss(
     if sent and count > sent:
         raise Damaged(f"{count} datagrams received, and {sent} sent")
     for row in every:
-        percent, of, gone = (float(row.details[key]) for key in ("percent", "total", "lost"))
+        percent, of, gone = (
+            float(row.details[key]) for key in ("percent", "total", "lost")
+        )
         # of several streams --bidir of iperf3 prints the share of what was sent
         shares = [100 * gone / n for n in (of, sent if row is total else 0) if n]
-        if shares and not any(math.isclose(percent, s, rel_tol=0.06, abs_tol=1e-3) for s in shares):
+        if shares and not any(
+            math.isclose(percent, s, rel_tol=0.06, abs_tol=1e-3) for s in shares
+        ):
             raise Contradictory(f"the loss contradicts itself: {row.text!r}")
     if streams and counts[2:] != [lost, count]:
         raise Contradictory("the datagrams contradict those of the streams")
     jitter = sum(1e3 * float(row.details["jitter"]) for row in rows) / len(rows)
     if (lost or 0) > count or jitter > 1e6 * rows[0].length_s:
-        raise Contradictory(f"{lost} of {count} lost, jitter of {jitter:g} us: impossible")
+        raise Contradictory(
+            f"{lost} of {count} lost, jitter of {jitter:g} us: impossible"
+        )
     run.metrics |= {
         f"packets{word}_count": count,
         f"lost{word}_count": lost,

@@ -1,4 +1,6 @@
-"""ntttcp for Linux and for Windows: throughput of many connections, as the end that printed it saw it.
+"""ntttcp for Linux and for Windows.
+
+Throughput of many connections, as the end that printed it saw it.
 
 "MB" are 10^6 bytes on Linux and 2^20 bytes on Windows, "mbps" are 10^6 bits on both. ``-r`` is the
 receiver, whose throughput is the main result; ``-s`` is the sender. The CPU share is that of the
@@ -85,7 +87,9 @@ def _totals(
         "throughput_sent_bps" if sends else "throughput_bps": rate.value,
         "sent_bytes" if sends else "transferred_bytes": round(size.value),
         "duration_measured_s": seconds.value,
-        "cpu_client_ratio" if sends else "cpu_server_ratio": None if cpu is None else cpu / 100,
+        "cpu_client_ratio" if sends else "cpu_server_ratio": None
+        if cpu is None
+        else cpu / 100,
     }
 
 
@@ -98,7 +102,10 @@ def _document(run: ParsedRun, text: str) -> None:
         raise Damaged(f"the document is cut or damaged: {error}") from None
     figures: dict[str, str] = {}
     for leaf in (*root, *root.findall("parameters/*")):
-        key, value = f"{leaf.tag} {leaf.get('metric', '')}".strip(), (leaf.text or "").strip()
+        key, value = (
+            f"{leaf.tag} {leaf.get('metric', '')}".strip(),
+            (leaf.text or "").strip(),
+        )
         if figures.setdefault(key, value) != value:
             raise Contradictory(f"two different values of {key!r} in the document")
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
@@ -136,7 +143,8 @@ _LINUX = re.compile(
     re.VERBOSE,
 )
 _SENDS = re.compile(
-    r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s", re.MULTILINE
+    r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s",
+    re.MULTILINE,
 )
 
 
@@ -152,9 +160,13 @@ def _linux(run: ParsedRun, text: str) -> None:
     if not found:
         raise Damaged("the log ends before its totals")
     if _TOTALS in totals:
-        raise Contradictory("totals of several tests, or of two processes: pass one test per log")
+        raise Contradictory(
+            "totals of several tests, or of two processes: pass one test per log"
+        )
     if not version and run.test == "receiver":
-        raise Damaged("the log does not tell whether it is the sender's or the receiver's")
+        raise Damaged(
+            "the log does not tell whether it is the sender's or the receiver's"
+        )
     m = _LINUX.search(totals)
     if m is None:
         raise Damaged("a figure is missing, or no number: the log is cut or damaged")
@@ -191,7 +203,9 @@ def _windows(run: ParsedRun, text: str) -> None:
         raise Damaged(complaint or "the log ends before its totals")
     command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
     if command is None:
-        raise Damaged("the log does not tell whether it is the sender's or the receiver's")
+        raise Damaged(
+            "the log does not tell whether it is the sender's or the receiver's"
+        )
     run.test = "sender" if command[1] == "s" else "receiver"
     seconds = _figure(figures, "realtime(s)")
     rate = _figure(figures, "Throughput(MB/s)", factor=8 * 2**20)

@@ -72,10 +72,14 @@ class Option:
         return None if right else _LEGAL[kind]
 
 
-def checked(request: Request, tests: Sequence[str], declared: Iterable[Option]) -> dict[str, Any]:
+def checked(
+    request: Request, tests: Sequence[str], declared: Iterable[Option]
+) -> dict[str, Any]:
     """Return the options of a test; UsageError if its tool has no such test or option."""
     if request.test not in tests:
-        raise UsageError(f"{request.tool} has no test {request.test!r} (known: {', '.join(tests)})")
+        raise UsageError(
+            f"{request.tool} has no test {request.test!r} (known: {', '.join(tests)})"
+        )
     options = {o.name: o for o in declared if not o.tests or request.test in o.tests}
     for name, value in request.options.items():
         if name not in options:
@@ -84,7 +88,9 @@ def checked(request: Request, tests: Sequence[str], declared: Iterable[Option]) 
                 f"(known: {', '.join(options) or 'none'})"
             )
         if legal := options[name].problem(value):
-            raise UsageError(f"option {name!r} of {request.tool} is {value!r}; it must be {legal}")
+            raise UsageError(
+                f"option {name!r} of {request.tool} is {value!r}; it must be {legal}"
+            )
     return dict(request.options)
 
 
@@ -123,5 +129,7 @@ def levels(
         buffer: request.tcp_buffer_bytes,
         message: request.message_bytes,
     }
-    pairs = [(flag, str(level)) for flag, level in given.items() if flag and level is not None]
+    pairs = [
+        (flag, str(level)) for flag, level in given.items() if flag and level is not None
+    ]
     return [word for pair in pairs for word in pair]

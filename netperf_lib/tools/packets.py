@@ -14,7 +14,9 @@ from pyarrow.csv import ReadOptions, read_csv
 from .parsed import Columns, ParsedRun
 
 # it begins with a line break and not with ^, as Python finds a character faster than a position
-_NO_ROW = re.compile(r"\n(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE | re.ASCII)
+_NO_ROW = re.compile(
+    r"\n(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE | re.ASCII
+)
 _COLUMNS = ("packet", "tx_s", "rx_s", "latency_us")
 
 

@@ -1,7 +1,7 @@
 """The result of reading a tool's log.
 
-Separate from ``model``, because reading logs needs no declarations: reading thousands of small files takes less time
-than importing the code that checks a declaration.
+Separate from ``model``, because reading logs needs no declarations: reading thousands of small
+files takes less time than importing the code that checks a declaration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Status = Literal["ok", "partial", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """One point of a latency distribution: its value, and the number of observations beyond it (None: unknown)."""
+    """One point of a latency distribution.
+
+    Its value, and the number of observations beyond it (None: unknown).
+    """
 
     percentile: float
     latency_us: float
@@ -32,11 +35,15 @@ def _no_samples() -> Iterator[Columns]:
 
 @dataclass(slots=True, kw_only=True)
 class ParsedRun:
-    """One run as a tool's log reports it. Numbers are in the library's units; unknown values are absent, never zero."""
+    """One run as a tool's log reports it.
+
+    Numbers are in the library's units; unknown values are absent, never zero.
+    """
 
     tool: str
     status: Status = "failed"
-    """`ok`: every number is valid. `partial`: cut short, with intervals but without metrics. `failed`: no numbers."""
+    """`ok`: every number is valid. `partial`: cut short, with intervals but without metrics.
+    `failed`: no numbers."""
     tool_version: str | None = None
     test: str | None = None
     error: str | None = None
@@ -47,12 +54,13 @@ class ParsedRun:
     metrics: dict[str, Any] = field(default_factory=dict)
     """Metric name (see `netperf_lib.metrics`) to value."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """The settings that the log states: `streams`, `message_bytes`, `protocol`, `direction`, `duration_s`, `omit_s`,
-    `tcp_buffer_bytes`, `congestion_control`, `server`, `started_utc` …, each only if the log contains it."""
+    """The settings that the log states: `streams`, `message_bytes`, `protocol`, `direction`,
+    `duration_s`, `omit_s`, `tcp_buffer_bytes`, `congestion_control`, `server`, `started_utc` …,
+    each only if the log contains it."""
     intervals: Columns = field(default_factory=dict)
-    """Columns `stream` (int; -1 is the sum of all), `direction` ("forward" or "reverse": forward is client to
-    server), `start_s`, `end_s`, `omitted` (bool), `throughput_bps`, `retransmits_count`, `rtt_loaded_us`,
-    `cwnd_bytes`; a missing value is None."""
+    """Columns `stream` (int; -1 is the sum of all), `direction` ("forward" or "reverse": forward
+    is client to server), `start_s`, `end_s`, `omitted` (bool), `throughput_bps`,
+    `retransmits_count`, `rtt_loaded_us`, `cwnd_bytes`; a missing value is None."""
     percentiles: tuple[Percentile, ...] = ()
     percentile_basis: str | None = None
     """The quantity of the percentiles: `latency_oneway`, `rtt` or `rtt_loaded`."""

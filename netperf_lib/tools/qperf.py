@@ -1,8 +1,9 @@
 """qperf: latency and bandwidth between two nodes (0.4.x).
 
-A run is a block: the name of the test, then ``name = value unit`` lines. One call prints several blocks, one for each
-test and each step of ``--loop``. `calc_results` in qperf.c defines the figures: a latency is the client's time divided
-by the messages that both ends received, so half a round trip; ``bw`` is the rate at the receiver.
+A run is a block: the name of the test, then ``name = value unit`` lines. One call prints several
+blocks, one for each test and each step of ``--loop``. `calc_results` in qperf.c defines the
+figures: a latency is the client's time divided by the messages that both ends received, so half a
+round trip; ``bw`` is the rate at the receiver.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ MARKS = ("_lat:", "_bw:", "_mr:", "bad test; try: qperf")
 
 
 def commands(request: Request, server_address: str, port: int) -> Commands:
-    """Return the commands of both ends of one trial; the test itself uses the port after the control port.
+    """Return the commands of both ends of one trial.
 
-    Unified units keep every digit, and all statistics are requested, so that each figure can be checked against others.
+    The test itself uses the port after the control port.
+
+    Unified units keep every digit, and all statistics are requested, so that each figure can be
+    checked against others.
     """
     checked(request, TESTS, OPTIONS)
     if request.test == "udp_lat":
@@ -40,7 +44,13 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     return Commands(
         client=(
             *f"qperf {server_address} -lp {port} -ip {port + 1} -t {seconds}".split(),
-            *("-uu", "-vvs", "-vvt", "-vvu", *levels(request, message="-m", buffer="-sb")),
+            *(
+                "-uu",
+                "-vvs",
+                "-vvt",
+                "-vvu",
+                *levels(request, message="-m", buffer="-sb"),
+            ),
             request.test,
         ),
         server=("qperf", "-lp", str(port)),
@@ -50,7 +60,10 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(request: Request) -> float:
-    """Return the bits per second that a trial sends: unlimited, or 0 for a latency test, which waits for answers."""
+    """Return the bits per second that a trial sends.
+
+    Unlimited, or 0 for a latency test, which waits for answers.
+    """
     return math.inf if request.test.endswith("_bw") else 0.0
 
 
@@ -63,7 +76,8 @@ _KNOWN = (
 )
 _HEADER = re.compile(
     r"^(?:server: .*\n)?(?:"  # the server's complaint comes before the header
-    rf"(?:[ \t>]*|.*\bqperf\b.*?)(?P<known>{_KNOWN}):[ \t]*$"  # a lost line end glues it to the command
+    # a lost line end glues it to the command
+    rf"(?:[ \t>]*|.*\bqperf\b.*?)(?P<known>{_KNOWN}):[ \t]*$"
     rf"|.*[^\w\n](?P<glued>{_KNOWN}):[ \t]*\n(?=[ \t>]*[a-z_]+[ \t]*=[ \t]+\d)"
     r"|[ \t>]*(?P<other>\w+):[ \t]*\n(?=[ \t>]*(?:latency|(?:send_)?bw|msg_rate)[ \t]+=[ \t]+\d)"
     r"|(?P<bad>\S+): bad test; try: qperf --help tests"
@@ -140,7 +154,10 @@ def _figure(kind: str, text: str) -> float:
         factor = 0.01
     else:
         factor = to_bytes(
-            1, {"thousand": "K", "million": "M", "billion": "G", "trillion": "T"}.get(name, name)
+            1,
+            {"thousand": "K", "million": "M", "billion": "G", "trillion": "T"}.get(
+                name, name
+            ),
         )
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
     value = float(f"{float(m[1].replace(',', '')) * factor:.15g}")
@@ -154,7 +171,9 @@ def _fill(run: ParsedRun, text: str) -> None:
     test = run.test or ""
     figures = _lines(text)
     if not figures:
-        complaints = [line.strip() for line in text.splitlines() if _COMPLAINT.search(line)]
+        complaints = [
+            line.strip() for line in text.splitlines() if _COMPLAINT.search(line)
+        ]
         nothing = f"no result: nothing follows the name of the test, {test}"
         raise Damaged([*complaints, nothing][0])
     if wrong := _lacking(test, figures.keys()):
@@ -188,9 +207,13 @@ def _lines(text: str) -> dict[str, float]:
             continue
         if figures and unread:
             raise Damaged(f"line {unread!r} is not readable")
-        rank = _ORDER.index(key if key in _ORDER else "parameter" if plain == key else "later")
+        rank = _ORDER.index(
+            key if key in _ORDER else "parameter" if plain == key else "later"
+        )
         if key in figures or rank < last:
-            raise Contradictory(f"lines are lost, or of another process: before {row.strip()!r}")
+            raise Contradictory(
+                f"lines are lost, or of another process: before {row.strip()!r}"
+            )
         if kind == "count" and number == len(rows):
             raise Damaged(f"the line of {key} may be cut")
         last = rank
@@ -199,7 +222,9 @@ def _lines(text: str) -> dict[str, float]:
         except Damaged as error:
             raise Damaged(f"{error} in {row.strip()!r}") from None
     # qperf aligns the equals signs; somebody may have removed the blanks
-    widths = {len(one) if one.endswith("  ") and "\t" not in one else 0 for one, *_ in names}
+    widths = {
+        len(one) if one.endswith("  ") and "\t" not in one else 0 for one, *_ in names
+    }
     longest = max((len(key) for _, key, _ in names), default=0)
     if figures and widths not in ({0}, {longest + 2}):
         damage = Contradictory if len(widths) > 1 else Damaged
@@ -217,7 +242,12 @@ _COMPLAINT = re.compile(
 def _incomplete(test: str, seen: AbstractSet[str]) -> str:
     """Say which lines are not all there; nothing if all are."""
     both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
-    groups = {"bytes|msgs": (0, both, 8), "cpus_used": (0, 2), "cost": (0, 2), "real_time": (0, 2)}
+    groups = {
+        "bytes|msgs": (0, both, 8),
+        "cpus_used": (0, 2),
+        "cost": (0, 2),
+        "real_time": (0, 2),
+    }
     for kind, counts in groups.items():
         found = sorted(key for key in seen if re.fullmatch(f".*_(?:{kind})", key))
         if len(found) not in counts:
@@ -229,11 +259,16 @@ def _incomplete(test: str, seen: AbstractSet[str]) -> str:
 
 
 def _lacking(test: str, seen: AbstractSet[str]) -> str:
-    """Say which figure a test must print and lacks, or never prints and has; nothing if all is well."""
+    """Say which figure a test must print and lacks, or never prints and has.
+
+    Nothing if all is well.
+    """
     ways = sorted({"bw", "send_bw", "recv_bw"} & seen)
     if test.endswith("_lat") and (ways or "latency" not in seen):
         return f"a latency test prints no {ways[0]}" if ways else "no latency"
-    if test.endswith("_bw") and ("latency" in seen or ways not in (["bw"], ["recv_bw", "send_bw"])):
+    if test.endswith("_bw") and (
+        "latency" in seen or ways not in (["bw"], ["recv_bw", "send_bw"])
+    ):
         return "a bandwidth test prints bw, or send_bw and recv_bw"
     return ""
 
@@ -249,7 +284,9 @@ def _metrics(run: ParsedRun, test: str, figures: Mapping[str, float]) -> None:
 
     latency, received, sent = value("latency"), value("recv_bw", "bw"), value("send_bw")
     if latency == 0 or not (latency or received or sent or value("msg_rate")):
-        raise Damaged("no message arrived: qperf prints 0 when it has nothing to divide by")
+        raise Damaged(
+            "no message arrived: qperf prints 0 when it has nothing to divide by"
+        )
     real, duration = value("loc_real_time", "send_real_time"), value("time")
     run.metrics = {
         # this one times a request until its answer, the others both directions of a ping-pong
@@ -265,9 +302,15 @@ def _metrics(run: ParsedRun, test: str, figures: Mapping[str, float]) -> None:
         "duration_measured_s": real / 1e6 if real else None,
     }
     add_cpu_costs(run.metrics)
-    size, buffer, protocol = value("msg_size"), value("sock_buf_size"), test.partition("_")[0]
+    size, buffer, protocol = (
+        value("msg_size"),
+        value("sock_buf_size"),
+        test.partition("_")[0],
+    )
     run.parameters = {
-        "protocol": protocol if protocol in ("tcp", "udp", "sctp", "rds", "sdp") else None,
+        "protocol": protocol
+        if protocol in ("tcp", "udp", "sctp", "rds", "sdp")
+        else None,
         "duration_s": duration / 1e6 if duration else None,
         "message_bytes": int(size) if size else None,
         "tcp_buffer_bytes": int(buffer) if buffer and protocol == "tcp" else None,

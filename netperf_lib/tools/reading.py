@@ -29,7 +29,8 @@ _UNIQUE = re.compile(
 """A document, a port, a time or a long histogram: two runs do not print the same lines with one."""
 
 LARGEST = 256 << 20
-"""Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
+"""Maximum size of a text in bytes; its runs and intervals take up to twelve times as much
+memory."""
 
 
 def parse(
@@ -44,8 +45,8 @@ def parse(
     file : str, optional
         Name of its file; kept in the runs and named in errors.
     tool : str, optional
-        The tool that printed it, if nothing is around its lines, as in the files of a measurement. All tools are looked
-        for without it, or if it finds nothing.
+        The tool that printed it, if nothing is around its lines, as in the files of a measurement.
+        All tools are looked for without it, or if it finds nothing.
 
     Returns
     -------
@@ -55,8 +56,8 @@ def parse(
     Raises
     ------
     ParseError
-        The text contains no run of a known tool, or other programs put something around it, or it is larger than
-        `LARGEST`.
+        The text contains no run of a known tool, or other programs put something around it, or it
+        is larger than `LARGEST`.
     """
     try:
         document = iperf3.read_whole(data) if isinstance(data, bytes) else None
@@ -117,11 +118,16 @@ def identity(text: str) -> str | None:
 
 
 def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
-    """Split `text` where a reader sees a run, and read each part; a run that is there twice counts once."""
+    """Split `text` where a reader sees a run, and read each part.
+
+    A run that is there twice counts once.
+    """
     claims: dict[int, Reader] = {}
     for reader in readers:
         if any(mark in text for mark in reader.MARKS):
-            claims |= {start: reader for start in reader.sightings(text) if start not in claims}
+            claims |= {
+                start: reader for start in reader.sightings(text) if start not in claims
+            }
     starts = sorted(claims)
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
@@ -133,7 +139,9 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
         name = identity(segment) if measured else None
         first = seen.setdefault(name, len(runs)) if name else len(runs)
         if first < len(runs):
-            runs[first].warnings.append(f"printed a second time in line {line}; counted once")
+            runs[first].warnings.append(
+                f"printed a second time in line {line}; counted once"
+            )
         else:
             runs += [replace(run, line=line + run.line - 1) for run in parsed]
         line += segment.count("\n")
@@ -144,6 +152,8 @@ def _complete(run: ParsedRun, file: str | None) -> ParsedRun:
     """Return the run without the metrics that no table has."""
     for name in sorted(run.metrics.keys() - METRICS.keys()):
         del run.metrics[name]
-        run.warnings.append(f"left out, since netperf_lib.metrics does not have it: {name}")
+        run.warnings.append(
+            f"left out, since netperf_lib.metrics does not have it: {name}"
+        )
     run.file = file
     return run

@@ -1,7 +1,9 @@
-"""Registry of all tools: those that the project runs, and the readers that this and other packages declare.
+"""Registry of all tools.
 
-A reader is an entry point in the group ``netperf_lib.readers``: a name, and the module that has the members of
-`Reader`.
+Those that the project runs, and the readers that this and other packages declare.
+
+A reader is an entry point in the group ``netperf_lib.readers``: a name, and the module that has the
+members of `Reader`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from ..errors import UsageError
 from . import figures, iperf2, iperf3, ntttcp, qperf, sockperf
 from .interface import Reader, Tool
 
-TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
+TOOLS: dict[str, Tool] = {
+    "iperf2": iperf2,
+    "iperf3": iperf3,
+    "qperf": qperf,
+    "sockperf": sockperf,
+}
 """Tools that the project runs and whose logs it reads."""
 READERS: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
 """All tools whose logs are read."""
@@ -30,7 +37,9 @@ def _load(point: EntryPoint) -> None:
         READERS[reader.NAME] = reader
     except Exception as error:  # noqa: BLE001 - whatever the module of another package raises
         why = f"{type(error).__name__}: {error}"
-        warnings.warn(f"the reader {point.value} is left out: {why}", UserWarning, stacklevel=2)
+        warnings.warn(
+            f"the reader {point.value} is left out: {why}", UserWarning, stacklevel=2
+        )
 
 
 for _point in entry_points(group="netperf_lib.readers"):
@@ -40,7 +49,10 @@ for _point in entry_points(group="netperf_lib.readers"):
 
 
 def tool(name: str) -> Tool:
-    """Return the tool called `name`, which the project runs; the UsageError lists the known ones."""
+    """Return the tool called `name`, which the project runs.
+
+    The UsageError lists the known ones.
+    """
     if name not in TOOLS:
         raise UsageError(f"unknown tool {name!r} (known: {', '.join(TOOLS)})")
     return TOOLS[name]

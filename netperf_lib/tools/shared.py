@@ -16,7 +16,10 @@ class Damaged(ValueError):  # noqa: N818 - not an error of the program: a findin
 
 
 class Contradictory(Damaged):
-    """Lines that one run of the tool never prints together: the log is damaged, or another process wrote into it."""
+    """Lines that one run of the tool never prints together.
+
+    The log is damaged, or another process wrote into it.
+    """
 
 
 def fill_run(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> ParsedRun:
@@ -38,25 +41,38 @@ def fill_run(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> Pa
 
 def _exact(name: str, value: float) -> float:
     """Return a count or a number of bytes as an integer."""
-    return int(value) if name.endswith(("_count", "_bytes")) and value == int(value) else value
+    return (
+        int(value)
+        if name.endswith(("_count", "_bytes")) and value == int(value)
+        else value
+    )
 
 
 def added(counts: Iterable[float | None]) -> float | None:
     """Add counts; None if one is unknown, or there are none."""
     values = list(counts)
-    return sum(n for n in values if n is not None) if values and None not in values else None
+    return (
+        sum(n for n in values if n is not None) if values and None not in values else None
+    )
 
 
 def add_cpu_costs(metrics: dict[str, Any]) -> None:
-    """Add the CPU time per Gbit of both directions; for tools whose CPU share is that of one core."""
+    """Add the CPU time per Gbit of both directions.
+
+    For tools whose CPU share is that of one core.
+    """
     ways = ("throughput", "throughput_reverse")
-    rate = sum(metrics.get(f"{way}_bps") or metrics.get(f"{way}_sent_bps") or 0.0 for way in ways)
+    rate = sum(
+        metrics.get(f"{way}_bps") or metrics.get(f"{way}_sent_bps") or 0.0 for way in ways
+    )
     for side in ("client", "server"):
         if rate and (share := metrics.get(f"cpu_{side}_ratio")):
             metrics[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
 
 
-def add_path(metrics: dict[str, Any], rtts: list[int], windows: list[list[float]]) -> None:
+def add_path(
+    metrics: dict[str, Any], rtts: list[int], windows: list[list[float]]
+) -> None:
     """Add round trips under load, and congestion windows in the order of time for each stream."""
     if rtts:
         metrics["rtt_loaded_us"] = sum(rtts) / len(rtts)
@@ -95,7 +111,9 @@ class Figure(NamedTuple):
         return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
 
 
-def rate_fits(size: Figure, seconds: Figure, rate: Figure, relative: float = 1e-3) -> bool:
+def rate_fits(
+    size: Figure, seconds: Figure, rate: Figure, relative: float = 1e-3
+) -> bool:
     """Return whether bytes within seconds can be a printed rate in bit/s."""
     if seconds.value <= seconds.half:
         return True

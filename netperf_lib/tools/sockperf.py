@@ -35,7 +35,11 @@ LOAD_TESTS: tuple[str, ...] = ()
 OPTIONS = (
     Option("protocol", ("udp", "tcp"), "transport protocol", default="udp"),
     Option(
-        "full_rtt", bool, "report whole round trips instead of halves", "--full-rtt", default=False
+        "full_rtt",
+        bool,
+        "report whole round trips instead of halves",
+        "--full-rtt",
+        default=False,
     ),
     Option("mps", "messages", "messages sent in a second, or max", "--mps", unit="1/s"),
     Option(
@@ -84,14 +88,19 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(request: Request) -> float:
-    """Return the bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
+    """Return the bits per second that a trial sends, answers included.
+
+    0 for ping-pong, which waits for each answer.
+    """
     options, test = request.options, request.test
     rate = options.get("mps", _RATE if test == "under-load" else "max")
     if test == "ping-pong":
         return 0.0
     if rate == "max":
         return math.inf
-    answered = 1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
+    answered = (
+        1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
+    )
     return float(rate) * 8 * (request.message_bytes or _MESSAGE_BYTES) * (1 + answered)
 
 
@@ -191,7 +200,8 @@ _ANCHOR = re.compile(
 )
 """Shows that a line has figures."""
 _HEADER = re.compile(
-    r"^packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)[ \t]*\n", re.MULTILINE
+    r"^packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)[ \t]*\n",
+    re.MULTILINE,
 )
 _MODES = {
     "pp": "ping-pong",
@@ -228,15 +238,21 @@ def _fill(run: ParsedRun, text: str) -> None:
     figures, percentiles = _lines(text)
     latency = figures.keys() & {"mean", "summary", "observations"}
     throughput = figures.keys() & {"rate", "bandwidth"}
-    run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
+    run.test = (
+        "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
+    )
     if not latency and not throughput:
         raise Damaged(_why_nothing(text))
     if latency and throughput:
-        raise Contradictory("figures of two modes in one run: a line between them is damaged")
+        raise Contradictory(
+            "figures of two modes in one run: a line between them is damaged"
+        )
     if throughput:
         _throughput(run, figures)
     else:
-        whole = run.parameters.get("full_rtt") or re.search(r"avg-rtt|Summary: Round trip", text)
+        whole = run.parameters.get("full_rtt") or re.search(
+            r"avg-rtt|Summary: Round trip", text
+        )
         _latencies(run, figures, percentiles, "rtt" if whole else "latency_oneway")
     run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
 
@@ -253,15 +269,23 @@ def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
             break
         if m is None:
             raise Damaged(f"not readable (leave out --giga-size): {row.strip()!r}")
-        found = {name: float(value) for name, value in m.groupdict().items() if value is not None}
+        found = {
+            name: float(value)
+            for name, value in m.groupdict().items()
+            if value is not None
+        }
         if "percentile" in found:
             at, value = found["percentile"], found["latency"]
             if at not in _PERCENTILES or percentiles.setdefault(at, value) != value:
-                raise Contradictory(f"another percentile before: {row.strip()!r} is the second")
+                raise Contradictory(
+                    f"another percentile before: {row.strip()!r} is the second"
+                )
             continue
         for name, value in found.items():
             if figures.setdefault(name, value) != value:
-                raise Contradictory(f"two different values: {row.strip()!r} is the second")
+                raise Contradictory(
+                    f"two different values: {row.strip()!r} is the second"
+                )
     return figures, percentiles
 
 
@@ -288,12 +312,17 @@ _NEEDED = ("mean", "dropped", "observations", "maximum", "minimum", "valid_secon
 
 
 def _latencies(
-    run: ParsedRun, figures: Mapping[str, float], percentiles: Mapping[float, float], basis: str
+    run: ParsedRun,
+    figures: Mapping[str, float],
+    percentiles: Mapping[float, float],
+    basis: str,
 ) -> None:
     _refuse_gaps(figures, _NEEDED)
     n = int(figures["observations"])
     least = 25.0 if n >= 4 else 50.0
-    _refuse_gaps(percentiles, [p for p in _PERCENTILES if p >= least and p not in (95.0, 99.5)])
+    _refuse_gaps(
+        percentiles, [p for p in _PERCENTILES if p >= least and p not in (95.0, 99.5)]
+    )
     if wrong := _contradiction(figures, percentiles):
         raise Contradictory(wrong)
     # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
@@ -309,7 +338,9 @@ def _latencies(
         "min_us": figures["minimum"],
         "max_us": figures["maximum"],
     }
-    latencies |= {f"p{p:g}_us".replace(".", ""): percentiles[p] for p in percentiles if p != 99.5}
+    latencies |= {
+        f"p{p:g}_us".replace(".", ""): percentiles[p] for p in percentiles if p != 99.5
+    }
     run.metrics = {f"{basis}_{name}": value for name, value in latencies.items()} | {
         "messages_count": n,
         "lost_count": figures["dropped"],
@@ -354,7 +385,9 @@ def _parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, Any]) -> str | None:
+def _latency_mode(
+    figures: Mapping[str, float], parameters: Mapping[str, Any]
+) -> str | None:
     """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if parameters.get("reply_every", 1) > 1:
         return "under-load"
@@ -364,7 +397,9 @@ def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, Any]) -
     return "ping-pong" if waiting <= parameters.get("burst", 1) else "under-load"
 
 
-def _contradiction(v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
+def _contradiction(
+    v: Mapping[str, float], percentiles: Mapping[float, float]
+) -> str | None:
     """Say which figures contradict each other; None if none do."""
     if v.get("valid_received", n := v["observations"]) != n:
         return f"{v['valid_received']:.0f} messages received, {n:.0f} observations"

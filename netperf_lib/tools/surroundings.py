@@ -1,7 +1,8 @@
 """What may stand around the lines of a tool, and what is refused.
 
-A file is what a tool printed. Prompts, commands, lines that are only a date, colours, Windows line ends, quote marks and
-indentation are left alone or removed. Anything else that another program put around a log is named, and refused.
+A file is what a tool printed. Prompts, commands, lines that are only a date, colours, Windows line
+ends, quote marks and indentation are left alone or removed. Anything else that another program put
+around a log is named, and refused.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def without_colours(text: str) -> str:
 _HEAD = 1 << 16
 """Characters at the start of a text that show what it is."""
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[{\["])')
-_OWN_JSON = re.compile(r'\s*\{\s*"(?:start|intervals|end|error|title|event|server_output_\w+)"')
+_OWN_JSON = re.compile(
+    r'\s*\{\s*"(?:start|intervals|end|error|title|event|server_output_\w+)"'
+)
 _PREFIXED = re.compile(
     r"^(.*?)(?:\[ *(?:ID|SUM|\d+)\](?:\[\w\w-[CS]\]|\[Role\])? +(?:Interval|\d+\.\d+ *-)"
     r"|sockperf: |(?:send_|recv_)?(?:latency|bw|msg_rate) +=  |\d\d:\d\d:\d\d (?:INFO|DBG) ?:"
@@ -58,7 +61,10 @@ _OWN_ENDS = (":  ", "**")
 
 
 def foreign(text: str) -> str:
-    """Name what another program put around the lines of a log; an empty text if nothing is known to."""
+    """Name what another program put around the lines of a log.
+
+    An empty text if nothing is known to.
+    """
     head = text[:_HEAD]
     if _JSON.match(head) and not _OWN_JSON.match(head):
         return (
@@ -72,7 +78,9 @@ def foreign(text: str) -> str:
     marked = [
         words
         for words in before
-        if words.strip() and not words.endswith(_OWN_ENDS) and not words.lstrip().startswith("{")
+        if words.strip()
+        and not words.endswith(_OWN_ENDS)
+        and not words.lstrip().startswith("{")
     ]
     if len(marked) > 0.5 * len(before):
         common = Counter(marked).most_common(1)[0][0]

@@ -32,7 +32,11 @@ def _values(runs: Any, metric: str, by: str, tool: str, of: str | None = None) -
 
 def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
     """One-way latency by placement, as qperf measures it."""
-    return _values(runs, "latency_oneway_us", "placement", "qperf").agg(statistic).astype(float)
+    return (
+        _values(runs, "latency_oneway_us", "placement", "qperf")
+        .agg(statistic)
+        .astype(float)
+    )
 
 
 def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
@@ -59,13 +63,17 @@ def _queue(
         .agg(statistic)
         .astype(float)
     )
-    return float(levels[levels.index.notna()].iloc[0] - levels[levels.index.isna()].iloc[0])
+    return float(
+        levels[levels.index.notna()].iloc[0] - levels[levels.index.isna()].iloc[0]
+    )
 
 
 def _printed(path: str, metric: str, accelerated: bool = True) -> float:
     """The first such figure of the study in East Asia, in the unit in which it was printed."""
     figures = pd.read_csv(shipped("data", "published") / "figures.tsv", sep="\t")
-    figures = figures[figures["source"].eq("azure-eastasia-d8sv3") & figures["path"].eq(path)]
+    figures = figures[
+        figures["source"].eq("azure-eastasia-d8sv3") & figures["path"].eq(path)
+    ]
     rows = figures[figures["metric"].str.startswith(metric)]
     rows = rows[rows["accelerated"].isin(["on" if accelerated else "off", None])]
     return float(rows["value"].iloc[0])
@@ -85,7 +93,11 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
 
     Of those, where cross-zone was the faster one, or was not.
     """
-    chosen = observe(runs, "latency_oneway_us", by="placement", where={"tool": "qperf"}).main().runs
+    chosen = (
+        observe(runs, "latency_oneway_us", by="placement", where={"tool": "qperf"})
+        .main()
+        .runs
+    )
     wide = chosen.pivot_table(
         index="round", columns="placement", values="latency_oneway_us", observed=True
     )
@@ -98,7 +110,9 @@ def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
     for contrast in contrasts(runs, factor, "latency_oneway_us"):
         if (contrast.a.get(factor), (contrast.b or {}).get(factor)) == (a, b):
             return str(compare(runs, contrasts=[contrast])[0].verdict)
-    raise NothingToReport(f"the experiment declares no contrast of {factor}: {a} against {b}")
+    raise NothingToReport(
+        f"the experiment declares no contrast of {factor}: {a} against {b}"
+    )
 
 
 def _rate(runs: pd.DataFrame) -> Any:
@@ -106,7 +120,9 @@ def _rate(runs: pd.DataFrame) -> Any:
 
     Not that of a load.
     """
-    obs = observe(runs, "throughput_bps", by="streams", where={"placement": "cross-region"})
+    obs = observe(
+        runs, "throughput_bps", by="streams", where={"placement": "cross-region"}
+    )
     rates = obs.main().runs.groupby("streams")["throughput_bps"].median().astype(float)
     if len(rates) < 2:
         raise NothingToReport(
@@ -125,7 +141,9 @@ def _flight(runs: pd.DataFrame) -> float:
 
 def _cause(runs: pd.DataFrame) -> str:
     """What limits a single stream to the other region: in one word, or which window it is."""
-    held = limits(runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
+    held = limits(
+        runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None}
+    )
     limit = next(one.limit for one in held if one.levels.get("during") is None)
     return "|".join(map(in_plain_words, (limit.cause, limit.causes[0])))
 
@@ -135,7 +153,11 @@ def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
 
 
 def _scope(runs: pd.DataFrame) -> str:
-    return r"pair|(these )?vms" if table_of(runs)["deployment"].nunique() < 2 else "placement"
+    return (
+        r"pair|(these )?vms"
+        if table_of(runs)["deployment"].nunique() < 2
+        else "placement"
+    )
 
 
 ADVERTISED = 4.0
@@ -150,7 +172,9 @@ CHECKS: dict[str, Check] = {
         "them.",
     ),
     "ping.protocol": Check(
-        lambda _: r"icmp(v\d)?( echo)?( requests?)?( over ip)?|internet control message protocol",
+        lambda _: (
+            r"icmp(v\d)?( echo)?( requests?)?( over ip)?|internet control message protocol"
+        ),
         "Which protocol do the echo requests of ping use? Your applications use another one.",
         "ICMP may be answered by another part of the path than TCP, dropped first, or not let "
         "through at all.",
@@ -183,7 +207,9 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "placement.nearest": Check(
-        lambda runs: NAMES.get(name := str(_one_way(runs).idxmin()), in_plain_words(name)),
+        lambda runs: NAMES.get(
+            name := str(_one_way(runs).idxmin()), in_plain_words(name)
+        ),
         "Which row of the table of levels has the smallest median?",
     ),
     "placement.median": Check(
@@ -200,7 +226,9 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "placement.verdict": Check(
-        lambda runs: in_plain_words(_verdict(runs, "placement", "cross-zone", "same-zone")),
+        lambda runs: in_plain_words(
+            _verdict(runs, "placement", "cross-zone", "same-zone")
+        ),
         "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no "
         "verdict.",
         "not seeing a difference is not enough to say that there is none: that is what the margin "
@@ -218,7 +246,10 @@ CHECKS: dict[str, Check] = {
             "A factor of two: how many one-way trips pass until an acknowledgement is back?": (
                 _flight(runs) / 2
             ),
-            "A factor of eight: the rate counts bits.": [_flight(runs) * 8, _flight(runs) * 4],
+            "A factor of eight: the rate counts bits.": [
+                _flight(runs) * 8,
+                _flight(runs) * 4,
+            ],
         },
     ),
     "window.gain": Check(
@@ -279,7 +310,8 @@ CHECKS: dict[str, Check] = {
         unit="ratio",
         tolerance=0.01,
         mistakes=lambda _: {
-            "That is the row with acceleration.": _printed("direct", "throughput") / ADVERTISED,
+            "That is the row with acceleration.": _printed("direct", "throughput")
+            / ADVERTISED,
             "That is the share that was missing.": 1
             - _printed("direct", "throughput", False) / ADVERTISED,
         },
@@ -306,7 +338,9 @@ CHECKS: dict[str, Check] = {
                 _timed(runs, "latency_oneway_p50_us")["ppg"],
                 _timed(runs, "latency_oneway_us")["ppg"],
             ],
-            "That is the slowest thousandth.": _timed(runs, "latency_oneway_p999_us")["ppg"],
+            "That is the slowest thousandth.": _timed(runs, "latency_oneway_p999_us")[
+                "ppg"
+            ],
         },
     ),
     "tails.calls": Check(
@@ -333,7 +367,9 @@ CHECKS: dict[str, Check] = {
             "That is nearer to the difference of the means: take the medians.": _queue(
                 runs, statistic="mean"
             ),
-            "That is the difference of the median packets.": _queue(runs, "latency_oneway_p50_us"),
+            "That is the difference of the median packets.": _queue(
+                runs, "latency_oneway_p50_us"
+            ),
             "That is the other way round.": -_queue(runs),
         },
     ),
@@ -377,7 +413,10 @@ CHECKS: dict[str, Check] = {
                 "cross-region-vpn", "advertised"
             ),
             "A factor of eight: the window counts bytes.": _window(1),
-            "A factor of two: the table prints a round trip already.": [_window(4), _window(16)],
+            "A factor of two: the table prints a round trip already.": [
+                _window(4),
+                _window(16),
+            ],
         },
     ),
     "paths.step": Check(

@@ -1,9 +1,11 @@
-"""The confusion matrix of "limited by": causes planted in the lab, measured by the real thing, named by the rules.
+"""The confusion matrix of "limited by": causes planted in the lab, measured by the real thing,
+named by the rules.
 
-``python -m tests.analysis.limits_matrix [--rounds N] [--write]`` (root, Linux, control group of processors) measures every
-planted setting once in each round and prints the matrix as Markdown; ``--write`` puts it into the documentation. The
-truth comes from the settings: of one cause the cause, of two those that bring 10 % or more when they are raised for
-real. A run in which the lab itself waited for a processor is left out, and counted.
+``python -m tests.analysis.limits_matrix [--rounds N] [--write]`` (root, Linux, control group of
+processors) measures every planted setting once in each round and prints the matrix as Markdown;
+``--write`` puts it into the documentation. The truth comes from the settings: of one cause the
+cause, of two those that bring 10 % or more when they are raised for real. A run in which the lab
+itself waited for a processor is left out, and counted.
 """
 
 import argparse
@@ -29,7 +31,15 @@ from netperf_lib.measure.progress import Display
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "limits.md"
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
-CAUSES = ("link", "receive window", "send buffer", "loss", "sender's CPU", "receiver's CPU", "rate")
+CAUSES = (
+    "link",
+    "receive window",
+    "send buffer",
+    "loss",
+    "sender's CPU",
+    "receiver's CPU",
+    "rate",
+)
 WAITED = 0.1
 PAYLOAD = 0.957
 """Payload as a share of the rate of a link."""
@@ -73,11 +83,30 @@ class Bed:
         """Plant causes between two hosts: a round-trip time in ms, and what bounds the transfer."""
         if self.only not in causes[0]:
             return
-        parts = {"t": ms, "l": (rate or 0) / 1e6, "x": loss, "r": rmem // K, "w": wmem // K}
+        parts = {
+            "t": ms,
+            "l": (rate or 0) / 1e6,
+            "x": loss,
+            "r": rmem // K,
+            "w": wmem // K,
+        }
         name = "-".join(f"{k}{v:g}" for k, v in parts.items() if v)
-        sender = "cpu-sender" if "sender's CPU" in causes else f"w{wmem // K}" if wmem else "client"
+        sender = (
+            "cpu-sender"
+            if "sender's CPU" in causes
+            else f"w{wmem // K}"
+            if wmem
+            else "client"
+        )
         receiver = f"cpu-{name}" if "receiver's CPU" in causes else f"s-{name}"
-        name = f"{name}-{'tx' if sender == 'cpu-sender' else 'rx' if receiver.startswith('cpu') else 'p'}"
+        end = (
+            "tx"
+            if sender == "cpu-sender"
+            else "rx"
+            if receiver.startswith("cpu")
+            else "p"
+        )
+        name = f"{name}-{end}"
         self.hosts.setdefault(
             sender, {"name": sender, "sysctls": small("w", wmem) if wmem else LARGE}
         )
@@ -105,7 +134,11 @@ class Bed:
         self.planted[key] = causes
 
     def experiment(self, rounds):
-        options = {"hosts": list(self.hosts.values()), "links": self.links, "sysctls": KEPT}
+        options = {
+            "hosts": list(self.hosts.values()),
+            "links": self.links,
+            "sysctls": KEPT,
+        }
         return Experiment.model_validate(
             {
                 "name": "limits",
@@ -147,14 +180,19 @@ def settings(only=""):
     bed.plant("rate", "link", ms=20, rate=100e6, congestion="cubic", bitrate="72M")
     bed.plant("link", "rate", ms=20, rate=100e6, congestion="cubic", bitrate="125M")
     for rate in (40e6, 80e6):
-        bed.plant("receive window", "link", ms=10, rmem=128 * K, rate=rate, congestion="cubic")
-        bed.plant("send buffer", "link", ms=10, wmem=128 * K, rate=rate, congestion="cubic")
+        bed.plant(
+            "receive window", "link", ms=10, rmem=128 * K, rate=rate, congestion="cubic"
+        )
+        bed.plant(
+            "send buffer", "link", ms=10, wmem=128 * K, rate=rate, congestion="cubic"
+        )
     return bed
 
 
 @contextlib.contextmanager
 def watched(folder, share):
-    """Hold iperf3 on the hosts named ``cpu-…`` to a share of a core, and note the processor time of the lab itself."""
+    """Hold iperf3 on the hosts named ``cpu-…`` to a share of a core, and note the processor time
+    of the lab itself."""
     GROUP.mkdir(exist_ok=True)
     (GROUP / "cpu.cfs_period_us").write_text("20000")
     (GROUP / "cpu.cfs_quota_us").write_text(str(int(20_000 * share)))
@@ -182,7 +220,9 @@ def watched(folder, share):
                         known.add(pid)
                         if held(pid):
                             # the lab's hosts run at real-time priority, which no quota holds
-                            os.sched_setscheduler(int(pid), os.SCHED_OTHER, os.sched_param(0))
+                            os.sched_setscheduler(
+                                int(pid), os.SCHED_OTHER, os.sched_param(0)
+                            )
                             (GROUP / "cgroup.procs").write_text(pid)
             if time.time() >= due:
                 due = time.time() + 0.5
@@ -215,7 +255,8 @@ def _children(pid):
 
 
 def waited(notes, begin, end):
-    """Share of the time that the busiest process of the lab, its emulator, waited for a processor."""
+    """Share of the time that the busiest process of the lab, its emulator, waited for a
+    processor."""
     inside = [n for n in notes if begin <= n[0] <= end]
     if len(inside) < 2:
         return 0.0
@@ -257,7 +298,11 @@ def truths(rows):
     """
     alone = defaultdict(list)
     for row in rows:
-        if len(row["planted"]) == 1 and row["streams"] == 1 and row["congestion"] == "cubic":
+        if (
+            len(row["planted"]) == 1
+            and row["streams"] == 1
+            and row["congestion"] == "cubic"
+        ):
             alone[row["planted"][0], row["placement"]].append(row["limit_bps"])
     for row in rows:
         row["truth"] = row["planted"]
@@ -274,7 +319,9 @@ def truths(rows):
             remains[cause] = median(alone[cause, f"{first}-{part}-p"])
         one, two = row["planted"]
         raised = {one: remains[two], two: remains[one]}
-        true = tuple(cause for cause in row["planted"] if raised[cause] >= 1.1 * row["limit_bps"])
+        true = tuple(
+            cause for cause in row["planted"] if raised[cause] >= 1.1 * row["limit_bps"]
+        )
         row["truth"], row["raised"] = true or row["planted"], raised
 
 
@@ -283,12 +330,15 @@ def judged(row, **known):
 
 
 def ceilings(rows):
-    """Predicted against measured, minus 1: of two causes the named one is raised, with the link's rate known."""
+    """Predicted against measured, minus 1: of two causes the named one is raised, with the
+    link's rate known."""
     errors = []
     for row in rows:
         cause = (judged(row).causes or (UNKNOWN,))[0]
         if cause in row.get("raised", ()):
-            known = {} if cause == "link" else {"advertised_bps": PAYLOAD * row["link_bps"]}
+            known = (
+                {} if cause == "link" else {"advertised_bps": PAYLOAD * row["link_bps"]}
+            )
             if (ceiling := judged(row, **known).ceiling_bps) is not None:
                 errors.append(ceiling / row["raised"][cause] - 1)
     return errors
@@ -299,7 +349,9 @@ def markdown(rows, rounds, share):
     valid = [
         r
         for r in rows
-        if r["status"] == "ok" and r["limit_bps"] == r["limit_bps"] and r["waited"] <= WAITED
+        if r["status"] == "ok"
+        and r["limit_bps"] == r["limit_bps"]
+        and r["waited"] <= WAITED
     ]
     table = defaultdict(Counter)
     score = Counter()
@@ -320,15 +372,22 @@ def markdown(rows, rounds, share):
             )
     heads = (*CAUSES, UNKNOWN)
     lines = [f"| actual cause | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
-    lines += [f"| {c} | {' | '.join(str(table[c][h] or '·') for h in heads)} |" for c in CAUSES]
+    lines += [
+        f"| {c} | {' | '.join(str(table[c][h] or '·') for h in heads)} |" for c in CAUSES
+    ]
     n = len(valid)
     errors = sorted(map(abs, ceilings(valid)))
     left_out = f"{len(rows) - n} left out: the lab itself waited for a processor, or the run failed"
-    counts = f"{score['right']} right ({score['right'] / n:.0%}), {score['wrong']} wrong, {score[UNKNOWN]} not known"
+    counts = (
+        f"{score['right']} right ({score['right'] / n:.0%}), {score['wrong']} wrong, "
+        f"{score[UNKNOWN]} not known"
+    )
     lines += ["", f"{n} runs of {len(rows)} ({left_out}): **{counts}**."]
     if errors:
         within = sum(e <= 0.1 for e in errors)
-        lines.append(f"Ceilings within 10 % when the cause is raised: {within} of {len(errors)}.")
+        lines.append(
+            f"Ceilings within 10 % when the cause is raised: {within} of {len(errors)}."
+        )
     lines.append(f"Rounds: {rounds}; slow hosts are held to {share:.0%} of a core.")
     return "\n".join(lines) + "\n"
 

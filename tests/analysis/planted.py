@@ -27,6 +27,9 @@ def compared(a, b, *, paired=True, family=1, alpha=0.05, **subject):
     """Judge two conditions, given as one value a round, in a family whose others are equal."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     if not paired:
-        a, b = np.append(a, np.full(b.size, np.nan)), np.append(np.full(a.size, np.nan), b)
+        a, b = (
+            np.append(a, np.full(b.size, np.nan)),
+            np.append(np.full(a.size, np.nan), b),
+        )
     others = [Sample(a=np.ones(12), b=np.ones(12))] * (family - 1)
     return judge_samples([Sample(a=a, b=b, **subject), *others], alpha=alpha)[0]

@@ -16,14 +16,18 @@ SERIES = {str(name): rows["value"].to_numpy() for name, rows in DATA.groupby("se
 
 
 def this_library(a, b):
-    wide = pd.DataFrame({"a": a, "b": b}, index=pd.RangeIndex(1, a.size + 1, name="round"))
+    wide = pd.DataFrame(
+        {"a": a, "b": b}, index=pd.RangeIndex(1, a.size + 1, name="round")
+    )
     [found] = npl.judge(wide, baseline="b", better="lower", margin=0.05)
     return found.verdict == "worse"
 
 
 def signed_rank(a, b):
     d = np.log(a / b)
-    return bool(np.median(d) > 0 and scipy.stats.wilcoxon(d, method="exact").pvalue < 0.05)
+    return bool(
+        np.median(d) > 0 and scipy.stats.wilcoxon(d, method="exact").pvalue < 0.05
+    )
 
 
 def mann_whitney(a, b):
@@ -51,7 +55,9 @@ def consecutive(name):
     return lambda rng, size: rng.choice(windows(SERIES[name], size))
 
 
-NOISE = {name: consecutive(name) for name in SERIES} | {"made: 15 % of runs slow": often_slow}
+NOISE = {name: consecutive(name) for name in SERIES} | {
+    "made: 15 % of runs slow": often_slow
+}
 
 
 def power(name, rounds, effect, count, seed=1):

@@ -24,10 +24,17 @@ HOURS, SIZE = 4.0, 1.2
 
 SIMULATED = [
     # periods of a day, deviation of the noise, correlation of neighbours, height of a daily wave
-    (144, 0.02, 0.0, 0.0), (144, 0.02, 0.5, 0.0), (144, 0.02, 0.7, 0.0), (144, 0.02, 0.0, 0.15),
-    (144, 0.05, 0.0, 0.0), (144, 0.05, 0.5, 0.0), (144, 0.05, 0.7, 0.0), (144, 0.05, 0.0, 0.15),
-    (48, 0.02, 0.0, 0.15), (48, 0.05, 0.0, 0.15),
-]  # fmt: skip
+    (144, 0.02, 0.0, 0.0),
+    (144, 0.02, 0.5, 0.0),
+    (144, 0.02, 0.7, 0.0),
+    (144, 0.02, 0.0, 0.15),
+    (144, 0.05, 0.0, 0.0),
+    (144, 0.05, 0.5, 0.0),
+    (144, 0.05, 0.7, 0.0),
+    (144, 0.05, 0.0, 0.15),
+    (48, 0.02, 0.0, 0.15),
+    (48, 0.05, 0.0, 0.15),
+]
 HEAD = f"""{SERIES}
 
 Of each day: the share in which a change is reported though none was
@@ -42,7 +49,7 @@ for 0.25 %, shared among their conditions: a quiet day shall say nothing. PELT (
 Otava with its defaults and a magnitude of 5 %, take waves and noise that resembles its neighbours
 for changes.
 
-"""
+"""  # noqa: E501  (as it is run or printed)
 
 
 def ours(values, hours, *, alpha):
@@ -65,7 +72,9 @@ def pelt(values, _hours):
     steps = np.diff(logs)
     spread = 1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2)
     search = ruptures.KernelCPD(kernel="linear", min_size=4)
-    edges = search.fit((logs / max(spread, 1e-6))[:, None]).predict(pen=3 * math.log(logs.size))
+    edges = search.fit((logs / max(spread, 1e-6))[:, None]).predict(
+        pen=3 * math.log(logs.size)
+    )
     return levels(values, edges[:-1])
 
 
@@ -112,15 +121,20 @@ def shares(find, days, size):
         hits = [
             (a, b)
             for a, b, ratio in planted
-            if (ratio > 1) == (size > 1) and min(b, end) - max(a, first) >= (end - first) / 2
+            if (ratio > 1) == (size > 1)
+            and min(b, end) - max(a, first) >= (end - first) / 2
         ]
-        dated = [hit for hit in hits if abs(hit[0] - first) <= 2 and abs(hit[1] - end) <= 2]
+        dated = [
+            hit for hit in hits if abs(hit[0] - first) <= 2 and abs(hit[1] - end) <= 2
+        ]
         counts.append([bool(find(values, hours)), bool(hits), bool(dated)])
     return [float(share) for share in 100 * np.mean(counts, axis=0)]
 
 
 def finders():
-    found = {f"ours, {alpha:.2%}": partial(ours, alpha=alpha) for alpha in (0.04, 0.01, 0.0025)}
+    found = {
+        f"ours, {alpha:.2%}": partial(ours, alpha=alpha) for alpha in (0.04, 0.01, 0.0025)
+    }
     for name, finder in (("PELT", pelt), ("Otava", otava)):
         with contextlib.suppress(ImportError):
             finder(np.ones(48) + np.arange(48) % 3, np.arange(48.0))

@@ -1,7 +1,5 @@
 """Changes of level and drifts: against what was planted."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -14,7 +12,7 @@ from netperf_lib.errors import StatsError
 from . import series_yardstick
 
 
-def day(seed: int, rho: float = 0.0) -> np.ndarray:
+def day(seed, rho=0.0):
     """Logs of the medians of ten minutes of 22 hours, with a standard deviation of 2.5 %."""
     noise = np.random.default_rng(seed).standard_normal(132)
     for t in range(1, 132):
@@ -23,13 +21,15 @@ def day(seed: int, rho: float = 0.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("hours", "ratio"), [(2, 1.18), (8, 1.18), (4, 2.0)])
-def test_a_temporary_change_is_found(hours: int, ratio: float) -> None:
+def test_a_temporary_change_is_found(hours, ratio):
     hits = 0
     for seed in range(4):
         y, start = day(seed), 30 + seed
         y[start : start + 6 * hours] += np.log(ratio)
         result = analysis.changes(np.exp(y))
-        hits += [(c.start, c.end) for c in result.abrupt] == [(start, start + 6 * hours)] or (
+        hits += [(c.start, c.end) for c in result.abrupt] == [
+            (start, start + 6 * hours)
+        ] or (
             len(result.abrupt) == 1
             and abs(result.abrupt[0].start - start) <= 1
             and abs((result.abrupt[0].end or 0) - start - 6 * hours) <= 1
@@ -38,14 +38,16 @@ def test_a_temporary_change_is_found(hours: int, ratio: float) -> None:
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
-def test_a_series_without_a_change_has_none(rho: float) -> None:
-    alarms = sum(bool(analysis.changes(np.exp(day(seed, rho))).abrupt) for seed in range(12))
+def test_a_series_without_a_change_has_none(rho):
+    alarms = sum(
+        bool(analysis.changes(np.exp(day(seed, rho))).abrupt) for seed in range(12)
+    )
     assert alarms <= 2
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.05])
 @pytest.mark.parametrize("periods", [48, 144])
-def test_a_smooth_day_has_no_abrupt_change(noise: float, periods: int) -> None:
+def test_a_smooth_day_has_no_abrupt_change(noise, periods):
     days = series_yardstick.simulated_days(12, periods, noise, 0.0, 0.15)
     assert sum(bool(analysis.changes(*one).abrupt) for one in days) <= 1
 
@@ -54,14 +56,14 @@ def test_a_smooth_day_has_no_abrupt_change(noise: float, periods: int) -> None:
     ("name", "size", "found", "dated"),
     [("telstra_ping", 1.2, 30, 25), ("telstra_download", 1 / 1.2, 75, 60)],
 )
-def test_a_change_of_real_days_is_dated(name: str, size: float, found: float, dated: float) -> None:
+def test_a_change_of_real_days_is_dated(name, size, found, dated):
     find = partial(series_yardstick.ours, alpha=0.01)
     shares = series_yardstick.shares(find, series_yardstick.real_days(name, 3), size)
     assert shares[1] >= found
     assert shares[2] >= dated
 
 
-def test_a_change_that_lasts_has_no_end_and_is_no_wave() -> None:
+def test_a_change_that_lasts_has_no_end_and_is_no_wave():
     y = day(3)
     y[90:] += 0.2
     result = analysis.changes(np.exp(y))
@@ -69,7 +71,7 @@ def test_a_change_that_lasts_has_no_end_and_is_no_wave() -> None:
     assert result.wave is None
 
 
-def test_two_incidents_and_a_lasting_change() -> None:
+def test_two_incidents_and_a_lasting_change():
     y = day(3)
     y[20:32] += 0.2
     y[60:72] -= 0.2
@@ -79,7 +81,7 @@ def test_two_incidents_and_a_lasting_change() -> None:
     assert [round(c.ratio, 1) for c in found] == [1.2, 0.8, 1.1]
 
 
-def test_a_daily_wave_is_no_change_and_is_told_as_one() -> None:
+def test_a_daily_wave_is_no_change_and_is_told_as_one():
     t = np.arange(3 * 144)
     noise = 0.02 * np.random.default_rng(1).standard_normal(t.size)
     result = analysis.changes(np.exp(0.08 * np.sin(2 * np.pi * t / 144) + noise))
@@ -91,14 +93,14 @@ def test_a_daily_wave_is_no_change_and_is_told_as_one() -> None:
     assert result.wave_ratio == pytest.approx(np.exp(0.15), rel=0.05)
 
 
-def test_short_constant_and_wrong_series() -> None:
+def test_short_constant_and_wrong_series():
     assert not analysis.changes(np.ones(50)).abrupt
     assert not analysis.changes(np.array([1.0, 2.0])).abrupt
     with pytest.raises(StatsError, match="positive"):
         analysis.changes(np.array([1.0, np.nan, 2.0] * 8))
 
 
-def test_a_drift_is_measured_and_neighbours_are_not_evidence() -> None:
+def test_a_drift_is_measured_and_neighbours_are_not_evidence():
     rng = np.random.default_rng(5)
     days = np.arange(180.0)
     drift = np.exp(np.log(1.02) / 30 * days)
@@ -119,14 +121,14 @@ def test_a_drift_is_measured_and_neighbours_are_not_evidence() -> None:
         analysis.trend(np.arange(2.0), np.array([1.0, 2.0]))
 
 
-def test_a_steep_drift_of_hours_does_not_overflow() -> None:
+def test_a_steep_drift_of_hours_does_not_overflow():
     hours = np.arange(12) / 24
     found = analysis.trend(hours, np.exp(np.linspace(0, 5, 12)))
     assert found.over(0.5)[0] == pytest.approx(np.exp(5 * 12 / 11), rel=0.01)
     assert np.isfinite(found.over(30)).all()
 
 
-def test_more_days_do_not_hide_an_incident() -> None:
+def test_more_days_do_not_hide_an_incident():
     series = pd.read_csv(series_yardstick.DATA).query("series == 'nab_ec2_latency'")
     at = pd.DatetimeIndex(pd.to_datetime(series["time"], utc=True))
     slow = (at >= "2014-03-12T04:00Z") & (at < "2014-03-14T04:00Z")

@@ -1,10 +1,7 @@
 """Comparisons of conditions: what is typed by hand is as honest as the report."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,12 +19,13 @@ RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
 
 @pytest.fixture(scope="module")
-def exp() -> npl.Results:
+def exp():
     return npl.read(RECORDED)
 
 
-def planted(rounds: int = 12, **scale: float) -> pd.DataFrame:
-    """Latency of two placements, accelerated (40 µs) or not (120 µs), 2 % noise; `scale` by placement."""
+def planted(rounds=12, **scale):
+    """Latency of two placements, accelerated (40 µs) or not (120 µs), 2 % noise; `scale` by
+    placement."""
     random = np.random.default_rng(1)
     return pd.DataFrame(
         {
@@ -38,14 +36,18 @@ def planted(rounds: int = 12, **scale: float) -> pd.DataFrame:
             "test": "tcp_lat",
             "status": "ok",
         }
-        | {"latency_oneway_us": (40 if on else 120) * scale.get(p, 1.0) * random.lognormal(0, 0.02)}
+        | {
+            "latency_oneway_us": (40 if on else 120)
+            * scale.get(p, 1.0)
+            * random.lognormal(0, 0.02)
+        }
         for r in range(1, rounds + 1)
         for p in ("near", "far")
         for on in (True, False)
     )
 
 
-def test_conditions_that_differ_in_something_else_are_not_compared() -> None:
+def test_conditions_that_differ_in_something_else_are_not_compared():
     family = npl.compare(planted(far=1.5), metric="latency_oneway_us", by="placement")
     assert {(*c.names, c.context) for c in family} == {
         ("near", "far", "accelerated networking"),
@@ -57,39 +59,44 @@ def test_conditions_that_differ_in_something_else_are_not_compared() -> None:
 
 
 def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(
-    exp: npl.Results,
-) -> None:
+    exp,
+):
     report = {
-        (c.metric, *c.medians): str(c.verdict) for c in npl.compare(exp) if c.threshold is None
+        (c.metric, *c.medians): str(c.verdict)
+        for c in npl.compare(exp)
+        if c.threshold is None
     }
     family = npl.compare(exp, metric="latency_oneway_us", by="placement")
     judged = [c for c in family if c.verdict != "exploratory"]
     assert len(judged) >= 3
     opposite = {"better": "worse", "worse": "better"}
     for c in judged:
-        same, turned = report.get((c.metric, *c.medians)), report.get((c.metric, *c.medians[::-1]))
+        same, turned = (
+            report.get((c.metric, *c.medians)),
+            report.get((c.metric, *c.medians[::-1])),
+        )
         assert str(c.verdict) in (same, opposite.get(turned or "", turned))
 
 
-def test_another_margin_is_another_question(exp: npl.Results) -> None:
+def test_another_margin_is_another_question(exp):
     family = npl.compare(exp, metric="latency_oneway_us", by="placement", margin=0.3)
     assert {str(c.verdict) for c in family} == {"exploratory"}
 
 
-def test_a_level_of_all_runs_is_the_declared_question(exp: npl.Results) -> None:
+def test_a_level_of_all_runs_is_the_declared_question(exp):
     where = {"duration_s": exp.runs["duration_s"].iloc[0]}
     family = npl.compare(exp, metric="latency_oneway_us", by="placement", where=where)
     assert "exploratory" not in {str(c.verdict) for c in family}
 
 
-def test_a_second_difference_is_told() -> None:
+def test_a_second_difference_is_told():
     runs = planted()
     runs["kernel"] = runs["placement"].map({"near": "6.1", "far": "6.8"})
     family = npl.compare(runs, metric="latency_oneway_us", by="placement")
     assert all(any("also differ in kernel" in w for w in c.warnings) for c in family)
 
 
-def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
+def test_factors_of_two_hosts_are_compared_as_pairs():
     runs = planted().query("placement == 'near' and accelerated")
     parts = [
         runs.assign(
@@ -111,7 +118,10 @@ def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda e: npl.compare(e, "last-wek"), "'last-wek' is neither a folder nor a metric"),
+        (
+            lambda e: npl.compare(e, "last-wek"),
+            "'last-wek' is neither a folder nor a metric",
+        ),
         (lambda e: npl.compare(e, "throughput"), "did you mean throughput_bps"),
         (
             lambda e: npl.compare(e, metric="throughput_bps", by="zone"),
@@ -129,28 +139,32 @@ def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
         (lambda e: npl.ask(e, "banana", "throughput_bps"), "no factor 'banana'"),
     ],
 )
-def test_a_wrong_question_gets_one_line(exp: npl.Results, call: object, words: str) -> None:
+def test_a_wrong_question_gets_one_line(exp, call, words):
     with pytest.raises(UsageError, match=words) as error:
-        call(exp)  # type: ignore[operator]
+        call(exp)
     assert "\n" not in str(error.value)
 
 
-def test_an_answer_shows_itself(exp: npl.Results) -> None:
+def test_an_answer_shows_itself(exp):
     answer = npl.ask(exp, "streams", "throughput_bps")
     shown = answer._repr_markdown_()
     assert all(str(name) in repr(answer) for name in answer.levels.index)
     assert all(c.words in repr(answer) for c in answer.verdicts)
-    figures = [f"| {effect(c.ratio)} | {span(c.ratio, c.low, c.high)} |" for c in answer.verdicts]
+    figures = [
+        f"| {effect(c.ratio)} | {span(c.ratio, c.low, c.high)} |" for c in answer.verdicts
+    ]
     assert figures
     assert all(row in shown for row in figures)
     assert "every run in time order" in repr(answer.plot())
     _, ax = plt.subplots()
     assert answer.plot(ax=ax) is ax
-    assert len({line.get_color() for line in ax.lines}) == len(answer.main.conditions) == 4
+    assert (
+        len({line.get_color() for line in ax.lines}) == len(answer.main.conditions) == 4
+    )
     assert npl.ask(exp, by="streams").metric == "throughput_bps"  # latency has no streams
 
 
-def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
+def test_the_command_line_asks_the_same(exp):
     done = CliRunner().invoke(
         cli, ["compare", str(RECORDED), "--by", "placement", "--metric", "throughput_bps"]
     )
@@ -160,19 +174,20 @@ def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
     assert max(map(len, done.output.splitlines())) <= 100
 
 
-PLOTTED: dict[str, tuple[Any, ...]] = {
+PLOTTED = {
     "matrix": ("data/recorded/zones", "latency_oneway_us"),
     "over_time": ("data/recorded/day",),
     **dict.fromkeys(("limits", "forest"), (None,)),
 }
-"""What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
+"""What a plot is drawn of, where it is not the latency of the experiment that comes with the
+library."""
 DRAWN = [n for n in npl.plots.__all__ if n[0].islower() and n != "label_axis"]
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_plot_returns_axes_that_show_themselves_and_composes(
-    exp: npl.Results, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    exp, name, monkeypatch
+):
     monkeypatch.chdir(Path(__file__).parents[2])
     data, *metric = PLOTTED.get(name, (None, "latency_oneway_us"))
     plot = getattr(npl.plots, name)
@@ -190,18 +205,25 @@ def test_every_plot_returns_axes_that_show_themselves_and_composes(
     plt.close("all")
 
 
-def test_a_legend_covers_no_point_and_no_title(exp: npl.Results) -> None:
+def test_a_legend_covers_no_point_and_no_title(exp):
     first = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     first.figure.canvas.draw()
     for axes in first.figure.axes:
-        box, title = axes.get_legend().get_window_extent(), axes._left_title.get_window_extent()
+        box, title = (
+            axes.get_legend().get_window_extent(),
+            axes._left_title.get_window_extent(),
+        )
         assert axes.get_window_extent().y1 <= box.y0 + 1
         assert box.y1 <= title.y0 + 1
 
 
-def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp: npl.Results) -> None:
+def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp):
     first = npl.plots.rounds(exp, "throughput_bps", hue="placement")
-    named = {text.get_text() for ax in first.figure.axes for text in ax.get_legend().get_texts()}
+    named = {
+        text.get_text()
+        for ax in first.figure.axes
+        for text in ax.get_legend().get_texts()
+    }
     assert named == {"ppg", "same-zone", "cross-zone", "cross-region"}
     every = npl.plots.rounds(exp, "throughput_bps")
     assert max(len(axes.get_legend().get_texts()) for axes in every.figure.axes) <= 6
@@ -209,13 +231,20 @@ def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp: npl.Results) ->
 
 
 @pytest.mark.parametrize("part", ["analysis", "hosts", "plots", "workshop"])
-def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
+def test_a_module_lists_its_public_names_and_nothing_else(part):
     module = getattr(npl, part)
     names = dir(module)
     assert names
-    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib", "np", "pd", "os", "re"} & set(
-        names
-    )
+    assert not {
+        "Any",
+        "TYPE_CHECKING",
+        "annotations",
+        "importlib",
+        "np",
+        "pd",
+        "os",
+        "re",
+    } & set(names)
     for name in names:
         value = getattr(module, name)
         assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), (
@@ -223,7 +252,7 @@ def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
         )
 
 
-def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() -> None:
+def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does():
     by_rule, family = (
         npl.compare("data/recorded/day"),
         npl.analysis.lead_paragraph("data/recorded/day").family,
@@ -231,7 +260,7 @@ def test_what_declares_nothing_is_compared_by_rule_as_the_command_line_does() ->
     assert [c.words for c in by_rule] == [c.words for c in family]
 
 
-def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -> None:
+def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them():
     exp = npl.read("data/recorded/lab-full")
     every = {c.words for c in npl.compare(exp)}
     some = npl.compare(exp, where={"streams": "1"})
@@ -246,7 +275,7 @@ def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them() -
         npl.compare(exp, where={"streams": 16})
 
 
-def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
+def test_an_answer_says_that_rounds_were_planned_only_where_they_were():
     exp = npl.read("data/recorded/lab-full")
     planned = "measured once in every planned round"
     assert planned in npl.ask(exp, "placement").words
@@ -259,10 +288,13 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were() -> None:
 @pytest.mark.parametrize(
     "arguments", [("--by", "round", "--metric", "throughput_bps"), ("--where", "round=1")]
 )
-def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[str, ...]) -> None:
+def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments):
     done = CliRunner().invoke(cli, ["compare", str(RECORDED), *arguments])
     message = str(done.exception)
-    assert "no factor 'round' in these runs; there are: placement, accelerated, tool" in message
+    assert (
+        "no factor 'round' in these runs; there are: placement, accelerated, tool"
+        in message
+    )
     assert "mss" not in message
 
 
@@ -270,16 +302,20 @@ def test_a_round_is_no_factor_and_those_that_vary_are_listed(arguments: tuple[st
     ("name", "metric", "by"),
     [
         ("lab-full", "latency_oneway_us", "placement"),  # long names
-        ("lab-full", "throughput_bps", "during"),  # five footnotes, and what limits both sides
+        (
+            "lab-full",
+            "throughput_bps",
+            "during",
+        ),  # five footnotes, and what limits both sides
         ("paths", "throughput_bps", "tcp_buffer_bytes"),
     ],
 )
-def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(
-    name: str, metric: str, by: str
-) -> None:
+def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name, metric, by):
     out = (
         CliRunner()
-        .invoke(cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by])
+        .invoke(
+            cli, ["compare", str(RECORDED.parent / name), "--metric", metric, "--by", by]
+        )
         .output
     )
     assert max(map(len, out.splitlines())) <= 80
@@ -287,7 +323,7 @@ def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(
         assert words in out
 
 
-def test_a_level_has_one_median_whatever_it_is_compared_with() -> None:
+def test_a_level_has_one_median_whatever_it_is_compared_with():
     runs = planted(far=1.5)
     runs = runs[runs["accelerated"]]
     third = runs[runs["placement"] == "far"].assign(placement="third")

@@ -1,6 +1,5 @@
-"""Which pages a report has, and what is in an experiment, from the recorded data and tables with planted truth."""
-
-from __future__ import annotations
+"""Which pages a report has, and what is in an experiment, from the recorded data and tables with
+planted truth."""
 
 from pathlib import Path
 
@@ -19,8 +18,8 @@ RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
 
 def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     names = {"day", "zones"}
     for name in names:
         (tmp_path / name).symlink_to(RECORDED / name)
@@ -33,18 +32,20 @@ def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time
     assert {one["experiment"] for one in at_a_glance(tmp_path)} == names
     (lab,) = at_a_glance(RECORDED / "lab-full")
     assert lab["runs"] == "264 (264 ok); 264 of 264 planned trials are complete"
-    assert lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
+    assert (
+        lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
+    )
     assert lab["metrics"]["rtt_loaded_us"].endswith("runs")
 
 
-def test_where_no_run_is_complete_the_first_line_says_so() -> None:
+def test_where_no_run_is_complete_the_first_line_says_so():
     failed = runs({"ppg": 1e9, "vpn": 2e9}).assign(status="failed", throughput_bps=None)
     assert lead_paragraph(failed).lines == ("No run is complete.",)
 
 
 def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     (tmp_path / "day").symlink_to(RECORDED / "day")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "experiment.yaml").write_bytes(
@@ -68,14 +69,12 @@ def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_
         (("ppg",), ["summary", "07-quality"]),
     ],
 )
-def test_the_pages_of_places_and_of_paths(
-    placements: tuple[str, ...], notebooks: list[str]
-) -> None:
+def test_the_pages_of_places_and_of_paths(placements, notebooks):
     table = runs(dict.fromkeys(placements, 1000000000.0))
     assert [p.notebook for p in pages(table)] == notebooks
 
 
-def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none() -> None:
+def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none():
     where = {"placement": "cross-region"}
     lead = lead_paragraph(RECORDED / "lab-full", where=where, metric="throughput_bps")
     assert {c.metric for c in lead.family} == {"throughput_bps"}
@@ -83,22 +82,32 @@ def test_a_user_of_a_slice_gets_its_contrasts_and_another_metric_none() -> None:
     assert not lead_paragraph(runs({"ppg": 1e9})).family
 
 
-def test_what_was_measured_beyond_the_plan_is_not_used_in_a_fixed_design() -> None:
+def test_what_was_measured_beyond_the_plan_is_not_used_in_a_fixed_design():
     table = runs({"ppg": 1e9, "vpn": 2e9}, rounds=10)
-    contrast = {"metric": "throughput_bps", "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
+    contrast = {
+        "metric": "throughput_bps",
+        "a": {"placement": "vpn"},
+        "b": {"placement": "ppg"},
+    }
     family = judge(table, [contrast], rounds=8)
     assert family[0].n == 8
     assert "2 rounds beyond the 8 planned are not used" in family.warnings[0]
     assert judge(table.assign(design="sequential"), [contrast], rounds=8)[0].n == 10
     with pytest.raises(StatsError, match="the table of runs is empty"):
         judge(table.iloc[:0], [contrast])
-    with pytest.raises(StatsError, match=r"not a contrast: .* \(metric: Field required\)"):
+    with pytest.raises(
+        StatsError, match=r"not a contrast: .* \(metric: Field required\)"
+    ):
         judge(table, [{"a": {}, "b": {}}])
 
 
-def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment() -> None:
+def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment():
     one, two = runs({"ppg": 1e9}, rounds=12), runs({"vpn": 2e9}, rounds=12)
-    contrast = {"metric": "throughput_bps", "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
+    contrast = {
+        "metric": "throughput_bps",
+        "a": {"placement": "vpn"},
+        "b": {"placement": "ppg"},
+    }
     table = pd.concat([one, two.assign(round=two["round"] + 12)], ignore_index=True)
     (apart,) = judge(table, [contrast])
     assert any("unpaired" in w for w in apart.warnings)
@@ -107,5 +116,7 @@ def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment() -> 
     )
     (units,) = judge(several, [contrast])
     assert (units.ratio, units.scope) == (pytest.approx(2), "over 3 deployments")
-    missing = judge(table, [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "1 ms"}])[0]
+    missing = judge(
+        table, [{"metric": "rtt_us", "a": {"placement": "ppg"}, "below": "1 ms"}]
+    )[0]
     assert missing.reason == "no complete run has a value of rtt_us"

@@ -1,9 +1,5 @@
 """Questions of single pages on tables with planted truth."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pandas as pd
 import pytest
 
@@ -13,7 +9,7 @@ from netperf_lib.errors import NothingToReport
 LEVELS = {("a", "b"): 400.0, ("b", "c"): 300.0, ("c", "a"): 100.0}
 
 
-def zones() -> pd.DataFrame:
+def zones():
     """Three zones, both directions of each pair, the way back 2 % slower, eight rounds."""
     both = LEVELS | {(b, a): 1.02 * us for (a, b), us in LEVELS.items()}
     rows = [
@@ -45,21 +41,24 @@ def zones() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_pairs_tell_the_best_the_worst_and_the_two_directions() -> None:
+def test_pairs_tell_the_best_the_worst_and_the_two_directions():
     obs = npl.observe(
-        zones(), "latency_oneway_us", by=npl.analysis.ends_of(zones(), "latency_oneway_us")
+        zones(),
+        "latency_oneway_us",
+        by=npl.analysis.ends_of(zones(), "latency_oneway_us"),
     ).main()
     words = npl.analysis.pairs_words(obs)
     assert (
         words
-        == "Best is c → a with 100 µs, worst b → a with 408 µs. The two directions of a pair differ by up to 2 %."
+        == "Best is c → a with 100 µs, worst b → a with 408 µs. The two directions of a pair "
+        "differ by up to 2 %."
     )
     one_way = zones()[zones()["client"] < zones()["server"]]
     with pytest.raises(NothingToReport, match="several pairs"):
         npl.analysis.ends_of(one_way[one_way["client"] == "vm-a"], "latency_oneway_us")
 
 
-def test_counts_tell_what_failed_and_what_is_missing() -> None:
+def test_counts_tell_what_failed_and_what_is_missing():
     runs = zones()
     runs.loc[runs["run_id"] == "r3-ab-a1", ["status", "error", "latency_oneway_us"]] = [
         "failed",
@@ -68,9 +67,10 @@ def test_counts_tell_what_failed_and_what_is_missing() -> None:
     ]
     counts = npl.analysis.counts(runs[runs["run_id"] != "r5-bc-a1"])
     assert counts.words == (
-        "46 runs ok, 1 failed or cut short, 0 excluded; 4 of 6 conditions are complete in every one of 8 rounds."
+        "46 runs ok, 1 failed or cut short, 0 excluded; 4 of 6 conditions are complete in every "
+        "one of 8 rounds."
     )
-    table: Any = counts.incomplete.set_index("condition")
+    table = counts.incomplete.set_index("condition")
     assert table.loc["zone a → b", ["n", "failed", "missing"]].tolist() == [7, 1, 0]
     assert table.loc["zone b → c", ["n", "failed", "missing"]].tolist() == [7, 0, 1]
     assert counts.causes.to_dict("records") == [
@@ -78,4 +78,6 @@ def test_counts_tell_what_failed_and_what_is_missing() -> None:
     ]
     complete = npl.analysis.counts(zones())
     assert complete.words == "48 runs ok, 0 failed or cut short, 0 excluded."
-    assert complete.incomplete == "All 6 conditions are complete in every one of 8 rounds."
+    assert (
+        complete.incomplete == "All 6 conditions are complete in every one of 8 rounds."
+    )

@@ -1,4 +1,5 @@
-"""The examples of the documentation run: each figure has one, and so has each function that people type."""
+"""The examples of the documentation run: each figure has one, and so has each function that
+people type."""
 
 import doctest
 import inspect
@@ -24,7 +25,8 @@ WITHOUT = {
     "netperf_lib.run": "test_end_to_end.py",
     "netperf_lib.reporting.workshop.start": "notebooks/test_workshop.py",
 }
-"""Functions that measure, typeset or serve, for more seconds than an example may take, and the tests that run them."""
+"""Functions that measure, typeset or serve, for more seconds than an example may take, and the
+tests that run them."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,9 @@ def test_each_function_has_an_example_or_is_listed_with_the_test_that_runs_it():
     for name, test in WITHOUT.items():
         text = (Path(__file__).parents[1] / test).read_text("utf-8")
         verb = name.rpartition(".")[2]
-        assert re.search(rf"\b{verb}\(|\"{verb}\"|--{verb}", text), f"{test} does not run {name}"
+        assert re.search(rf"\b{verb}\(|\"{verb}\"|--{verb}", text), (
+            f"{test} does not run {name}"
+        )
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITHOUT)))
@@ -50,7 +54,9 @@ def test_the_example_of_a_function_runs(name, exp, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
     function = inspect.unwrap(FUNCTIONS[name])
     names = {**vars(inspect.getmodule(function)), "npl": npl, "exp": exp}
-    (example,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        function, function.__name__, globs=names
+    )
     assert example.examples, "it has no example"
     runner = doctest.DocTestRunner()
     shown = []
@@ -65,5 +71,7 @@ def test_a_public_module_shows_its_public_names_and_nothing_else(module):
     assert shown == sorted(set(shown))
     assert set(shown) == set(module.__all__)
     parts = {n for n in shown if isinstance(getattr(module, n), types.ModuleType)}
-    assert parts <= ({"analysis", "hosts", "plots", "workshop"} if module is npl else set())
+    assert parts <= (
+        {"analysis", "hosts", "plots", "workshop"} if module is npl else set()
+    )
     assert not [n for n in shown if n.startswith("_") and n != "__version__"]

@@ -1,4 +1,5 @@
-"""Families of contrasts from the table of runs: pairing, the correction, what is warned of, and what is refused."""
+"""Families of contrasts from the table of runs: pairing, the correction, what is warned of, and
+what is refused."""
 
 import json
 import re
@@ -61,7 +62,9 @@ def table(
 def compare(runs, *options, contrasts=(PPG, XZONE), origin=(), **named):
     """What `npl.compare` says of runs for which these contrasts were declared."""
     declared = {"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
-    return npl.compare(Measured(runs, Origin(declared, **dict(origin))), *options, **named)
+    return npl.compare(
+        Measured(runs, Origin(declared, **dict(origin))), *options, **named
+    )
 
 
 def test_the_sentence_names_the_direction_and_what_it_holds_for():
@@ -118,7 +121,9 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     family = compare(runs)
     assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
     assert (family[0].n, family[0].failed) == (10, (1, 0))
-    told = next(w for w in family[0].warnings if w.startswith("failed, missing or repeated"))
+    told = next(
+        w for w in family[0].warnings if w.startswith("failed, missing or repeated")
+    )
     assert "ppg in 1 of 11 rounds" in told
     assert told in repr(family)
     assert told in family._repr_html_()
@@ -156,7 +161,8 @@ def test_what_a_declared_factor_implies_is_its_proof(up):
     )
     unproven = runs.assign(vf_up=pd.array([up] * len(runs), dtype="boolean"))
     warned = any(
-        "it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings
+        "it was not switched" in w
+        for w in npl.compare(unproven, contrasts=[on_off])[0].warnings
     )
     assert warned == (up is not None)
 
@@ -183,7 +189,11 @@ def test_deployments_are_the_replicates_of_a_placement():
         compare(table(deployments=5, spread=0.05)),
     )
     assert few[0].scope == "over 3 deployments"
-    assert (enough[0].unit, enough[0].n, enough[0].scope) == ("deployment", 5, "over 5 deployments")
+    assert (enough[0].unit, enough[0].n, enough[0].scope) == (
+        "deployment",
+        5,
+        "over 5 deployments",
+    )
     assert "Student" in enough[0].method
 
 
@@ -200,20 +210,28 @@ def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_time
     runs = table(rounds=7)
     far = runs["placement"] == "cross-zone"
     runs.loc[far, "latency_oneway_us"] *= 60
-    runs.loc[(runs["placement"] == "same-zone") & (runs["round"] == 3), "latency_oneway_us"] *= 3
+    runs.loc[
+        (runs["placement"] == "same-zone") & (runs["round"] == 3), "latency_oneway_us"
+    ] *= 3
     assert compare(runs)[1].verdict == "worse"
 
 
 def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_them():
     runs = table()
-    slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
+    slow = {
+        "host": "host-ppg",
+        "claim": "one way takes 40 µs",
+        "evidence": "median 70 µs",
+    }
     ppg, cross_zone = compare(runs, origin={"failed_claims": [slow]})
     assert (
         ppg.warnings[0]
         == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
     )
     assert not any("claim" in w for w in cross_zone.warnings)
-    setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
+    setup = [
+        {"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY
+    ]
     ppg, cross_zone = compare(runs, origin={"failed_claims": [slow, *setup]})
     assert len([w for w in ppg.warnings if "claim" in w]) == 2
     assert len([w for w in cross_zone.warnings if "claim" in w]) == 1
@@ -223,7 +241,9 @@ def test_a_family_shows_itself_everywhere():
     family = compare(table())
     frame = family.to_frame()
     assert list(frame["verdict"]) == ["better", "worse"]
-    assert {"ratio", "low", "high", "n", "confidence", "words", "warnings"} <= set(frame.columns)
+    assert {"ratio", "low", "high", "n", "confidence", "words", "warnings"} <= set(
+        frame.columns
+    )
     told = json.loads(json.dumps(family.to_dict(), allow_nan=False))
     assert told["runs"] == {"ok": 36, "failed": 0, "excluded": 0}
     assert "<td>better</td>" in family._repr_html_()

@@ -1,12 +1,7 @@
 """Designs that are not complete: each is answered, or refused with an error of ours."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,7 +21,7 @@ from netperf_lib.reporting.blocks import verdicts
 
 from ..conftest import REPO
 
-LEVELS: dict[str, list[Any]] = {
+LEVELS = {
     "placement": ["ppg", "same-zone", "cross-zone"],
     "accelerated": [True, False],
     "streams": [1, 16],
@@ -39,7 +34,7 @@ METRICS = ("throughput_bps", "latency_oneway_us")
 PLOTS = ("rounds", "levels", "matrix", "over_time")
 
 
-def design(seed: int) -> tuple[pd.DataFrame, list[str]]:
+def design(seed):
     """Return runs of random factors that are not crossed, and the factors that were drawn."""
     rng = np.random.default_rng(seed)
     names = [str(n) for n in rng.choice(list(LEVELS), rng.integers(1, 5), replace=False)]
@@ -52,31 +47,41 @@ def design(seed: int) -> tuple[pd.DataFrame, list[str]]:
             run = {"tool": "iperf3", "test": "tcp", "client": "c", "server": "h1", **row}
             run |= {"status": "ok", "round": number if rounds else None}
             if rng.random() < 0.3:
-                run |= {"tool": "qperf", "test": "tcp_lat", "latency_oneway_us": 50 * value}
+                run |= {
+                    "tool": "qperf",
+                    "test": "tcp_lat",
+                    "latency_oneway_us": 50 * value,
+                }
             else:
                 run["throughput_bps"] = 1e9 * value
             rows.append(run)
-    runs = pd.DataFrame(rows).assign(experiment="x", deployment=1, duration_s=10.0, error=None)
+    runs = pd.DataFrame(rows).assign(
+        experiment="x", deployment=1, duration_s=10.0, error=None
+    )
     runs["run_id"] = [f"run{i}" for i in range(len(runs))]
-    runs["started_utc"] = pd.date_range("2026-03-02T06:00Z", periods=len(runs), freq="min")
+    runs["started_utc"] = pd.date_range(
+        "2026-03-02T06:00Z", periods=len(runs), freq="min"
+    )
     failed = rng.random(len(runs)) < 0.1
     if rng.random() < 0.3:  # one side has no run that is complete
-        failed |= (runs[names[0]] == runs[names[0]].iloc[0]).to_numpy(bool, na_value=False)
+        failed |= (runs[names[0]] == runs[names[0]].iloc[0]).to_numpy(
+            bool, na_value=False
+        )
     runs.loc[failed, "status"] = "failed"
     runs.loc[failed, [m for m in METRICS if m in runs]] = np.nan
     return runs, names
 
 
-def calls(seed: int) -> list[Callable[[], Any]]:
+def calls(seed):
     """Return what a person, a report and a plot ask of the runs of a design."""
     runs, names = design(seed)
     drawn = getattr(npl.plots, PLOTS[seed % len(PLOTS)])
 
-    def page_one() -> Any:
+    def page_one():
         lead = lead_paragraph(runs)
         return verdicts(lead.family, lead.contrasts, lead.recommendations)
 
-    asked: list[Callable[[], Any]] = [
+    asked = [
         page_one,
         lambda: repr(npl.compare(runs)),
         lambda: pages(runs),
@@ -98,14 +103,14 @@ def calls(seed: int) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("seed", [*range(5), 164])
-def test_a_design_with_gaps_ends_in_no_error_from_inside(seed: int) -> None:
+def test_a_design_with_gaps_ends_in_no_error_from_inside(seed):
     for call in calls(seed):
         with suppress(NetperfError):
             call()
     plt.close("all")
 
 
-def folder(seed: int, place: Path) -> Path:
+def folder(seed, place):
     """Return an experiment of which a random part was measured, and one host not at all."""
     rng = np.random.default_rng(seed)
     source = REPO / "data" / "recorded" / ("before", "paths", "zones")[seed % 3]
@@ -114,14 +119,16 @@ def folder(seed: int, place: Path) -> Path:
         shutil.copy(source / name, place)
     runs = pq.read_table(source / "tables" / "runs")
     servers = runs["server"].to_numpy()
-    kept = (rng.random(len(runs)) < rng.choice([0.05, 0.3, 0.9])) & (servers != rng.choice(servers))
+    kept = (rng.random(len(runs)) < rng.choice([0.05, 0.3, 0.9])) & (
+        servers != rng.choice(servers)
+    )
     kept[rng.integers(len(runs))] = True
     pq.write_table(runs.filter(kept), place / "tables" / "runs" / "part-0.parquet")
     return place
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_command_on_a_part_of_an_experiment(seed: int, tmp_path: Path) -> None:
+def test_a_command_on_a_part_of_an_experiment(seed, tmp_path):
     place = str(folder(seed, tmp_path / "part"))
     for words in (
         ["compare", place],

@@ -1,11 +1,8 @@
-"""The lead paragraph of tables with planted truth; those of recordings and studies are in ``tests/answers``."""
-
-from __future__ import annotations
+"""The lead paragraph of tables with planted truth; those of recordings and studies are in
+``tests/answers``."""
 
 from collections import Counter
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +19,7 @@ from tests.studies.published import measured
 LATENCY = "latency_oneway_us"
 
 
-def table(
-    levels: dict[Any, float], rounds: int = 12, metric: str = LATENCY, factor: str = "placement"
-) -> pd.DataFrame:
+def table(levels, rounds=12, metric=LATENCY, factor="placement"):
     """Runs of several levels of a factor, shared by all rounds, with little noise."""
     random = np.random.default_rng(3)
     rows = [
@@ -32,20 +27,22 @@ def table(
         for r in range(1, rounds + 1)
         for i, (level, value) in enumerate(levels.items())
     ]
-    runs = pd.DataFrame(rows).assign(experiment="x", status="ok", tool="qperf", test="tcp_lat")
+    runs = pd.DataFrame(rows).assign(
+        experiment="x", status="ok", tool="qperf", test="tcp_lat"
+    )
     return runs.assign(run_id=[f"run-{n}" for n in range(len(runs))])
 
 
-def declared(runs: pd.DataFrame, **contrast: Any) -> Measured:
+def declared(runs, **contrast):
     """The runs of an experiment that declares a contrast."""
     return Measured(runs, Origin(declared={"contrasts": [contrast]}))
 
 
-def said(runs: pd.DataFrame) -> str:
+def said(runs):
     return str(lead_paragraph(runs))
 
 
-def test_a_family_by_rule_is_judged() -> None:
+def test_a_family_by_rule_is_judged():
     found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0, "cross-zone": 57.2}))
     assert not found.declared
     assert [c.a["placement"] for c in found.contrasts] == ["ppg", "cross-zone"]
@@ -54,18 +51,24 @@ def test_a_family_by_rule_is_judged() -> None:
     assert found.lines[-1] == "2 comparisons by rule: every level against its baseline."
 
 
-def test_the_family_by_rule_reads_no_value() -> None:
+def test_the_family_by_rule_reads_no_value():
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     other = runs.assign(**{LATENCY: np.random.default_rng(1).permutation(runs[LATENCY])})
-    one, two = ([(p.a, p.b) for p in by_rule([of_main_tool(r, LATENCY)])] for r in (runs, other))
+    one, two = (
+        [(p.a, p.b) for p in by_rule([of_main_tool(r, LATENCY)])] for r in (runs, other)
+    )
     assert one == two
 
 
-def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path: Path) -> None:
+def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path):
     runs = npl.read(measured("study-placement", tmp_path))
     rule = by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])
     sides = [p.as_contrast() for p in rule]
-    streams = [c.a["placement"] for c in sides if c.a.get("streams") != (c.b or {}).get("streams")]
+    streams = [
+        c.a["placement"]
+        for c in sides
+        if c.a.get("streams") != (c.b or {}).get("streams")
+    ]
     assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
     found = lead_paragraph(runs)
     near = {
@@ -76,17 +79,21 @@ def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path: Path) -> None:
     assert near == {"Use it where latency matters"}
 
 
-def test_too_few_rounds_have_figures_and_no_verdict() -> None:
+def test_too_few_rounds_have_figures_and_no_verdict():
     text = said(table({"ppg": 40.0, "same-zone": 57.0}, rounds=1))
     assert text.startswith("Placement: Latency is ")
-    assert "1 run per condition: figures but no verdicts (6 rounds would be enough)." in text
+    assert (
+        "1 run per condition: figures but no verdicts (6 rounds would be enough)." in text
+    )
     unpaired = table({"ppg": 40.0, "same-zone": 57.0}, rounds=2).drop(columns="round")
     assert "(4 runs each would be enough)" in said(unpaired)
     text = said(table({"zone1": 58.0, "zone2": 95.0}, rounds=3))
-    assert "zone2 against zone1: 61 % more latency (+36 µs) in these 3 and 3 runs." in text
+    assert (
+        "zone2 against zone1: 61 % more latency (+36 µs) in these 3 and 3 runs." in text
+    )
 
 
-def test_a_side_that_names_no_condition_is_left_to_its_page() -> None:
+def test_a_side_that_names_no_condition_is_left_to_its_page():
     runs = table({"ppg": 40.0, "same-zone": 57.0})
     sides = {"a": {"placement": "nowhere"}, "b": {"placement": "ppg"}}
     found = lead_paragraph(declared(runs, metric=LATENCY, **sides))
@@ -95,7 +102,7 @@ def test_a_side_that_names_no_condition_is_left_to_its_page() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.18, 1.0])
-def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
+def test_a_stretch_of_slow_hours_is_told(factor):
     runs = table({"ppg": 46.0}, rounds=660)
     minutes = pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
     runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + minutes
@@ -106,13 +113,13 @@ def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
     assert ("UTC" in said(runs)) == (factor > 1)
 
 
-def test_a_condition_whose_runs_all_failed_is_no_level() -> None:
+def test_a_condition_whose_runs_all_failed_is_no_level():
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     runs.loc[runs["placement"] == "far", ["status", LATENCY]] = ["failed", None]
     assert "far" not in said(runs).partition(". ")[0]
 
 
-def test_without_a_sentence_on_any_factor_levels_are_listed() -> None:
+def test_without_a_sentence_on_any_factor_levels_are_listed():
     runs = table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"})
     assert "40" in said(runs.assign(placement=None))
 
@@ -134,21 +141,21 @@ def test_without_a_sentence_on_any_factor_levels_are_listed() -> None:
     ],
     ids=["not full", "no loss", "flat"],
 )
-def test_a_ladder_says_what_fills_the_path(
-    rates: dict[Any, float], against: tuple[int, int], words: str
-) -> None:
+def test_a_ladder_says_what_fills_the_path(rates, against, words):
     bps = {n: rate * 1e9 for n, rate in rates.items()}
     runs = table(bps, metric="throughput_bps", factor="streams")
-    runs = runs.assign(tool="iperf3", test="tcp", placement="same-vnet", advertised_bps=12e9)
+    runs = runs.assign(
+        tool="iperf3", test="tcp", placement="same-vnet", advertised_bps=12e9
+    )
     one, two = ({"streams": n} for n in against)
     found = lead_paragraph(declared(runs, metric="throughput_bps", a=one, b=two))
     assert words in str(found)
 
 
-def test_work_a_level_does_not_grow_with_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: Counter[str] = Counter()
+def test_work_a_level_does_not_grow_with_levels(monkeypatch):
+    counts = Counter()
 
-    def counted(where: str, name: str) -> None:
+    def counted(where, name):
         module = import_module(f"netperf_lib.analysis.{where}")
         function = getattr(module, name)
         monkeypatch.setattr(
@@ -158,13 +165,17 @@ def test_work_a_level_does_not_grow_with_levels(monkeypatch: pytest.MonkeyPatch)
     counted("observe", "condition_names")
     for size in (10, 300):
         counts.clear()
-        found = lead_paragraph(table({f"level-{n}": 40.0 + n / 100 for n in range(size)}, rounds=1))
+        found = lead_paragraph(
+            table({f"level-{n}": 40.0 + n / 100 for n in range(size)}, rounds=1)
+        )
         assert len(found.family) == size - 1
-        assert counts["condition_names"] < 8, "conditions are named once for each set of factors"
+        assert counts["condition_names"] < 8, (
+            "conditions are named once for each set of factors"
+        )
     assert "µs on 300 levels (lowest level-" in found.lines[0]
 
 
-def test_page_and_lead_name_the_streams_that_fill_a_path() -> None:
+def test_page_and_lead_name_the_streams_that_fill_a_path():
     exp = npl.read("data/recorded/lab-full")
     filled = "4 streams fill the path (at least 95 % of the best). 16 streams give no more and cost"
     found = lead_paragraph(exp)
@@ -172,11 +183,13 @@ def test_page_and_lead_name_the_streams_that_fill_a_path() -> None:
     assert "Use 4 connections for bulk transfers" in found.recommendations
     answer = npl.ask(exp, "streams", "throughput_bps")
     assert answer.headline.startswith(f"cross-region: {filled}")
-    assert found.lines[-1].startswith("Limits: The link limits throughput on 4 of 13 conditions.")
+    assert found.lines[-1].startswith(
+        "Limits: The link limits throughput on 4 of 13 conditions."
+    )
     assert len(npl.limits(exp)) == 13
 
 
-def test_a_row_says_which_side_loses_datagrams() -> None:
+def test_a_row_says_which_side_loses_datagrams():
     runs = table({"ppg": 1e9, "same-zone": 9e8}, metric="throughput_bps")
     runs["lost_ratio"] = np.where(runs["placement"] == "ppg", 0.73, 0.005)
     lead = lead_paragraph(runs)
@@ -184,17 +197,26 @@ def test_a_row_says_which_side_loses_datagrams() -> None:
     assert lead.family[0].warnings[0] == "ppg lost 73 % of its datagrams"
 
 
-def test_sides_of_different_size_say_both() -> None:
+def test_sides_of_different_size_say_both():
     runs = table({"ppg": 40.0, "same-zone": 57.0}, rounds=5)
     (c,) = lead_paragraph(runs[runs["placement"].eq("ppg") ^ runs["round"].gt(4)]).family
     assert c.size == "4/1"
     assert c.reason.startswith("1 run per side, at least")
 
 
-def test_received_and_sent_throughput_have_two_nouns() -> None:
+def test_received_and_sent_throughput_have_two_nouns():
     rows = [
-        {"tool": tool, "test": "tcp", "streams": streams, "status": "ok", metric: 1e9 * streams + n}
-        for tool, metric in (("iperf3", "throughput_bps"), ("iperf2", "throughput_sent_bps"))
+        {
+            "tool": tool,
+            "test": "tcp",
+            "streams": streams,
+            "status": "ok",
+            metric: 1e9 * streams + n,
+        }
+        for tool, metric in (
+            ("iperf3", "throughput_bps"),
+            ("iperf2", "throughput_sent_bps"),
+        )
         for streams in (1, 16)
         for n in range(12)
     ]
@@ -202,14 +224,20 @@ def test_received_and_sent_throughput_have_two_nouns() -> None:
     assert words in said(pd.DataFrame(rows))
 
 
-def zones(count: int) -> pd.DataFrame:
+def zones(count):
     """One-way latencies of two zones, some runs of each, whose rounds are not known."""
     return table({"zone1": 58.0, "zone2": 95.0}, rounds=count).drop(columns="round")
 
 
-def test_one_run_a_side_takes_no_share_of_the_family() -> None:
+def test_one_run_a_side_takes_no_share_of_the_family():
     single = pd.DataFrame(
-        {"placement": zone, "streams": n, "tool": "iperf3", "status": "ok", "throughput_bps": 1e9}
+        {
+            "placement": zone,
+            "streams": n,
+            "tool": "iperf3",
+            "status": "ok",
+            "throughput_bps": 1e9,
+        }
         for zone in ("zone1", "zone2")
         for n in (1, 16)
     )
@@ -219,20 +247,22 @@ def test_one_run_a_side_takes_no_share_of_the_family() -> None:
     assert "throughput" in str(lead).lower()
 
 
-def test_names_of_zones_ask_the_question_of_zones() -> None:
+def test_names_of_zones_ask_the_question_of_zones():
     notebooks = {page.notebook for page in pages(zones(5))}
     assert "01-placement" in notebooks
     assert "05-paths" not in notebooks
     assert pages(zones(2).drop(columns="placement"))
 
 
-def test_acceleration_is_what_switching_it_on_brings() -> None:
-    (one,) = lead_paragraph(table({True: 60.0, False: 160.0}, factor="accelerated")).family
+def test_acceleration_is_what_switching_it_on_brings():
+    (one,) = lead_paragraph(
+        table({True: 60.0, False: 160.0}, factor="accelerated")
+    ).family
     assert one.ratio < 1
     assert one.verdict == "better"
 
 
-def test_python_and_the_terminal_have_one_baseline() -> None:
+def test_python_and_the_terminal_have_one_baseline():
     exp = npl.read(npl.recorded())
     where = {"tool": "qperf"}
     by_hand = npl.compare(exp, metric=LATENCY, by="placement", where=where)
@@ -242,7 +272,7 @@ def test_python_and_the_terminal_have_one_baseline() -> None:
     assert {c.names: c.verdict for c in by_hand}.items() >= declared.items()
 
 
-def test_long_lists_are_cut_into_sentences() -> None:
+def test_long_lists_are_cut_into_sentences():
     writer = Writer()
     parts = [f"{n} µs on a place of its own" for n in range(20)]
     sentences = writer.sentences("Latency is ", parts)
@@ -250,8 +280,11 @@ def test_long_lists_are_cut_into_sentences() -> None:
     assert sum(s.count("µs") for s in sentences) == 20
 
 
-def test_an_abbreviation_is_written_out_once() -> None:
+def test_an_abbreviation_is_written_out_once():
     writer = Writer()
     first, second = (writer.sentences("", ["40 µs on ppg, vpn"])[0] for _ in range(2))
-    assert first == "40 µs on ppg (proximity placement group), vpn (virtual private network)."
+    assert (
+        first
+        == "40 µs on ppg (proximity placement group), vpn (virtual private network)."
+    )
     assert second == "40 µs on ppg, vpn."

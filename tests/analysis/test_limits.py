@@ -1,7 +1,9 @@
-"""What limits a transfer: judged by runs in which the cause had been planted, and where people meet it.
+"""What limits a transfer: judged by runs in which the cause had been planted, and where people
+meet it.
 
-`limits/planted.jsonl.gz` holds samples of real transfers between two namespaces: each with the cause that was planted
-(the lowest of the limits, each measured alone), and some with what came when that cause was raised.
+`limits/planted.jsonl.gz` holds samples of real transfers between two namespaces: each with the
+cause that was planted (the lowest of the limits, each measured alone), and some with what came when
+that cause was raised.
 """
 
 import gzip
@@ -76,11 +78,21 @@ def test_ceilings_come_true_when_the_cause_is_raised():
 
 
 def test_a_send_buffer_carries_at_least_what_was_in_flight():
-    """A buffer of 128 KiB stands in the queue of a link of 40 Mbit/s: 118 kB are in flight. Alone it carried 100.7."""
+    """A buffer of 128 KiB stands in the queue of a link of 40 Mbit/s: 118 kB are in flight.
+    Alone it carried 100.7."""
     run = Evidence(
-        bps=39.8e6, sampled=True, rtt_us=23_800, rtt_min_us=10_083, send_buffer_ratio=0.73, send_max_bytes=2**17,
-        receive_max_bytes=2**25, application_ratio=1, unsent_none_ratio=0.8, delivery_bps=41.3e6, busy_ratio=1,
-    )  # fmt: skip
+        bps=39.8e6,
+        sampled=True,
+        rtt_us=23_800,
+        rtt_min_us=10_083,
+        send_buffer_ratio=0.73,
+        send_max_bytes=2**17,
+        receive_max_bytes=2**25,
+        application_ratio=1,
+        unsent_none_ratio=0.8,
+        delivery_bps=41.3e6,
+        busy_ratio=1,
+    )
     result = held_back(run)
     assert (result.causes[0], result.next) == ("link", "send buffer")
     assert result.ceiling_bps == pytest.approx(100.7e6, rel=0.1)
@@ -89,18 +101,51 @@ def test_a_send_buffer_carries_at_least_what_was_in_flight():
 @pytest.mark.parametrize(
     ("cause", "run"),
     [
-        # the lab's link of 8 Gbit/s, its queue standing; the kernel's rate of delivery is that of a burst
-        ("link", {"bps": 7.57e9, "delivery_bps": 8.84e9, "rtt_us": 2575, "rtt_min_us": 1114, "unsent_none_ratio": 0.5}),
+        # the lab's link of 8 Gbit/s, its queue standing; the kernel's rate of delivery is that of a
+        # burst
+        (
+            "link",
+            {
+                "bps": 7.57e9,
+                "delivery_bps": 8.84e9,
+                "rtt_us": 2575,
+                "rtt_min_us": 1114,
+                "unsent_none_ratio": 0.5,
+            },
+        ),
         # 4 MiB of send buffer, of which the kernel uses 2.5, over 2.7 ms on a link of 8 Gbit/s
-        ("send buffer", {"bps": 4.73e9, "delivery_bps": 6.63e9, "rtt_us": 3553, "rtt_min_us": 2753,
-                         "send_buffer_ratio": 0.4, "send_max_bytes": 2.5 * 2**20}),
+        (
+            "send buffer",
+            {
+                "bps": 4.73e9,
+                "delivery_bps": 6.63e9,
+                "rtt_us": 3553,
+                "rtt_min_us": 2753,
+                "send_buffer_ratio": 0.4,
+                "send_max_bytes": 2.5 * 2**20,
+            },
+        ),
         # the processor comes before the queue that it makes
-        ("receiver's CPU", {"bps": 1e9, "receive_window_ratio": 0.9, "rtt_us": 30_000, "rtt_min_us": 10_000,
-                            "receiver_on_ratio": 0.5, "receiver_waiting_ratio": 0.5}),
+        (
+            "receiver's CPU",
+            {
+                "bps": 1e9,
+                "receive_window_ratio": 0.9,
+                "rtt_us": 30_000,
+                "rtt_min_us": 10_000,
+                "receiver_on_ratio": 0.5,
+                "receiver_waiting_ratio": 0.5,
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_holds_a_fast_path_is_named(cause, run):
-    fixed = {"sampled": True, "application_ratio": 1, "window_bytes": 3e6, "busy_ratio": 1}
+    fixed = {
+        "sampled": True,
+        "application_ratio": 1,
+        "window_bytes": 3e6,
+        "busy_ratio": 1,
+    }
     assert held_back(Evidence(**fixed, **run)).causes[0] == cause
 
 
@@ -109,7 +154,10 @@ def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause):
     run = next(r for r in planted() if r["truth"] == [cause])
     assert limit(run).cause == "cpu"
     sides = {side: run[side].splitlines() for side in ("sender", "receiver")}
-    blind = {s: "\n".join(x for x in rows if not x.startswith("task")) for s, rows in sides.items()}
+    blind = {
+        s: "\n".join(x for x in rows if not x.startswith("task"))
+        for s, rows in sides.items()
+    }
     assert limit(run | blind).cause != "cpu"
 
 
@@ -164,17 +212,37 @@ def runs():
 def row(**changed):
     """A sampled run of one stream at 1 Gbit/s, held by its receive window."""
     return {
-        "experiment": "e", "run_id": "r", "status": "ok", "round": 1, "deployment": 1, "placement": "cross-region",
-        "client": "a", "server": "b", "tool": "iperf3", "test": "tcp", "streams": 1, "throughput_bps": 1e9,
-        "limit_bps": 1e9, "limit_connections": 1, "limit_busy_ratio": 1.0, "limit_receive_window_ratio": 0.9,
-        "limit_send_buffer_ratio": 0.0, "limit_rtt_us": 20_000.0, "limit_rtt_min_us": 20_000.0,
-        "limit_window_bytes": 2.5e6, "limit_receive_max_bytes": 4e6, "limit_send_max_bytes": 8e6,
-        "advertised_bps": 8e9, "started_utc": pd.Timestamp("2026-01-01", tz="UTC"),
-    } | changed  # fmt: skip
+        "experiment": "e",
+        "run_id": "r",
+        "status": "ok",
+        "round": 1,
+        "deployment": 1,
+        "placement": "cross-region",
+        "client": "a",
+        "server": "b",
+        "tool": "iperf3",
+        "test": "tcp",
+        "streams": 1,
+        "throughput_bps": 1e9,
+        "limit_bps": 1e9,
+        "limit_connections": 1,
+        "limit_busy_ratio": 1.0,
+        "limit_receive_window_ratio": 0.9,
+        "limit_send_buffer_ratio": 0.0,
+        "limit_rtt_us": 20_000.0,
+        "limit_rtt_min_us": 20_000.0,
+        "limit_window_bytes": 2.5e6,
+        "limit_receive_max_bytes": 4e6,
+        "limit_send_max_bytes": 8e6,
+        "advertised_bps": 8e9,
+        "started_utc": pd.Timestamp("2026-01-01", tz="UTC"),
+    } | changed
 
 
 def table(*rows):
-    return pd.DataFrame([r | {"run_id": f"r{i}", "round": i + 1} for i, r in enumerate(rows)])
+    return pd.DataFrame(
+        [r | {"run_id": f"r{i}", "round": i + 1} for i, r in enumerate(rows)]
+    )
 
 
 FAST = row(throughput_bps=7.9e9, limit_bps=7.9e9)
@@ -186,7 +254,9 @@ def test_a_log_alone_tells_of_the_link_and_no_window(runs):
     assert {one.limit.cause for one in held} == {"not known"}
     assert "All judged by logs alone" in repr(held)
     (link,) = limits(
-        unsampled.query("placement == 'ppg' and streams == 1").assign(advertised_bps=7.6e9)
+        unsampled.query("placement == 'ppg' and streams == 1").assign(
+            advertised_bps=7.6e9
+        )
     )
     assert link.limit.cause == "link"
 
@@ -194,13 +264,20 @@ def test_a_log_alone_tells_of_the_link_and_no_window(runs):
 def test_a_larger_buffer_is_recommended_only_where_a_window_holds():
     (window,) = limits(table(*[row()] * 6))
     assert (window.limit.name, window.sampled) == ("receive window", True)
-    assert window.recommendation == "use 3 streams, or raise the receiver's net.ipv4.tcp_rmem"
+    assert (
+        window.recommendation
+        == "use 3 streams, or raise the receiver's net.ipv4.tcp_rmem"
+    )
     assert window.ceiling.startswith("at most 2.66 Gbit/s, then send buffer")
     (link,) = limits(table(*[FAST] * 6))
     assert (link.limit.cause, link.recommendation) == ("link", "another size of VM")
     assert link.short == "link, 99 % of the advertised 8 Gbit/s"
     (unknown,) = limits(table(*[row(limit_receive_window_ratio=0.0)] * 6))
-    assert (unknown.limit.cause, unknown.recommendation, unknown.ceiling) == ("not known", "", "")
+    assert (unknown.limit.cause, unknown.recommendation, unknown.ceiling) == (
+        "not known",
+        "",
+        "",
+    )
 
 
 def test_runs_that_do_not_agree_have_no_common_cause():
@@ -225,7 +302,8 @@ def test_page_one_compare_and_explorer_name_the_cause(runs):
 
 
 def test_levels_name_the_cause_however_they_are_compared(runs):
-    """One measurement by a factor says what two measurements and page one say: the cause of each condition."""
+    """One measurement by a factor says what two measurements and page one say: the cause of each
+    condition."""
     causes = {one.cause for one in limits(runs, "streams")}
     where = {"placement": "cross-region"}
     for family in (
@@ -248,21 +326,29 @@ def test_the_page_shows_what_the_sender_waited_for_and_the_roofs():
     drawn = repr(npl.plots.limits([held, paced]))
     assert "receive window 90 %" in drawn
     assert "link 8 Gbit/s" in drawn
-    assert "08-limits" in {page.notebook for page in npl.analysis.pages(table(*[row()] * 3))}
+    assert "08-limits" in {
+        page.notebook for page in npl.analysis.pages(table(*[row()] * 3))
+    }
 
 
 def test_the_roofs_over_a_load_are_those_of_its_streams():
     """Its throughput is that of four streams, while sockperf, which measures, has one."""
     held = {one.condition: one for one in limits(LAB)}
-    load, four = (held[f"cross-region, {name}"] for name in ("load iperf3 tcp ×4", "4 streams"))
+    load, four = (
+        held[f"cross-region, {name}"] for name in ("load iperf3 tcp ×4", "4 streams")
+    )
     assert load.evidence.streams == 4
-    assert load.roofs["receive window"] == pytest.approx(four.roofs["receive window"], rel=0.01)
+    assert load.roofs["receive window"] == pytest.approx(
+        four.roofs["receive window"], rel=0.01
+    )
     assert load.bps < load.roofs["receive window"]
 
 
 def test_the_command_prints_objects_and_lines():
     result = CliRunner().invoke(command, ["limits", str(LAB), "--json"])
-    one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
+    one = next(
+        one for one in json.loads(result.output) if one["condition"]["streams"] == 2
+    )
     assert one["condition"]["placement"] == "cross-region"
     assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
     assert one["cause"] == "window"
@@ -274,7 +360,10 @@ def test_the_command_prints_objects_and_lines():
 def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too():
     runs = pd.DataFrame({"placement": ["a"] * 8 + ["b"] * 8, "round": list(range(8)) * 2})
     runs["throughput_bps"] = [1e9] * 8 + [2e9] * 8
-    assert npl.compare(runs, metric="throughput_bps", by="placement")[0].medians == (2e9, 1e9)
+    assert npl.compare(runs, metric="throughput_bps", by="placement")[0].medians == (
+        2e9,
+        1e9,
+    )
     sent = runs.rename(columns={"throughput_bps": "throughput_sent_bps"})
     reasons = [one.limit.reason for one in npl.limits(runs)]
     assert [one.limit.reason for one in npl.limits(sent)] == reasons

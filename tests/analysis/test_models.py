@@ -20,7 +20,7 @@ from . import planted
 VALUES = arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e12))
 
 
-# --- levels ---------------------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 @given(VALUES)
@@ -35,7 +35,8 @@ def test_a_level_is_ordered_and_shows_itself(values):
 def test_a_level_scales_with_its_unit(values, factor):
     one, other = analysis.level(values), analysis.level(values * factor)
     assert np.allclose(
-        [other.median, other.low, other.high], np.array([one.median, one.low, one.high]) * factor
+        [other.median, other.low, other.high],
+        np.array([one.median, one.low, one.high]) * factor,
     )
 
 
@@ -47,7 +48,9 @@ def test_the_order_of_runs_does_not_move_a_level(values, random):
     assert (one.median, one.low, one.high) == (other.median, other.low, other.high)
 
 
-@pytest.mark.parametrize(("n", "confidence"), [(1, 0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
+@pytest.mark.parametrize(
+    ("n", "confidence"), [(1, 0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)]
+)
 def test_few_runs_give_their_range_and_its_confidence(n, confidence):
     found = analysis.level(np.arange(1.0, n + 1))
     assert found.confidence == confidence
@@ -58,7 +61,9 @@ def test_few_runs_give_their_range_and_its_confidence(n, confidence):
 def test_a_day_of_runs_has_as_many_observations_as_hours():
     rng = default_rng(1)
     hours = np.arange(1320) // 60
-    values = 46 * np.exp(0.05 * rng.standard_normal(22)[hours] + 0.02 * rng.standard_normal(1320))
+    values = 46 * np.exp(
+        0.05 * rng.standard_normal(22)[hours] + 0.02 * rng.standard_normal(1320)
+    )
     found = analysis.level(values, metric="rtt_us", hours=hours)
     assert (found.n, found.unit) == (22, "hour")
     assert found.low < 46 < found.high
@@ -75,7 +80,7 @@ def test_missing_values_are_dropped_and_bad_ones_refused():
         analysis.level([[1.0]])
 
 
-# --- streams --------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
 COUNTS = np.array([1, 2, 4, 8, 16, 32, 64])
 
@@ -114,7 +119,7 @@ def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
     assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
 
 
-# --- buffers --------------------------------------------------------------------------------------------------------
+# --- buffers --------------------------------------------------------------------------------------
 
 
 def paths(
@@ -169,7 +174,7 @@ def test_buffers_that_cannot_be_set_are_refused():
         analysis.buffer_needed(1e9, 0)
 
 
-# --- planning -------------------------------------------------------------------------------------------------------
+# --- planning -------------------------------------------------------------------------------------
 
 
 def test_more_noise_or_contrasts_need_more_rounds():
@@ -181,7 +186,9 @@ def test_more_noise_or_contrasts_need_more_rounds():
         analysis.rounds_needed(0.03, alpha=0.6)
 
 
-@pytest.mark.parametrize(("family", "rounds", "runs"), [(1, 6, 4), (6, 8, 5), (1000, 16, 9)])
+@pytest.mark.parametrize(
+    ("family", "rounds", "runs"), [(1, 6, 4), (6, 8, 5), (1000, 16, 9)]
+)
 def test_fewest_rounds_of_a_family_and_runs_without_rounds(family, rounds, runs):
     assert analysis.rounds_required(0.05, family) == rounds
     assert analysis.rounds_required(0.05, family, paired=False) == runs

@@ -1,9 +1,7 @@
-"""One projection: what splits, what is pooled, what is missing; on made-up experiments and on the recorded one."""
-
-from __future__ import annotations
+"""One projection: what splits, what is pooled, what is missing; on made-up experiments and on
+the recorded one."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -16,7 +14,7 @@ from netperf_lib.analysis.observe import SEVERAL, levels, observe, parts
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import factor
 
-FACTORS: dict[str, list[Any]] = {
+FACTORS = {
     "placement": ["ppg", "same-zone", "cross-zone"],
     "accelerated": [True, False],
     "streams": [1, 16],
@@ -33,12 +31,17 @@ FACTORS: dict[str, list[Any]] = {
 }
 
 
-def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
-    """Random factors, crossed in each round of one or two deployments, with failures, gaps and repeated attempts."""
+def experiment(rng):
+    """Random factors, crossed in each round of one or two deployments, with failures, gaps and
+    repeated attempts."""
     names = [str(n) for n in rng.choice(list(FACTORS), rng.integers(1, 6), replace=False)]
-    cells: list[tuple[Any, ...]] = [()]
+    cells = [()]
     for name in names:
-        cells = [(*cell, level) for cell in cells for level in FACTORS[name][: rng.integers(2, 4)]]
+        cells = [
+            (*cell, level)
+            for cell in cells
+            for level in FACTORS[name][: rng.integers(2, 4)]
+        ]
     cells = [cell for cell in cells if rng.random() < 0.8] or cells
     rows = []
     for deployment in range(1, rng.integers(2, 4)):
@@ -52,7 +55,10 @@ def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
                     "test": "tcp",
                     "status": "ok",
                 }
-                row |= {"kernel": "6.8" if number < 4 else "6.9", "client": f"c{deployment}"}
+                row |= {
+                    "kernel": "6.8" if number < 4 else "6.9",
+                    "client": f"c{deployment}",
+                }
                 row["throughput_bps"] = float(1e9 * np.exp(rng.normal()))
                 if rng.random() < 0.05:
                     row |= {"status": "failed", "throughput_bps": np.nan}
@@ -69,17 +75,26 @@ def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=12)
-def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> None:
+def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed):
     rng = np.random.default_rng(seed)
     runs, names = experiment(rng)
-    varying = [c for c in names if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1]  # noqa: PD101  null is a level
+    varying = [
+        c
+        for c in names
+        if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1  # noqa: PD101
+    ]
     by = (
-        [str(b) for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)]
+        [
+            str(b)
+            for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)
+        ]
         if varying
         else []
     )
     obs = observe(runs, "throughput_bps", by=by)
-    last = runs[~runs["run_id"].str.replace(r"-a\d$", "", regex=True).duplicated(keep="last")]
+    last = runs[
+        ~runs["run_id"].str.replace(r"-a\d$", "", regex=True).duplicated(keep="last")
+    ]
     size = last.groupby([*obs.by, "deployment", "round"], dropna=False).size()
     assert size.max() == 1
     assert not obs.table.duplicated(["condition", "unit", "round"]).any()
@@ -96,7 +111,9 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
     assert not [
         f
         for f in hosts.facts
-        if factor(f).always_splits and f != "server_zone" and (hosts.facts[f] == SEVERAL).any()
+        if factor(f).always_splits
+        and f != "server_zone"
+        and (hosts.facts[f] == SEVERAL).any()
     ]
     if varying:
         name = str(rng.choice(varying))
@@ -110,8 +127,13 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
             )
 
 
-def test_wide_has_rounds_down_and_conditions_across() -> None:
-    rows = [("ppg", 1, 10.0), ("same-zone", 1, 20.0), ("same-zone", 2, 40.0), ("ppg", 2, 30.0)]
+def test_wide_has_rounds_down_and_conditions_across():
+    rows = [
+        ("ppg", 1, 10.0),
+        ("same-zone", 1, 20.0),
+        ("same-zone", 2, 40.0),
+        ("ppg", 2, 30.0),
+    ]
     runs = pd.DataFrame(rows, columns=["placement", "round", "rtt_us"])
     obs = observe(runs, "rtt_us", by="placement")
     ratio = obs.wide["ppg"] / obs.wide["same-zone"]
@@ -119,7 +141,7 @@ def test_wide_has_rounds_down_and_conditions_across() -> None:
     assert ratio.index.name == "round"
 
 
-def test_wide_has_a_row_for_each_deployment_and_round() -> None:
+def test_wide_has_a_row_for_each_deployment_and_round():
     rows = [("ppg", 1, 1, 10.0), ("same-zone", 1, 1, 20.0), ("ppg", 2, 1, 30.0)]
     runs = pd.DataFrame(rows, columns=["placement", "deployment", "round", "rtt_us"])
     wide = observe(runs, "rtt_us", by="placement").wide
@@ -129,11 +151,11 @@ def test_wide_has_a_row_for_each_deployment_and_round() -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Any:
+def recorded():
     return npl.read(npl.recorded())
 
 
-def median(table: pd.DataFrame, **where: Any) -> float:
+def median(table, **where):
     rows = table
     for name, level in where.items():
         rows = rows[rows[name].isna()] if level is None else rows[rows[name] == level]
@@ -141,19 +163,21 @@ def median(table: pd.DataFrame, **where: Any) -> float:
     return float(rows["median"].iloc[0])
 
 
-def test_a_placement_is_split_by_what_else_varies(recorded: Any) -> None:
+def test_a_placement_is_split_by_what_else_varies(recorded):
     table = levels(recorded, "latency_oneway_us", by="placement", where={"tool": "qperf"})
     runs = recorded.runs[recorded.runs["tool"] == "qperf"]
     for accelerated in (True, False):
-        there = runs[(runs["placement"] == "same-zone") & (runs["accelerated"] == accelerated)]
+        there = runs[
+            (runs["placement"] == "same-zone") & (runs["accelerated"] == accelerated)
+        ]
         expected = there["latency_oneway_us"].median()
-        assert median(table, placement="same-zone", accelerated=accelerated) == pytest.approx(
-            expected
-        )
+        assert median(
+            table, placement="same-zone", accelerated=accelerated
+        ) == pytest.approx(expected)
     assert set(table["n"]) == {runs["round"].nunique()}
 
 
-def test_only_tests_that_give_a_metric_can_fail_at_it(recorded: Any) -> None:
+def test_only_tests_that_give_a_metric_can_fail_at_it(recorded):
     obs = observe(recorded, "throughput_bps", by="placement")
     assert not obs.table["state"].ne("ok").any()
     broken = recorded.runs.copy()
@@ -163,7 +187,7 @@ def test_only_tests_that_give_a_metric_can_fail_at_it(recorded: Any) -> None:
     assert observe(broken, "latency_oneway_us").table["state"].eq("failed").sum() == 1
 
 
-def test_a_round_that_was_planned_and_not_measured_is_missing(recorded: Any) -> None:
+def test_a_round_that_was_planned_and_not_measured_is_missing(recorded):
     runs = recorded.runs
     gone = runs.index[(runs["tool"] == "qperf") & (runs["placement"] == "ppg")][:2]
     obs = observe(runs.drop(gone), "latency_oneway_us", where={"tool": "qperf"})
@@ -173,8 +197,8 @@ def test_a_round_that_was_planned_and_not_measured_is_missing(recorded: Any) -> 
 
 @pytest.mark.parametrize(("began", "repeated"), [(False, 0), (True, 1)])
 def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(
-    recorded: Any, began: bool, repeated: int
-) -> None:
+    recorded, began, repeated
+):
     runs = recorded.runs
     ok = runs[(runs["tool"] == "qperf") & (runs["status"] == "ok")]
     again = ok.iloc[[0]]
@@ -193,7 +217,10 @@ def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"metric": "latency_oneway_us", "by": "zone"}, "did you mean client_zone or server_zone?"),
+        (
+            {"metric": "latency_oneway_us", "by": "zone"},
+            "did you mean client_zone or server_zone?",
+        ),
         ({"metric": "throughput"}, "did you mean throughput_bps"),
         (
             {"metric": "latency_oneway_us", "by": "kernel"},
@@ -206,15 +233,13 @@ def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(
         ({"metric": "jitter_us"}, "no complete run has a value of jitter_us"),
     ],
 )
-def test_a_name_that_is_not_known_gets_the_nearest(
-    recorded: Any, call: dict[str, Any], words: str
-) -> None:
+def test_a_name_that_is_not_known_gets_the_nearest(recorded, call, words):
     with pytest.raises(UsageError) as refused:
         observe(recorded, **call)
     assert words in str(refused.value)
 
 
-def test_everything_that_holds_runs_is_accepted(recorded: Any) -> None:
+def test_everything_that_holds_runs_is_accepted(recorded):
     forms = [
         recorded,
         recorded.runs,
@@ -225,10 +250,10 @@ def test_everything_that_holds_runs_is_accepted(recorded: Any) -> None:
     by = [observe(form, "latency_oneway_us", by="placement").by for form in forms]
     assert len(set(by)) == 1
     with pytest.raises(UsageError, match="expected an experiment"):
-        observe(3, "latency_oneway_us")  # type: ignore[arg-type]
+        observe(3, "latency_oneway_us")
 
 
-def test_before_and_after_are_levels_of_a_factor(recorded: Any) -> None:
+def test_before_and_after_are_levels_of_a_factor(recorded):
     slower = recorded.runs.copy()
     slower["latency_oneway_us"] *= 1.1
     both = observe(
@@ -241,14 +266,25 @@ def test_before_and_after_are_levels_of_a_factor(recorded: Any) -> None:
         assert after / before == pytest.approx(1.1)
 
 
-def test_pairs_are_pooled_only_by_name() -> None:
+def test_pairs_are_pooled_only_by_name():
     rows = [
-        {"run_id": f"r{n}{server}-a1", "experiment": "x", "deployment": 1, "round": n, "status": "ok", "attempt": 1,
-         "placement": "cross-zone", "client": "a", "server": server, "tool": "qperf", "test": "tcp_lat",
-         "latency_oneway_us": us * (1 + n / 100)}
+        {
+            "run_id": f"r{n}{server}-a1",
+            "experiment": "x",
+            "deployment": 1,
+            "round": n,
+            "status": "ok",
+            "attempt": 1,
+            "placement": "cross-zone",
+            "client": "a",
+            "server": server,
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "latency_oneway_us": us * (1 + n / 100),
+        }
         for n in range(1, 9)
         for server, us in (("b", 50.0), ("c", 200.0))
-    ]  # fmt: skip
+    ]
     runs = pd.DataFrame(rows)
     assert list(levels(runs, "latency_oneway_us")["n"]) == [8, 8]
     pooled = observe(runs, "latency_oneway_us", pool="pairs")
@@ -256,19 +292,27 @@ def test_pairs_are_pooled_only_by_name() -> None:
     assert levels(pooled)["median"].iloc[0] == pytest.approx(100 * 1.045, rel=1e-3)
 
 
-def test_pooled_pairs_keep_what_the_hosts_differ_in(recorded: Any) -> None:
+def test_pooled_pairs_keep_what_the_hosts_differ_in(recorded):
     pooled, split = (
-        observe(recorded, "latency_oneway_us", by="placement", pool=pool) for pool in ("pairs", ())
+        observe(recorded, "latency_oneway_us", by="placement", pool=pool)
+        for pool in ("pairs", ())
     )
-    assert set(pooled.by) == set(split.by) == {"placement", "accelerated", "during", "tool"}
+    assert (
+        set(pooled.by) == set(split.by) == {"placement", "accelerated", "during", "tool"}
+    )
     assert levels(pooled)["median"].to_dict() == levels(split)["median"].to_dict()
 
 
 def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
-    recorded: Any,
-) -> None:
+    recorded,
+):
     main = observe(recorded, "throughput_bps", by="streams").main()
-    assert list(main.conditions.index) == ["1 stream", "2 streams", "4 streams", "16 streams"]
+    assert list(main.conditions.index) == [
+        "1 stream",
+        "2 streams",
+        "4 streams",
+        "16 streams",
+    ]
     shared = {f: set(main.conditions[f]) for f in main.by if f != "streams"}
     assert shared == {
         "placement": {"cross-region"},
@@ -290,10 +334,10 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
     declared = [
         SimpleNamespace(metric="throughput_bps", a={"streams": 4}, b={"streams": 4})
     ]  # what all contrasts name is the level to show
-    assert set(buffers.main(declared).runs["streams"]) == {4}  # type: ignore[arg-type]
+    assert set(buffers.main(declared).runs["streams"]) == {4}
 
 
-def test_parts_of_observations_by_the_levels_of_a_factor(recorded: Any) -> None:
+def test_parts_of_observations_by_the_levels_of_a_factor(recorded):
     obs = observe(recorded, "latency_oneway_us", by="tool")
     tools = parts(obs, ["tool"])
     assert list(tools) == ["qperf", "sockperf"]
@@ -301,7 +345,7 @@ def test_parts_of_observations_by_the_levels_of_a_factor(recorded: Any) -> None:
     assert sum(len(part.runs) for part in tools.values()) == len(obs.runs)
 
 
-def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
+def test_a_kernel_that_changes_between_rounds_is_a_note(recorded):
     runs = recorded.runs.copy()
     runs["kernel"] = np.where(runs["round"] > 6, "6.9", "6.8")
     obs = observe(runs, "latency_oneway_us")
@@ -309,10 +353,12 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
     assert "kernel changes between rounds of one condition" in obs.notes
 
 
-def labelled(**labels: list[str]) -> pd.DataFrame:
+def labelled(**labels):
     """Two placements, a run of each in four rounds, with labels of the user's."""
     places = ["ppg", "same-zone"] * 4
-    runs = pd.DataFrame({"placement": places, "round": [n // 2 + 1 for n in range(8)], **labels})
+    runs = pd.DataFrame(
+        {"placement": places, "round": [n // 2 + 1 for n in range(8)], **labels}
+    )
     return runs.assign(status="ok", latency_oneway_us=[40.0 + n for n in range(8)])
 
 
@@ -324,29 +370,29 @@ def labelled(**labels: list[str]) -> pd.DataFrame:
         [f"{n} h" for n in range(8)],  # a value for each run
     ],
 )
-def test_free_text_is_no_factor(notes: list[str], rounds: bool) -> None:
+def test_free_text_is_no_factor(notes, rounds):
     runs = labelled(remark=notes)
     obs = observe(runs if rounds else runs.drop(columns="round"), "latency_oneway_us")
     assert obs.by == ("placement",)
     assert obs.notes[0] == "remark is free text, and no factor"
 
 
-def test_another_name_of_the_round_is_no_factor() -> None:
+def test_another_name_of_the_round_is_no_factor():
     runs = labelled(took_place=[f"day {n // 2}" for n in range(8)])
     assert observe(runs, "latency_oneway_us").by == ("placement",)
 
 
-def test_a_label_that_comes_back_is_a_factor() -> None:
+def test_a_label_that_comes_back_is_a_factor():
     runs = labelled(rack=["a", "a", "b", "b"] * 2)
     assert observe(runs, "latency_oneway_us").by == ("placement", "rack")
 
 
-def test_free_text_that_is_asked_for_splits() -> None:
+def test_free_text_that_is_asked_for_splits():
     runs = labelled(remark=[f"{n} h" for n in range(8)])
     assert len(observe(runs, "latency_oneway_us", by="remark").conditions) == 8
 
 
-def test_addresses_of_pods_split_nothing() -> None:
+def test_addresses_of_pods_split_nothing():
     ends = {"a": "10.42.1.3 10.42.1.3 10.42.1.4", "b": "10.42.1.2 10.42.1.3 10.42.1.5"}
     rows = [
         {"cni": cni, "server": server, "throughput_bps": 1e9 + n}
@@ -358,43 +404,66 @@ def test_addresses_of_pods_split_nothing() -> None:
     assert "addresses of hosts change from run to run, and split nothing" in obs.notes
 
 
-def test_two_runs_of_a_round_with_one_condition_are_refused() -> None:
-    runs = pd.concat([labelled(), labelled()[:1]]).assign(run_id=[f"r{n}" for n in range(9)])
+def test_two_runs_of_a_round_with_one_condition_are_refused():
+    runs = pd.concat([labelled(), labelled()[:1]]).assign(
+        run_id=[f"r{n}" for n in range(9)]
+    )
     with pytest.raises(UsageError, match="r0 and r8 differ in nothing known"):
         observe(runs, "latency_oneway_us")
 
 
-def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
+def test_a_null_is_missing_where_no_column_says_that_a_run_failed():
     rates = pd.DataFrame(
-        {"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]}
+        {
+            "round": range(1, 5),
+            "placement": "ppg",
+            "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9],
+        }
     )
-    assert list(observe(rates, "throughput_bps").table["state"]) == ["ok", "missing", "ok", "ok"]
+    assert list(observe(rates, "throughput_bps").table["state"]) == [
+        "ok",
+        "missing",
+        "ok",
+        "ok",
+    ]
     counts = levels(rates.assign(status="ok"), "throughput_bps").iloc[0]
     assert (counts["n"], counts["failed"], counts["missing"]) == (3, 1, 0)
 
 
-def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_measurements() -> (
-    None
-):
+def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_measurements():
     rows = [
-        {"round": n, "placement": place, "rack": rack, "status": "ok", "throughput_bps": 1e9}
+        {
+            "round": n,
+            "placement": place,
+            "rack": rack,
+            "status": "ok",
+            "throughput_bps": 1e9,
+        }
         for n in range(1, 7)
         for place, rack in (("ppg", None), ("far", "x"), ("far", "y"))
     ]
     runs = pd.DataFrame(rows)
     obs = observe(runs, "throughput_bps", "placement")
-    assert [obs.same(a, "ppg", "placement") for a in obs.names if a != "ppg"] == [True, True]
+    assert [obs.same(a, "ppg", "placement") for a in obs.names if a != "ppg"] == [
+        True,
+        True,
+    ]
     assert not obs.same(
         "ppg", obs.names[1], "placement"
     )  # what the other one lacks is a difference
     both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
     pairs = {
-        (a, b) for a in both.names for b in both.names if a != b and both.same(a, b, "measurement")
+        (a, b)
+        for a in both.names
+        for b in both.names
+        if a != b and both.same(a, b, "measurement")
     }
-    assert len(pairs) == 6  # each condition after with itself before, and the other way round
+    assert (
+        len(pairs) == 6
+    )  # each condition after with itself before, and the other way round
 
 
-def test_without_rounds_another_server_is_another_condition() -> None:
+def test_without_rounds_another_server_is_another_condition():
     one = {"status": "ok", "tool": "iperf3", "test": "tcp"}
     rows = [("far", 1, 0.7e9), ("far", 16, 2.5e9), ("near", 1, 7.5e9), ("next", 1, 7.6e9)]
     runs = pd.DataFrame(
@@ -407,19 +476,27 @@ def test_without_rounds_another_server_is_another_condition() -> None:
         "Parallel streams: Throughput (to far): 1 stream 700 Mbit/s, 16 streams 2.5 Gbit/s"
         in lead.lines[1]
     )
-    assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {(2.5e9, 0.7e9)}
+    assert {c.medians for c in lead.family if "stream" in "".join(c.names)} == {
+        (2.5e9, 0.7e9)
+    }
 
 
-def test_labels_split_in_their_own_order() -> None:
+def test_labels_split_in_their_own_order():
     names = ["zeta", "alpha", "mid", "beta", "omega"]
-    bits = [{name: f"{name}{n >> i & 1}" for i, name in enumerate(names)} for n in range(32)]
+    bits = [
+        {name: f"{name}{n >> i & 1}" for i, name in enumerate(names)} for n in range(32)
+    ]
     runs = pd.DataFrame(
-        [{"round": n, "status": "ok", "throughput_bps": 1e9} | b for n in (1, 2) for b in bits]
+        [
+            {"round": n, "status": "ok", "throughput_bps": 1e9} | b
+            for n in (1, 2)
+            for b in bits
+        ]
     )
     assert list(observe(runs, "throughput_bps").by) == names
 
 
-def test_experiments_in_a_list_or_below_each_other_are_measurements() -> None:
+def test_experiments_in_a_list_or_below_each_other_are_measurements():
     both = [npl.recorded().with_name("before"), npl.recorded().with_name("after")]
     medians = {"before": 57.0, "after": 65.8}
     for data in (both, pd.concat([npl.read(one).runs for one in both])):
@@ -427,9 +504,15 @@ def test_experiments_in_a_list_or_below_each_other_are_measurements() -> None:
         assert any("measurement varies too" in note for note in obs.notes)
         table = levels(obs)
         rows = table[table["placement"] == "cross-zone"]
-        assert dict(zip(rows["measurement"], rows["median"].round(1), strict=True)) == medians
+        assert (
+            dict(zip(rows["measurement"], rows["median"].round(1), strict=True))
+            == medians
+        )
     change = npl.compare(
-        both, metric="latency_oneway_us", by="measurement", where={"placement": "cross-zone"}
+        both,
+        metric="latency_oneway_us",
+        by="measurement",
+        where={"placement": "cross-zone"},
     )
     assert change[0].medians == pytest.approx((65.8, 57.0), abs=0.05)
     with pytest.raises(UsageError, match="name them"):

@@ -38,7 +38,10 @@ def runs(values, rounds=ROUNDS, **common):
             "streams": 1,
             "duration_s": 10.0,
         }
-        | {"started_utc": pd.Timestamp("2026-03-02T06:00Z") + pd.Timedelta(minutes=10 * n + i)}
+        | {
+            "started_utc": pd.Timestamp("2026-03-02T06:00Z")
+            + pd.Timedelta(minutes=10 * n + i)
+        }
         | common
         for n in range(1, rounds + 1)
         for i, (p, v) in enumerate(values.items())
@@ -46,7 +49,7 @@ def runs(values, rounds=ROUNDS, **common):
     return pd.DataFrame(rows)
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
+# -- pairs -----------------------------------------------------------------------------------------
 
 
 def pairs(levels, rounds=4):
@@ -88,7 +91,7 @@ def test_no_matrix_without_hosts_or_values():
     assert q.ends_of(table, "throughput_bps") == ("client_zone", "server_zone")
 
 
-# -- time --------------------------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 def test_a_history_says_from_when_to_when():
@@ -114,7 +117,11 @@ def test_few_periods_have_no_trend_and_none_without_a_start():
 def test_a_lasting_change_is_dated(size, phrase):
     rng = np.random.default_rng(1)
     table = runs(
-        {"ppg": lambda n: 1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)},
+        {
+            "ppg": lambda n: (
+                1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)
+            )
+        },
         rounds=60,
     )
     history = q.ask_history(table, "throughput_bps")
@@ -131,7 +138,7 @@ def test_the_measurements_of_a_name(tmp_path):
         measurements(tmp_path, "x")
 
 
-# -- single pages ------------------------------------------------------------------------------------------------------
+# -- single pages ----------------------------------------------------------------------------------
 
 
 def test_the_advertised_bandwidth_is_as_given_or_declared():
@@ -147,7 +154,8 @@ def test_how_many_streams_are_enough():
         for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))
     ]
     table = pd.concat(
-        [t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)], ignore_index=True
+        [t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)],
+        ignore_index=True,
     )
     assert q.saturation(table)["ppg"].words.startswith("4 streams")
     assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (
@@ -163,7 +171,8 @@ def test_the_buffer_that_a_path_needs():
     for i, size in enumerate((250_000, 500_000, 1_000_000, 8_000_000)):
         rate = min(1e9, 8 * 0.5 * size / 10e-3)
         part = runs(
-            {"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())}, rounds=10
+            {"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())},
+            rounds=10,
         )
         parts.append(
             part.assign(
@@ -172,14 +181,18 @@ def test_the_buffer_that_a_path_needs():
                 rtt_loaded_us=10_000.0,
             )
         )
-    table = pd.concat(parts, ignore_index=True).assign(tcp_buffer_default_bytes=8_000_000.0)
+    table = pd.concat(parts, ignore_index=True).assign(
+        tcp_buffer_default_bytes=8_000_000.0
+    )
     windows = q.ask_windows(table, 1.0)
     assert windows.eta is not None
     assert windows.eta.median == pytest.approx(0.5, rel=0.02)
     assert windows.needs["buffer"].tolist() == [pytest.approx(windows.needs["buffer"][0])]
     assert "For 1 Gbit/s over ppg" in windows.settings
     few = q.ask_windows(
-        parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None), 1.0, eta=0.5
+        parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None),
+        1.0,
+        eta=0.5,
     )
     assert few.eta is None
     assert "needs two buffer sizes" in few.words
@@ -188,5 +201,6 @@ def test_the_buffer_that_a_path_needs():
 def test_what_was_measured_in_one_table():
     table = runs({"ppg": 1e9, "vpn": 5e8})
     assert q.overview(table).to_dict("records") == [
-        {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}
-    ]  # fmt: skip
+        {"condition": "ppg", "Throughput": "1 Gbit/s"},
+        {"condition": "vpn", "Throughput": "500 Mbit/s"},
+    ]

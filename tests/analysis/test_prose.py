@@ -22,7 +22,9 @@ PUBLISHED = REPO / "data" / "published" / "figures.tsv"
 FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|µs|us|ms|[MG]bit/s|[kMG]i?B|times)(?!\w)")
 COMPUTED = {
     "5 %": lambda: f"{100 * ALPHA:g} %",
-    "10 %": lambda: f"{100 * max(c.margin for c in npl.read(npl.recorded()).contrasts):g} %",
+    "10 %": lambda: (
+        f"{100 * max(c.margin for c in npl.read(npl.recorded()).contrasts):g} %"
+    ),
     "9.1 %": lambda: (
         f"{100 * (1 - 1 / (1 + max(c.margin for c in npl.read(npl.recorded()).contrasts))):.1f} %"
     ),
@@ -34,18 +36,26 @@ COMPUTED = {
     "0.3 MB": lambda: f"{UNSENT / 1e6:g} MB",
     "20 µs": lambda: format_value(NOISE_US, "us"),
 }
-"""Every figure with a unit in the prose of the lessons, of README.md and of the documentation, and what makes it."""
+"""Every figure with a unit in the prose of the lessons, of README.md and of the documentation,
+and what makes it."""
 SIMULATED = ("limits", "validation")
 """Pages whose tables `make validate` and `make validate-limits` write."""
 MEASURED = {"logs": ["2 %", "30 %", "0.9 times", "1.8 times"]}
-MEASURED["logs"] += ["0.13 MB", "14.5 MB", "1.015 times", "0.94 times", "1.10 times", "256 MiB"]
+MEASURED["logs"] += [
+    "0.13 MB",
+    "14.5 MB",
+    "1.015 times",
+    "0.94 times",
+    "1.10 times",
+    "256 MiB",
+]
 MEASURED |= {
     "limits": ["200 Mbit/s", "1 %", "50 ms", "97%", "20%", "10 %", "8 Gbit/s"],
     "method": ["93 %", "24 %", "4 %"],
     "validation": ["2 %", "15 %", "20 %", "0.25 %"],
 }
-"""Figures of how data are stored, of what tools report and of simulations, which the tests below and those of these
-compare; what causes were planted up to, and the example of a delay."""
+"""Figures of how data are stored, of what tools report and of simulations, which the tests below
+and those of these compare; what causes were planted up to, and the example of a delay."""
 
 
 def prose(place):
@@ -115,8 +125,8 @@ def test_the_page_on_limits_counts_its_own_table():
 def test_the_pages_on_method_and_validation_say_what_their_tables_hold():
     page = " ".join(documented("appendix/validation").split())
     assert (
-        f"The margin is {100 * validate.MARGIN:g} %, and a report may be false with a chance of {100 * ALPHA:g} %"
-        in page
+        f"The margin is {100 * validate.MARGIN:g} %, and a report may be false with a chance of "
+        f"{100 * ALPHA:g} %" in page
     )
     size = re.search(r"(\d+) experiments in each row", page)
     assert size
@@ -128,7 +138,8 @@ def test_the_pages_on_method_and_validation_say_what_their_tables_hold():
         if len(row) == 8 and row[0] != "this library: false"
     ]
     library, *others = (
-        [float(cell) for cell in column if cell != "–"] for column in zip(*rows, strict=True)
+        [float(cell) for cell in column if cell != "–"]
+        for column in zip(*rows, strict=True)
     )
     assert max(library) <= 100 * ALPHA + 3 * error
     assert sum(library) / len(library) < 100 * ALPHA
@@ -161,7 +172,9 @@ def test_readme_code_agrees_with_the_verdict(capsys, monkeypatch):
     exec(code, names)
     *verdicts, by_hand = capsys.readouterr().out.splitlines()
     ratio, p_value = map(float, by_hand.split())
-    (answer,) = [line for line in verdicts if "- ppg: 32 % lower one-way latency than" in line]
+    (answer,) = [
+        line for line in verdicts if "- ppg: 32 % lower one-way latency than" in line
+    ]
     assert answer.startswith("better")
     assert ratio == pytest.approx(0.685, abs=0.005)
     assert p_value < 0.005
@@ -169,7 +182,9 @@ def test_readme_code_agrees_with_the_verdict(capsys, monkeypatch):
 
 def test_readme_shows_what_compare_prints():
     text = (REPO / "README.md").read_text("utf-8")
-    (shown,) = re.findall(r"\$ npl compare data/recorded/lab-full\n(.*?)```", text, re.DOTALL)
+    (shown,) = re.findall(
+        r"\$ npl compare data/recorded/lab-full\n(.*?)```", text, re.DOTALL
+    )
     command = [sys.executable, "-m", "netperf_lib", "compare", "data/recorded/lab-full"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     assert shown.rstrip() in done.stdout
@@ -181,11 +196,16 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(runs):
     for metric in data["metrics"]:
         factors = [data["factors"][i] for i in metric["by"]]
         for c in metric["conditions"]:
-            where = {f["name"]: f["levels"][i] for f, i in zip(factors, c["levels"], strict=True)}
-            assert c["median"] == pytest.approx(raw(runs, metric["name"], **where), rel=1e-4), c[
-                "name"
+            where = {
+                f["name"]: f["levels"][i]
+                for f, i in zip(factors, c["levels"], strict=True)
+            }
+            assert c["median"] == pytest.approx(
+                raw(runs, metric["name"], **where), rel=1e-4
+            ), c["name"]
+            values = of_run.loc[
+                [data["runs"]["id"][i] for i in c["runs"]], metric["name"]
             ]
-            values = of_run.loc[[data["runs"]["id"][i] for i in c["runs"]], metric["name"]]
             assert c["values"] == pytest.approx(list(values), rel=1e-4)  # five digits
             assert (c["n"], c["failed"], c["missing"]) == (len(values), 0, 0)
     assert len(data["metrics"]) > 5

@@ -43,15 +43,43 @@ def test_no_more_false_reports_than_promised(name, n, k):
     assert false <= REPORTS * 0.05 + 3 * np.sqrt(REPORTS * 0.05 * 0.95)
 
 
-A = [19.522, 18.276, 20.994, 19.711, 18.292, 18.084, 22.078, 20.776, 21.917, 19.348, 20.092, 18.845]
-B = [16.161, 15.995, 16.998, 16.979, 34.134, 17.791, 18.261, 17.04, 17.701, 17.667, 17.276, 17.207]
+A = [
+    19.522,
+    18.276,
+    20.994,
+    19.711,
+    18.292,
+    18.084,
+    22.078,
+    20.776,
+    21.917,
+    19.348,
+    20.092,
+    18.845,
+]
+B = [
+    16.161,
+    15.995,
+    16.998,
+    16.979,
+    34.134,
+    17.791,
+    18.261,
+    17.04,
+    17.701,
+    17.667,
+    17.276,
+    17.207,
+]
 
 
 def test_a_larger_family_decides_nothing_more():
     rng = np.random.default_rng(0)
     asked = Sample(a=np.array(A), b=np.array(B), better="lower")
     others = [Sample(a=100 + rng.random(12), b=100 + rng.random(12)) for _ in range(7)]
-    settled = [judge_samples([asked, *others[: m - 1]])[0].settled for m in (1, 2, 4, 5, 8)]
+    settled = [
+        judge_samples([asked, *others[: m - 1]])[0].settled for m in (1, 2, 4, 5, 8)
+    ]
     assert settled == sorted(settled, reverse=True)
 
 

@@ -23,7 +23,9 @@ MIRROR = {"better": "worse", "worse": "better"}
 def sides(seed, n, ratio=1.0):
     rng = default_rng(seed)
     drift = rng.normal(0, 0.1, n)
-    return ratio * np.exp(drift + rng.normal(0, 0.02, n)), np.exp(drift + rng.normal(0, 0.02, n))
+    return ratio * np.exp(drift + rng.normal(0, 0.02, n)), np.exp(
+        drift + rng.normal(0, 0.02, n)
+    )
 
 
 @given(SEEDS, ROUNDS, st.floats(0.5, 2), st.sampled_from(["higher", "lower"]))
@@ -41,10 +43,15 @@ def test_the_unit_does_not_matter(seed, n, factor):
     a, b = sides(seed, n, 1.03)
     one, other = compared(a, b), compared(a * factor, b * factor)
     assert one.verdict == other.verdict
-    assert np.allclose([one.ratio, one.low, one.high], [other.ratio, other.low, other.high])
+    assert np.allclose(
+        [one.ratio, one.low, one.high], [other.ratio, other.low, other.high]
+    )
 
 
-@given(st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0]), min_size=1, max_size=20), st.booleans())
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0]), min_size=1, max_size=20),
+    st.booleans(),
+)
 def test_ties_and_constants_have_a_result(values, paired):
     for b in (values, values[::-1], [2.0] * len(values)):
         c = compared(values, b, paired=paired)
@@ -130,13 +137,18 @@ def test_unpaired_runs_need_what_their_own_test_needs(runs, family, verdict):
 
 def test_few_unpaired_runs_say_how_many_are_needed():
     c = compared([95.0, 96, 97], [58.0, 59, 60], paired=False, family=6)
-    assert c.reason == "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
+    assert (
+        c.reason
+        == "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
+    )
 
 
 def test_a_long_series_counts_its_parts_against_a_threshold():
     """Half of a day is above the threshold, by an hour each: a thousand runs decide nothing."""
     hours = np.exp(0.1 * np.where(np.arange(24) % 2, 1, -1)).repeat(60)
-    [c] = analysis.samples.judge_samples([analysis.samples.Sample(a=hours, threshold=1.001)])
+    [c] = analysis.samples.judge_samples(
+        [analysis.samples.Sample(a=hours, threshold=1.001)]
+    )
     assert (c.verdict, c.n) == ("inconclusive", 24)
 
 
@@ -180,7 +192,11 @@ def test_rounds_of_one_side_only_promise_no_share():
 @pytest.mark.parametrize(
     ("how", "error", "text"),
     [
-        ({"baseline": "mars"}, UsageError, "no column 'mars', the baseline; it has ppg, far"),
+        (
+            {"baseline": "mars"},
+            UsageError,
+            "no column 'mars', the baseline; it has ppg, far",
+        ),
         ({"better": "less"}, UsageError, "better is 'lower' or 'higher'; got 'less'"),
         ({"margin": 5}, StatsError, "margin must lie between"),
         ({"alpha": 0}, StatsError, "alpha must lie between"),
@@ -188,7 +204,10 @@ def test_rounds_of_one_side_only_promise_no_share():
 )
 def test_a_wrong_plain_table_gets_one_sentence(how, error, text):
     with pytest.raises(error, match=text):
-        npl.judge(rounds_of(ppg=[1.0], far=[2.0]), **{"baseline": "far", "better": "lower"} | how)
+        npl.judge(
+            rounds_of(ppg=[1.0], far=[2.0]),
+            **{"baseline": "far", "better": "lower"} | how,
+        )
 
 
 def test_values_below_zero_have_no_ratio():

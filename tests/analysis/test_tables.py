@@ -1,10 +1,6 @@
 """Tables and proofs show what they hold: planted cells and claims, and the words for each."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -31,19 +27,21 @@ from netperf_lib.metrics import format_value
         (7, "7"),
     ],
 )
-def test_a_cell_is_written_by_its_kind(value: Any, shown: str) -> None:
+def test_a_cell_is_written_by_its_kind(value, shown):
     frame = pd.DataFrame({"what": pd.Series([value, "beside"], dtype=object)})
     assert Table.of(frame).shown.iloc[0, 0] == shown
 
 
-def test_a_level_has_the_unit_of_its_metric_and_no_empty_column() -> None:
-    frame = pd.DataFrame({"n": [12, 11], "median": [40.0, 57.0], "low": None, "failed": 0})
+def test_a_level_has_the_unit_of_its_metric_and_no_empty_column():
+    frame = pd.DataFrame(
+        {"n": [12, 11], "median": [40.0, 57.0], "low": None, "failed": 0}
+    )
     shown = Table.of(frame, "Levels.", metric="latency_oneway_us").shown
     assert list(shown) == ["Runs", "Median"]
     assert list(shown["Median"]) == ["40 µs", "57 µs"]
 
 
-def test_a_table_without_rows_shows_nothing() -> None:
+def test_a_table_without_rows_shows_nothing():
     shown = Table.of(pd.DataFrame(columns=["n"]), "Network cards.")._repr_markdown_()
     assert shown == ""
 
@@ -57,13 +55,11 @@ def test_a_table_without_rows_shows_nothing() -> None:
         (["12 runs a day", "3"], False),
     ],
 )
-def test_a_column_is_numeric_if_all_that_it_holds_are_numbers(
-    cells: list[str], *, is_numeric: bool
-) -> None:
+def test_a_column_is_numeric_if_all_that_it_holds_are_numbers(cells, *, is_numeric):
     assert numeric(cells) is is_numeric
 
 
-def test_a_table_made_by_hand_has_no_proof(tmp_path: Path) -> None:
+def test_a_table_made_by_hand_has_no_proof(tmp_path):
     runs = npl.load(npl.recorded())
     by_hand = pd.DataFrame(runs.to_dict("list"))
     assert store_of(by_hand) is None
@@ -72,22 +68,26 @@ def test_a_table_made_by_hand_has_no_proof(tmp_path: Path) -> None:
     assert str(npl.analysis.proofs(gone)).endswith("the placements are as declared.")
 
 
-def test_proofs_that_do_not_all_hold_say_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proofs_that_do_not_all_hold_say_which(monkeypatch):
     exp = npl.read(npl.recorded())
     recorded = exp.store.claims()
     assert recorded
     assert all(claim["holds"] for claim in recorded)
-    table: Any = npl.analysis.proofs(exp)
+    table = npl.analysis.proofs(exp)
     assert table.caption == "Claims about the hosts, and the evidence for each; all hold."
     assert "holds" not in table
 
     planted = [recorded[0] | {"holds": False}, recorded[0] | {"holds": None}, *recorded]
     monkeypatch.setattr("netperf_lib.analysis.claims.stored", lambda _: planted)
     table = npl.analysis.proofs(exp)
-    assert list(table["holds"]) == ["does NOT hold", "not shown", *["holds"] * len(recorded)]
+    assert list(table["holds"]) == [
+        "does NOT hold",
+        "not shown",
+        *["holds"] * len(recorded),
+    ]
 
 
-def test_levels_on_a_terminal_show_their_figures() -> None:
+def test_levels_on_a_terminal_show_their_figures():
     table = npl.levels(
         npl.recorded(),
         "throughput_bps",
@@ -100,7 +100,9 @@ def test_levels_on_a_terminal_show_their_figures() -> None:
         [name, str(n), *(format_value(v, "bps") for v in level)]
         for name, n, *level in table[["n", "median", "low", "high"]].itertuples()
     ]
-    assert re.split("  +|\n *", "\n".join(shown).strip()) == [cell for row in rows for cell in row]
+    assert re.split("  +|\n *", "\n".join(shown).strip()) == [
+        cell for row in rows for cell in row
+    ]
     runs = npl.load(npl.recorded())
     runs.loc[runs["placement"].eq("ppg") & runs["round"].eq(1), "status"] = "failed"
     assert "Failed" in repr(npl.levels(runs, "throughput_bps", by="placement"))
@@ -110,6 +112,6 @@ def test_levels_on_a_terminal_show_their_figures() -> None:
     ("value", "unit", "words"),
     [(1.234, "ratio", "123 %"), (0.9996, "ratio", "100 %"), (999.6, "us", "1,000 µs")],
 )
-def test_no_value_is_written_with_an_exponent(value: float, unit: str, words: str) -> None:
+def test_no_value_is_written_with_an_exponent(value, unit, words):
     assert format_value(value, unit) == words
     assert "e+" not in format_value(value, unit, 2)

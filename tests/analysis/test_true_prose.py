@@ -18,10 +18,14 @@ from ..conftest import REPO
 def by_hand(**columns):
     """Return six runs of two placements, of which nobody knows the rounds."""
     places = ["ppg", "same-zone"] * 3
-    return pd.DataFrame({"placement": places, "rtt_us": [40.0, 60, 41, 61, 42, 62], **columns})
+    return pd.DataFrame(
+        {"placement": places, "rtt_us": [40.0, 60, 41, 61, 42, 62], **columns}
+    )
 
 
-@pytest.mark.parametrize(("rounds", "words"), [(None, "run"), ([1, 1, 2, 2, 3, 3], "round")])
+@pytest.mark.parametrize(
+    ("rounds", "words"), [(None, "run"), ([1, 1, 2, 2, 3, 3], "round")]
+)
 def test_runs_are_drawn_by_round_where_rounds_are_known(rounds, words):
     runs = by_hand() if rounds is None else by_hand(round=rounds)
     ax = npl.plots.rounds(runs, "rtt_us")

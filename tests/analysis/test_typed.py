@@ -1,4 +1,5 @@
-"""What people type first: each call is answered, or refused in one line of ours that names what is near."""
+"""What people type first: each call is answered, or refused in one line of ours that names what
+is near."""
 
 import os
 import re
@@ -29,7 +30,9 @@ def names():
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_a_typed_call_is_answered_or_refused_in_one_line(line, names, tmp_path, monkeypatch):
+def test_a_typed_call_is_answered_or_refused_in_one_line(
+    line, names, tmp_path, monkeypatch
+):
     repository = Path(__file__).parents[2]
     (tmp_path / "data").symlink_to(repository / "data")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,5 @@
-"""The short version of ``make validate``, proof that it fails when a guard is taken away, and a method of one's own."""
+"""The short version of ``make validate``, proof that it fails when a guard is taken away, and a
+method of one's own."""
 
 import math
 
@@ -44,9 +45,18 @@ def test_the_validation_fails_without_a_guard(name):
 
 def test_a_method_of_ones_own_is_a_function_from_runs_and_contrasts_to_verdicts():
     def medians(runs, contrasts):
-        middle = runs[runs["status"] == "ok"].groupby("placement")["latency_oneway_us"].median()
-        ratios = [middle[c["a"]["placement"]] / middle[c["b"]["placement"]] for c in contrasts]
-        return ["worse" if r > 1.1 else "better" if r < 1 / 1.1 else "equivalent" for r in ratios]
+        middle = (
+            runs[runs["status"] == "ok"]
+            .groupby("placement")["latency_oneway_us"]
+            .median()
+        )
+        ratios = [
+            middle[c["a"]["placement"]] / middle[c["b"]["placement"]] for c in contrasts
+        ]
+        return [
+            "worse" if r > 1.1 else "better" if r < 1 / 1.1 else "equivalent"
+            for r in ratios
+        ]
 
     noisy = "CV 20 %, equal, 10 rounds"
     ours, theirs = measured(noisy, 24, OURS | {"medians": medians})

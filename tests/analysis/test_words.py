@@ -1,10 +1,7 @@
 """The words of an answer, branch by branch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,7 +13,7 @@ from netperf_lib.errors import NothingToReport, UsageError
 from .planted import compared
 
 
-def judged(verdict: str, **changes: Any) -> analysis.Comparison:
+def judged(verdict, **changes):
     one = compared([58.0] * 8, [84.0] * 8, better="lower", names=("ppg", "same-zone"))
     return replace(one, verdict=analysis.Verdict(verdict), **changes)
 
@@ -30,7 +27,11 @@ def judged(verdict: str, **changes: Any) -> analysis.Comparison:
             "8 rounds, at least 9 are needed.",
         ),
         ("no verdict", {"reason": ""}, "Keep measuring."),
-        ("exploratory", {}, "Declare it as a contrast of the next measurement to have a verdict."),
+        (
+            "exploratory",
+            {},
+            "Declare it as a contrast of the next measurement to have a verdict.",
+        ),
         (
             "inconclusive",
             {"more_rounds": 3},
@@ -49,7 +50,7 @@ def judged(verdict: str, **changes: Any) -> analysis.Comparison:
         ("better", {}, "Use it."),
     ],
 )
-def test_what_to_do_about_a_verdict(verdict: str, changes: dict[str, Any], text: str) -> None:
+def test_what_to_do_about_a_verdict(verdict, changes, text):
     assert words.advice(judged(verdict, **changes), "use it") == text
     assert words.advice(judged("better")) == ""
 
@@ -65,11 +66,11 @@ def test_what_to_do_about_a_verdict(verdict: str, changes: dict[str, Any], text:
         (1.4, {"times": True}, "×1.4"),
     ],
 )
-def test_a_ratio_is_written_as_a_change(ratio: float, options: dict[str, Any], text: str) -> None:
+def test_a_ratio_is_written_as_a_change(ratio, options, text):
     assert words.effect(ratio, **options) == text
 
 
-def test_the_interval_of_a_comparison_is_written_as_its_ratio() -> None:
+def test_the_interval_of_a_comparison_is_written_as_its_ratio():
     assert words.span(0.6, 0.5, 0.7) == "−50 % to −30 %"
     assert words.span(4.0, 3.1, 5.0) == "×3.1 to ×5.0"
     assert words.span(4.0, 0.0, math.inf) == "–"
@@ -85,13 +86,11 @@ def test_the_interval_of_a_comparison_is_written_as_its_ratio() -> None:
         ([3, 12], {}, "or, below 6 runs, the range of the runs"),
     ],
 )
-def test_an_interval_is_described_by_how_many_runs_there_are(
-    n: list[int], options: Any, text: str
-) -> None:
+def test_an_interval_is_described_by_how_many_runs_there_are(n, options, text):
     assert text in words.interval_words(n, **options)
 
 
-def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist() -> None:
+def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist():
     with pytest.raises(UsageError, match="no factor 'rack'"):
         words.contrasts(pd.DataFrame({"placement": ["ppg"]}), "rack")
     with pytest.raises(NothingToReport, match="nothing here"):

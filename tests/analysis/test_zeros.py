@@ -1,4 +1,5 @@
-"""Values of zero (no loss, no jitter, no throughput): judged by their rank, part of the level, and never a failure."""
+"""Values of zero (no loss, no jitter, no throughput): judged by their rank, part of the level,
+and never a failure."""
 
 import numpy as np
 import pandas as pd
@@ -47,18 +48,26 @@ def test_six_rounds_of_which_five_had_no_loss_are_six_rounds():
     assert (c.n, c.failed, c.runs) == (6, (0, 0), (6, 6))
     assert not any("failed" in w for w in c.warnings)
     assert c.medians == (0, 0)
-    row = npl.levels(table("lost_ratio", a=LOSS, b=LOSS), "lost_ratio", by="placement").loc["a"]
+    row = npl.levels(
+        table("lost_ratio", a=LOSS, b=LOSS), "lost_ratio", by="placement"
+    ).loc["a"]
     assert (row["n"], row["median"], row["largest"], row["failed"]) == (6, 0, 0.00744, 0)
 
 
 def test_no_loss_is_better_than_two_per_cent():
     c = judged("lost_ratio", none=[0.0] * 10, some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2)
     assert (c.verdict, c.ratio, c.n) == ("better", 0, 10)
-    assert c.words == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
-    back = judged("lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10)
+    assert (
+        c.words
+        == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
+    )
+    back = judged(
+        "lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10
+    )
     assert (back.verdict, back.ratio) == ("worse", np.inf)
     assert (
-        back.words == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
+        back.words
+        == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
     )
     assert "Infinity" not in str(back.to_dict())
 
@@ -80,7 +89,12 @@ def test_the_level_of_deployments_without_loss_counts_deployments():
 
 def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said():
     c = compared([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower", quantity="loss")
-    assert (c.verdict, c.ratio, c.high, c.more_rounds) == ("inconclusive", np.inf, np.inf, 0)
+    assert (c.verdict, c.ratio, c.high, c.more_rounds) == (
+        "inconclusive",
+        np.inf,
+        np.inf,
+        0,
+    )
     assert "between the same and without bound" in c.words
     assert "how many more rounds would settle it is not known" in c.words
 

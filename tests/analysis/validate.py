@@ -1,13 +1,15 @@
-"""Simulated experiments with planted truth: how often is a report false, and how often is the right thing said?
+"""Simulated experiments with planted truth: how often is a report false, and how often is the
+right thing said?
 
-``python -m tests.analysis.validate [--seed N] [--samples N] [--only WORD] [--write]`` runs this library and what
-people use today (benchstat's Mann-Whitney test, Welch's t on the means, a tolerance of 10 %) on the same experiments,
-prints their false reports and their power side by side, and exits with 1 where this library misses its bounds.
-``--write`` writes the page of the documentation.
+``python -m tests.analysis.validate [--seed N] [--samples N] [--only WORD] [--write]`` runs this
+library and what people use today (benchstat's Mann-Whitney test, Welch's t on the means, a
+tolerance of 10 %) on the same experiments, prints their false reports and their power side by side,
+and exits with 1 where this library misses its bounds. ``--write`` writes the page of the
+documentation.
 
-A method is a function from a table of runs and contrasts, as `netperf_lib.analysis.judge` takes them, to one verdict
-for each contrast: "better", "worse", "equivalent", or anything else for "cannot say".
-``simulate(scenario, methods, …)`` runs any such functions.
+A method is a function from a table of runs and contrasts, as `netperf_lib.analysis.judge` takes
+them, to one verdict for each contrast: "better", "worse", "equivalent", or anything else for
+"cannot say". ``simulate(scenario, methods, …)`` runs any such functions.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ Contrasts = list[dict[str, Any]]
 Generator = np.random.Generator
 
 
-# --- methods ----------------------------------------------------------------------------------------------------------
+# --- methods --------------------------------------------------------------------------------------
 
 
 def this_library(runs, asked, rounds=None, declared=None):
@@ -60,7 +62,9 @@ def by_side(decide):
     def method(runs, asked):
         ok = runs[runs["status"] == "ok"]
         values = {p: x.to_numpy(float) for p, x in ok.groupby("placement")[METRIC]}
-        sides = [[values.get(c[s]["placement"], np.empty(0)) for s in "ab"] for c in asked]
+        sides = [
+            [values.get(c[s]["placement"], np.empty(0)) for s in "ab"] for c in asked
+        ]
         return [decide(a, b) if min(a.size, b.size) > 1 else "" for a, b in sides]
 
     return method
@@ -82,9 +86,16 @@ def welch(a, b):
 
 
 def tolerance(a, b):
-    """Means that differ by more than 10 % differ, as k8s-netperf compares two results; others are the same."""
+    """Means that differ by more than 10 % differ, as k8s-netperf compares two results; others
+    are the same."""
     ratio = a.mean() / b.mean()
-    return "worse" if ratio > 1 + MARGIN else "better" if ratio < 1 - MARGIN else "equivalent"
+    return (
+        "worse"
+        if ratio > 1 + MARGIN
+        else "better"
+        if ratio < 1 - MARGIN
+        else "equivalent"
+    )
 
 
 METHODS = {
@@ -95,7 +106,7 @@ METHODS = {
 }
 
 
-# --- experiments ------------------------------------------------------------------------------------------------------
+# --- experiments ----------------------------------------------------------------------------------
 
 
 class Simulated(NamedTuple):
@@ -123,7 +134,8 @@ class Scenario(NamedTuple):
 
 
 def table(logs, rng, orders=None, deployment=1):
-    """Table of runs from logs of shape (rounds, conditions); by default chained, as the library schedules them."""
+    """Table of runs from logs of shape (rounds, conditions); by default chained, as the library
+    schedules them."""
     n, k = logs.shape
     rows, flat = (
         np.repeat(np.arange(n), k),
@@ -150,7 +162,9 @@ def chained(rng, n, k):
     orders = [rng.permutation(k)]
     for _ in range(n - 1):
         first = orders[-1][-1]
-        orders.append(np.concatenate([[first], rng.permutation(np.delete(np.arange(k), first))]))
+        orders.append(
+            np.concatenate([[first], rng.permutation(np.delete(np.arange(k), first))])
+        )
     return np.array(orders)
 
 
@@ -165,7 +179,8 @@ def still(rng, n, k):
 
 
 def planted(rng, n, noise, effects, hours=still):
-    """One deployment; the log ratios of the contrasts as planted, and what the hours add to them."""
+    """One deployment; the log ratios of the contrasts as planted, and what the hours add to
+    them."""
     k, level = len(effects) + 1, np.array([0.0, *effects])
     logs, drift = noise(rng, n, k), hours(rng, n, k)
     truth = (level + drift.mean(axis=0))[1:] - drift[:, 0].mean()
@@ -173,7 +188,9 @@ def planted(rng, n, noise, effects, hours=still):
 
 
 def iid(cv, shared=0.0):
-    return lambda rng, n, k: cv * rng.standard_normal((n, k)) + shared * rng.standard_normal((n, 1))
+    return lambda rng, n, k: (
+        cv * rng.standard_normal((n, k)) + shared * rng.standard_normal((n, 1))
+    )
 
 
 def uneven(rng, n, k):
@@ -183,7 +200,9 @@ def uneven(rng, n, k):
 def slow(share, size=3.0, cv=0.08):
     """A share of all runs is slower."""
     quiet = iid(cv)
-    return lambda rng, n, k: quiet(rng, n, k) + math.log(size) * (rng.random((n, k)) < share)
+    return lambda rng, n, k: (
+        quiet(rng, n, k) + math.log(size) * (rng.random((n, k)) < share)
+    )
 
 
 def quantised(rng, n, k):
@@ -193,7 +212,9 @@ def quantised(rng, n, k):
 
 def drifting(rng, n, k):
     """All conditions drift together over the experiment, by 15 %."""
-    return 0.08 * rng.standard_normal((n, k)) + np.linspace(0, math.log1p(0.15), n)[:, None]
+    return (
+        0.08 * rng.standard_normal((n, k)) + np.linspace(0, math.log1p(0.15), n)[:, None]
+    )
 
 
 def states(rho, sd):
@@ -283,12 +304,19 @@ def plans(k, n, number):
     pairs = [{"client": "c", "server": name, "placement": name} for name in names]
     tests = [{"tool": "qperf", "test": "tcp_lat"}]
     hosts = {"source": "inventory"}
-    given = {"name": "scheduled", "hosts": hosts, "pairs": pairs, "tests": tests, "rounds": n}
+    given = {
+        "name": "scheduled",
+        "hosts": hosts,
+        "pairs": pairs,
+        "tests": tests,
+        "rounds": n,
+    }
     return schedule(Experiment.model_validate(given), seed=number)
 
 
 def scheduled(rng, k, n, hit, *, led=True):
-    """Some runs are 10 % slower, whatever their condition, in the library's own order; noise 2 %, margin 5 %."""
+    """Some runs are 10 % slower, whatever their condition, in the library's own order; noise 2
+    %, margin 5 %."""
     trials = plans(k, n, int(rng.integers(400))).trials
     used = np.array([not t.leading for t in trials])
     every = np.array([int(t.pair.placement[1:]) for t in trials])
@@ -306,27 +334,42 @@ def carried(rng, flat):
 
 
 def every(rng, runs, k, n):
-    """Runs of 10 s, one each 15 s, in which a job starts that a clock starts, once in so many runs."""
+    """Runs of 10 s, one each 15 s, in which a job starts that a clock starts, once in so many
+    runs."""
 
     def hit(rng, flat):
         seconds = 15 * runs
-        start = np.cumsum(15 + 0.1 * rng.standard_normal(flat.size)) + seconds * rng.random()
+        start = (
+            np.cumsum(15 + 0.1 * rng.standard_normal(flat.size)) + seconds * rng.random()
+        )
         return np.asarray((start + 10) // seconds > start // seconds)
 
     return scheduled(rng, k, n, hit)
 
 
 def deployments(rng, count, tau, effects, shared=0.0):
-    """Each deployment of 5 rounds is a draw of where VMs land; the claim is about placements in general."""
+    """Each deployment of 5 rounds is a draw of where VMs land; the claim is about placements in
+    general."""
     k, unit = len(effects) + 1, np.repeat(np.arange(count), 5)
-    landed = tau * rng.standard_normal((count, k)) + shared * rng.standard_normal((count, 1))
-    logs = landed[unit] + 0.03 * rng.standard_normal((unit.size, k)) + np.array([0.0, *effects])
-    return Simulated(table(logs, rng, deployment=unit), contrasts(k - 1), np.array(effects))
+    landed = tau * rng.standard_normal((count, k)) + shared * rng.standard_normal(
+        (count, 1)
+    )
+    logs = (
+        landed[unit]
+        + 0.03 * rng.standard_normal((unit.size, k))
+        + np.array([0.0, *effects])
+    )
+    return Simulated(
+        table(logs, rng, deployment=unit), contrasts(k - 1), np.array(effects)
+    )
 
 
 def far_placing(rng, count):
     """One placing in ten lands three times slower: not equivalent within 10 % on average."""
-    found, unit = deployments(rng, count, 0.01, [0.0]), np.flatnonzero(rng.random(count) < 0.1)
+    found, unit = (
+        deployments(rng, count, 0.01, [0.0]),
+        np.flatnonzero(rng.random(count) < 0.1),
+    )
     far = found.runs["deployment"].isin(unit) & found.runs["placement"].eq("p1")
     found.runs.loc[far, METRIC] *= 3
     return found._replace(truth=np.array([0.1 * math.log(3)]))
@@ -347,7 +390,8 @@ def two_measurements(rng, count, effect):
 
 
 def looked(rng, rounds, effects):
-    """The results are looked at after every third round, and measuring ends once each contrast has a verdict."""
+    """The results are looked at after every third round, and measuring ends once each contrast
+    has a verdict."""
     found = planted(rng, rounds, iid(0.08), effects)
     runs = found.runs.assign(design="sequential")
     for n in range(6, rounds + 1, 3):
@@ -375,8 +419,11 @@ def at_threshold(rng, m):
 
 
 def long_day(rng, truth):
-    """A run a minute for 22 hours against a threshold: neighbours are alike; slow runs, an incident of 4 h."""
-    e = scipy.signal.lfilter([math.sqrt(1 - 0.81)], [1, -0.9], rng.standard_normal(1520))[200:]
+    """A run a minute for 22 hours against a threshold: neighbours are alike; slow runs, an
+    incident of 4 h."""
+    e = scipy.signal.lfilter([math.sqrt(1 - 0.81)], [1, -0.9], rng.standard_normal(1520))[
+        200:
+    ]
     logs = truth + 0.05 * e
     if truth:
         logs += math.log(1.5) * (rng.random(1320) < 0.03)
@@ -395,7 +442,13 @@ KINDS = ("repeated", "failed", "missing", "without the round")
 ROWS = {
     # name, experiment, what of it is in the name (with the power that it must have), and the rest
     "independent runs": [
-        ("CV 8 %, +20 %, {} rounds", planted, {8: 85, 10: 93, 15: 95, 24: 95}, iid(0.08), [UP]),
+        (
+            "CV 8 %, +20 %, {} rounds",
+            planted,
+            {8: 85, 10: 93, 15: 95, 24: 95},
+            iid(0.08),
+            [UP],
+        ),
         ("CV 20 %, +50 %, {} rounds", planted, {10: 91}, iid(0.20), [math.log(1.5)]),
         ("CV 8 %, equal, {} rounds", planted, (10, 20), iid(0.08), [0.0]),
         ("CV 20 %, equal, {} rounds", planted, (10, 20), iid(0.20), [0.0]),
@@ -416,14 +469,26 @@ ROWS = {
         ("6 equal, CV 8 %, {} rounds", planted, (10, 20), iid(0.08, 0.1), [0.0] * 6),
         ("20 equal, CV 8 %, {} rounds", planted, (20,), iid(0.08, 0.1), [0.0] * 20),
         ("6 equal or at the margin, {} rounds", planted, (10, 20), iid(0.08), MIXED),
-        ("20 equal or at the margin, {} rounds", planted, (20,), iid(0.08), [0.0, EDGE] * 10),
+        (
+            "20 equal or at the margin, {} rounds",
+            planted,
+            (20,),
+            iid(0.08),
+            [0.0, EDGE] * 10,
+        ),
         ("6 as the lab, CV 8 %, {} rounds", planted, {24: 95}, iid(0.08, 0.4), LAB),
         ("exactly at the threshold, m={}", at_threshold, (1, 20)),
     ],
     "drift": [
         ("15 %, equal, {} rounds", planted, (10,), drifting, [0.0]),
         ("15 %, +20 %, {} rounds", planted, {10: 93}, drifting, [UP]),
-        ("rounds vary by 40 %, +20 %, {} rounds", planted, {10: 93}, iid(0.08, 0.4), [UP]),
+        (
+            "rounds vary by 40 %, +20 %, {} rounds",
+            planted,
+            {10: 93},
+            iid(0.08, 0.4),
+            [UP],
+        ),
     ],
     "dependence, hours measured": [
         (
@@ -477,8 +542,20 @@ ROWS = {
         ("slow runs fail, {}, 10 % slower, 40 rounds", failing, KINDS, EDGE, 0.08, 40),
     ],
     "deployments": [
-        ("{} of 5 rounds, 5 % apart, equal", deployments, (2, 3, 4, 6, 10), 0.05, [0.0] * 3),
-        ("{} of 5 rounds, 5 % apart, mixed", deployments, (2, 4, 10), 0.05, [EDGE, 0.0, EDGE]),
+        (
+            "{} of 5 rounds, 5 % apart, equal",
+            deployments,
+            (2, 3, 4, 6, 10),
+            0.05,
+            [0.0] * 3,
+        ),
+        (
+            "{} of 5 rounds, 5 % apart, mixed",
+            deployments,
+            (2, 4, 10),
+            0.05,
+            [EDGE, 0.0, EDGE],
+        ),
         ("{} of 5 rounds, 2 % apart, +20 %", deployments, {6: 90}, 0.02, [UP] * 3, 0.05),
         ("one placing in ten far off, {}", far_placing, (4, 10)),
     ],
@@ -507,7 +584,11 @@ ROWS = {
             [0.0] * 3,
             incident(0.5, 1),
         ),
-        ("a day against a threshold, log ratio {:.2f}", long_day, {0.0: 0, math.log(0.46): 100}),
+        (
+            "a day against a threshold, log ratio {:.2f}",
+            long_day,
+            {0.0: 0, math.log(0.46): 100},
+        ),
     ],
 }
 
@@ -526,7 +607,7 @@ def _made(make, shown, fixed, rng):
     return globals().get(make.__name__, make)(rng, *shown, *fixed)
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 class Figure(NamedTuple):
@@ -556,7 +637,9 @@ def is_false(verdict, truth):
     """Whether a verdict on a log ratio (less is better) is untrue."""
     if verdict == "equivalent":
         return abs(truth) >= EDGE - 1e-9
-    return (verdict == "better" and truth >= -0.005) or (verdict == "worse" and truth <= 0.005)
+    return (verdict == "better" and truth >= -0.005) or (
+        verdict == "worse" and truth <= 0.005
+    )
 
 
 def is_right(verdict, truth, threshold):
@@ -578,7 +661,8 @@ def simulate(scenario, methods, seed, samples):
             verdicts = method(runs, asked, *(planned if method is this_library else ()))
             false[name] += any(map(is_false, verdicts, truth))
             told = (
-                is_right(v, t, "b" not in c) for v, t, c in zip(verdicts, truth, asked, strict=True)
+                is_right(v, t, "b" not in c)
+                for v, t, c in zip(verdicts, truth, asked, strict=True)
             )
             right[name] += [v for v in told if v is not None]
     return [
@@ -593,7 +677,7 @@ def simulate(scenario, methods, seed, samples):
     ]
 
 
-# --- mutations --------------------------------------------------------------------------------------------------------
+# --- mutations ------------------------------------------------------------------------------------
 
 
 def _undeclared_judged():
@@ -619,7 +703,9 @@ def _off_by_one():
 
 def _alone(e, edges, alpha, sequential, **_):
     each = zip(e, edges, strict=True)
-    return [intervals.decide([x], [edge], alpha, sequential=sequential)[0] for x, edge in each]
+    return [
+        intervals.decide([x], [edge], alpha, sequential=sequential)[0] for x, edge in each
+    ]
 
 
 MUTATIONS = {
@@ -628,8 +714,16 @@ MUTATIONS = {
         15,
         lambda: mock.patch.object(samples, "decide", _alone),
     ),
-    "undeclared contrasts judged": ("chosen after the data, best of 15", 20, _undeclared_judged),
-    "rounds paired off by one": ("rounds vary by 40 %, +20 %, 10 rounds", 15, _off_by_one),
+    "undeclared contrasts judged": (
+        "chosen after the data, best of 15",
+        20,
+        _undeclared_judged,
+    ),
+    "rounds paired off by one": (
+        "rounds vary by 40 %, +20 %, 10 rounds",
+        15,
+        _off_by_one,
+    ),
     "failures ignored": (
         "slow runs fail, failed, equal, 20 rounds",
         60,
@@ -641,10 +735,11 @@ MUTATIONS = {
         lambda: mock.patch.dict(globals(), scheduled=partial(scheduled, led=False)),
     ),
 }
-"""A guard that is taken away, and the scenario that must then miss its bounds, in so many experiments."""
+"""A guard that is taken away, and the scenario that must then miss its bounds, in so many
+experiments."""
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 INTRODUCTION = """# How it compares with what people use
 
@@ -667,14 +762,14 @@ carry-over, the last condition makes the run after it 10 % slower. In those of a
 starts 10 % slower: once in as many runs as there are conditions, or in twice as many; a run takes 15 s. Not covered: an
 effect that lasts for more than one run, a failed run that is repeated at the end of its round, and conditions that are
 measured at the same time.
-"""
+"""  # noqa: E501  (as it is run or printed)
 
 POWER = """## Power on measured noise
 
 In how many of these experiments, in percent, a planted difference is found: the noise is that of consecutive
 measurements of others (`tests/analysis/real.csv.gz`), and of made ones of which 15 % are three times slower. One
 contrast, margin 5 %; the other tests at 5 %, without a margin.
-"""
+"""  # noqa: E501  (as it is run or printed)
 
 HOWTO = """## With a method of your own
 
@@ -700,7 +795,7 @@ for figure in simulate(scenario, METHODS | {"medians": medians}, np.random.SeedS
 ```
 
 For this library, the function is `netperf_lib.analysis.judge(runs, contrasts).verdicts`.
-"""
+"""  # noqa: E501  (as it is run or printed)
 
 
 def page(figures, seed):
@@ -747,12 +842,22 @@ def _by_name(name, seed, count):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("seed", secrets.randbits(32)), ("samples", 400), ("workers", 2)):
+    for name, default in (
+        ("seed", secrets.randbits(32)),
+        ("samples", 400),
+        ("workers", 2),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--only", default="", help="only scenarios with this text in their name")
-    parser.add_argument("--write", action="store_true", help="write the page of the documentation")
+    parser.add_argument(
+        "--only", default="", help="only scenarios with this text in their name"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the page of the documentation"
+    )
     asked = parser.parse_args(arguments)
-    print(f"seed {asked.seed}, {asked.samples} experiments a scenario; percent false / right")
+    print(
+        f"seed {asked.seed}, {asked.samples} experiments a scenario; percent false / right"
+    )
     chosen = [s for s in scenarios() if asked.only in s.name]
     # each scenario has its own stream of random numbers
     seeds = np.random.SeedSequence(asked.seed).spawn(len(chosen))
@@ -766,7 +871,10 @@ def main(arguments=None):
             figures += [ours, *others]
             wrong += not ours.holds
             cells = "".join(f"{f.false:7.1f} /{f.right:6.1f}" for f in (ours, *others))
-            print(f"{'ok  ' if ours.holds else 'FAIL'}  {scenario.name:<56}{cells}", flush=True)
+            print(
+                f"{'ok  ' if ours.holds else 'FAIL'}  {scenario.name:<56}{cells}",
+                flush=True,
+            )
     print(f"{len(chosen) - wrong} of {len(chosen)} scenarios hold")
     if asked.write:
         _, title, series = PAGE.read_text("utf-8").partition(SERIES)

@@ -29,7 +29,8 @@ def seconds(words):
 
 
 @pytest.mark.parametrize(
-    ("words", "most"), [("compare", 1.2), ("report --notebook 01-placement", 2.5), ("report", 7)]
+    ("words", "most"),
+    [("compare", 1.2), ("report --notebook 01-placement", 2.5), ("report", 7)],
 )
 def test_answer_takes_so_many_start_ups(words, most, tmp_path):
     """Of Python with pandas, scipy.stats and pyarrow."""
@@ -57,7 +58,9 @@ def wilcoxons(work, digits=6):
 @pytest.mark.parametrize("digits", [6, 2])
 def test_compare_of_30_rounds(digits):
     ratio = wilcoxons(lambda: [compared(a, b) for a, b in sides(digits)]) / 50
-    print(f"\ncompare of 30 rounds, {digits} digits: {ratio:.2f} Wilcoxon tests (at most 2)")
+    print(
+        f"\ncompare of 30 rounds, {digits} digits: {ratio:.2f} Wilcoxon tests (at most 2)"
+    )
     assert ratio <= 2
 
 
@@ -65,7 +68,13 @@ def family(conditions, contrasts, rounds=30):
     """Return runs of so many conditions of one level, and contrasts of them."""
     names = [f"p{i}" for i in range(conditions)] * rounds
     values = 1e9 * np.random.default_rng(2).lognormal(0, 0.02, len(names))
-    same = {"deployment": 1, "status": "ok", "excluded": None, "tool": "iperf3", "test": "tcp"}
+    same = {
+        "deployment": 1,
+        "status": "ok",
+        "excluded": None,
+        "tool": "iperf3",
+        "test": "tcp",
+    }
     runs = pd.DataFrame({"placement": names, "server": names, "throughput_bps": values})
     runs = runs.assign(**same, client="client", streams=1)
     runs["round"] = np.repeat(np.arange(rounds), conditions)

@@ -17,7 +17,10 @@ from netperf_lib.measure.progress import Display
 DURATION = 10
 DECLARED = {
     "name": "bench",
-    "hosts": {"source": "lab", "options": {"hosts": [{"name": "client"}, {"name": "near"}]}},
+    "hosts": {
+        "source": "lab",
+        "options": {"hosts": [{"name": "client"}, {"name": "near"}]},
+    },
     "pairs": [{"client": "client", "server": "near", "placement": "same-zone"}],
     "tests": [
         {"tool": "iperf3", "test": "tcp", "streams": [1, 4], "duration_s": DURATION},
@@ -47,5 +50,7 @@ def test_time_beside_the_tests(lab_runs, tmp_path):
         lab.stop(tmp_path / "lab")
     assert tally.failed == 0
     between = statistics.median(gaps(store))
-    print(f"\n{ratio:.3f} times the tests' own duration (at most 1.1), {between:.2f} s between two")
+    print(
+        f"\n{ratio:.3f} times the tests' own duration (at most 1.1), {between:.2f} s between two"
+    )
     assert ratio <= 1.1

@@ -39,7 +39,9 @@ def times(work, unit):
 def peak_mib(code, *arguments):
     """Return the largest memory of a fresh Python that runs the code."""
     # not getrusage: its peak is inherited from the process that starts this one
-    status = "[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line][0]"
+    status = (
+        "[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line][0]"
+    )
     command = [sys.executable, "-c", f"{code}\nprint({status})", *map(str, arguments)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(done.stdout.split()[-1]) / 1024
@@ -56,7 +58,11 @@ def document(streams, rows):
         step_s=0.1,
         at=datetime(2026, 11, 2, tzinfo=UTC),
     )
-    ends = [f"{end}_{part}" for end in ("host", "remote") for part in ("total", "user", "system")]
+    ends = [
+        f"{end}_{part}"
+        for end in ("host", "remote")
+        for part in ("total", "user", "system")
+    ]
     whole["end"]["cpu_utilization_percent"] = dict.fromkeys(ends, 0.0)
     return json.dumps(whole, indent="\t").encode()
 
@@ -72,7 +78,9 @@ def test_large_document_of_iperf3(tmp_path, streams):
     imports = "import sys, orjson, pathlib; from netperf_lib import tools\n"
     read = imports + "{}(pathlib.Path(sys.argv[1]).read_bytes())"
     ours, bare = (peak_mib(read.format(f), path) for f in ("tools.parse", "orjson.loads"))
-    print(f"\n64 MiB of iperf3, {streams} streams: {ratio:.1f} times orjson.loads (at most 3),")
+    print(
+        f"\n64 MiB of iperf3, {streams} streams: {ratio:.1f} times orjson.loads (at most 3),"
+    )
     print(f"{ours / bare:.2f} times its memory (at most 1.2)")
     assert ratio <= 3
     assert ours <= 1.2 * bare
@@ -93,13 +101,21 @@ def test_log_of_a_million_packets(tmp_path):
     log, out = tmp_path / "packets.csv", tmp_path / "packets.parquet"
     log.write_text("\n".join(synth.sockperf(50.0, PACKETS, np.random.default_rng(1))))
     rows = (
-        log.read_bytes().partition(b"latency(usec)\n")[2].removesuffix(f"{printed.LINE}\n".encode())
+        log.read_bytes()
+        .partition(b"latency(usec)\n")[2]
+        .removesuffix(f"{printed.LINE}\n".encode())
     )
-    ratio = times(lambda: to_parquet(log, out), lambda: read_csv(pa.BufferReader(rows), COLUMNS))
+    ratio = times(
+        lambda: to_parquet(log, out), lambda: read_csv(pa.BufferReader(rows), COLUMNS)
+    )
     assert pq.read_metadata(out).num_rows == PACKETS
     code = "import sys, pathlib; from tests.bench import bench_logs\n"
-    peak = peak_mib(f"{code}bench_logs.to_parquet(*map(pathlib.Path, sys.argv[1:]))", log, out)
-    print(f"\n{PACKETS} packets to parquet: {ratio:.1f} times read_csv of the rows (at most 8),")
+    peak = peak_mib(
+        f"{code}bench_logs.to_parquet(*map(pathlib.Path, sys.argv[1:]))", log, out
+    )
+    print(
+        f"\n{PACKETS} packets to parquet: {ratio:.1f} times read_csv of the rows (at most 8),"
+    )
     print(f"peak memory {peak:.0f} MiB (at most 500)")
     assert ratio <= 8
     assert peak <= 500

@@ -119,7 +119,9 @@ def test_each_operation_may_fail_once(command, tmp_path, request):
     step = 1 if EVERY else max(1, counted.count // COMMANDS[command])
     for number in range(1, counted.count + 1, step):
         code = list(REMEDIES)[number % 3]
-        place = Path(shutil.copytree(start.parent, tmp_path / "try" / f"{number}")) / "mine"
+        place = (
+            Path(shutil.copytree(start.parent, tmp_path / "try" / f"{number}")) / "mine"
+        )
         with fault(place.parent, number, code):
             said = outcome(command, request, place)
         if said:
@@ -140,7 +142,12 @@ def place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(errno.EIO, "Input/output error"), MemoryError(), FileNotFoundError(2, "gone")]
+    "error",
+    [
+        OSError(errno.EIO, "Input/output error"),
+        MemoryError(),
+        FileNotFoundError(2, "gone"),
+    ],
 )
 def test_a_passing_read_error_is_no_row(place, error, monkeypatch):
     read = logs._unpacked
@@ -170,8 +177,13 @@ def test_a_log_that_was_restored_is_read_again(place):
 
 def test_folder_of_a_killed_process_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = "import os; from netperf_lib.data.files import temporary; temporary(); os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)})
+    code = (
+        "import os; from netperf_lib.data.files import temporary; temporary(); "
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
     [left] = tmp_path.iterdir()
     (left / "socket").touch()
     with scratch() as used:

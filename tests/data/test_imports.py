@@ -1,7 +1,5 @@
 """Existing logs and the labels that say under which conditions they were taken."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -9,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +21,10 @@ from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import observe
 from netperf_lib.cli import npl as command
 from netperf_lib.data import imports, logs
-from netperf_lib.data.imports import LoggedRun, import_logs, usable
+from netperf_lib.data.imports import import_logs, usable
 from netperf_lib.data.labels import LabelRow, LabelTable
 from netperf_lib.errors import NetperfError, StoreError, UsageError
 from netperf_lib.reporting import explorer
-from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -37,16 +33,16 @@ QPERF = PUBLISHED / "qperf-tcp_lat-ppg.txt"
 PATTERN = "{placement}/{tool}-P{streams}-r{round}.txt"
 
 
-def understand(*files: Any, **labels: Any) -> list[LoggedRun]:
+def understand(*files, **labels):
     return imports.understand(*files, **labels)[0]
 
 
-def table(**columns: Any) -> pd.DataFrame:
+def table(**columns):
     return pd.DataFrame(columns)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Logs in a naming of somebody's own: placement/tool-Pstreams-rround.txt."""
     for placement in ("ppg", "cross-zone"):
         for number in (1, 2):
@@ -57,14 +53,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def qperf_log(path: Path, latency: float) -> None:
+def qperf_log(path, latency):
     """Write a log of qperf with this latency, and the rate of messages that goes with it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rate = f"{1000 / latency:.1f}"
-    path.write_text(QPERF.read_text().replace("39.4", f"{latency:.1f}").replace("25.3", rate))
+    path.write_text(
+        QPERF.read_text().replace("39.4", f"{latency:.1f}").replace("25.3", rate)
+    )
 
 
-def short(path: Path, *latencies: int) -> Path:
+def short(path, *latencies):
     """Write a log of a run for each latency, in microseconds."""
     path.write_text("".join(f"tcp_lat:\n    latency  =  {us} us\n" for us in latencies))
     return path
@@ -73,7 +71,7 @@ def short(path: Path, *latencies: int) -> Path:
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def test_a_path_pattern_gives_labels(folder: Path) -> None:
+def test_a_path_pattern_gives_labels(folder):
     runs = understand(folder, pattern=PATTERN)
     assert {(r.get("placement"), r.get("round")) for r in runs} == {
         (p, n) for p in ("ppg", "cross-zone") for n in (1, 2)
@@ -81,10 +79,12 @@ def test_a_path_pattern_gives_labels(folder: Path) -> None:
     assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
 
 
-def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
+def test_a_table_gives_labels_by_name_and_by_glob(folder):
     logs = ["cross-zone/iperf2-P16-r1.txt", "cross-zone/iperf2-P16-r2.txt"]
     labels = table(
-        file=["ppg/*", *logs], placement=["ppg", "x", "x"], accelerated=["on", "off", None]
+        file=["ppg/*", *logs],
+        placement=["ppg", "x", "x"],
+        accelerated=["on", "off", None],
     )
     runs = {r.name: r for r in understand(folder, labels=labels)}
     assert runs["ppg/iperf2-P16-r2.txt"].get("placement") == "ppg"
@@ -92,25 +92,37 @@ def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
     assert [runs[name].get("accelerated") for name in names] == [True, False, None]
 
 
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
+WRONG = {
     "misspelled": ({"file": ["*"], "placment": ["ppg"]}, "did you mean placement"),
     "no file": ({"placement": ["ppg"]}, "needs one column 'file'"),
-    "no log": ({"file": ["*", "nowhere.txt"]}, r"labels:3 \('nowhere.txt'\): it matches no log"),
+    "no log": (
+        {"file": ["*", "nowhere.txt"]},
+        r"labels:3 \('nowhere.txt'\): it matches no log",
+    ),
     "two rows": ({"file": [QPERF.name] * 2, "rack": ["a", "b"]}, "two rows for one run"),
     "no row": ({"file": ["other*"]}, f"{QPERF.name}: no row of labels matches"),
     "no number": ({"file": ["*"], "round": ["first"]}, "'first'; write a whole number"),
     "no flag": ({"file": ["*"], "accelerated": ["maybe"]}, "'maybe'; write on or off"),
-    "no name": ({"file": ["*", None], "placement": ["ppg", "ppg"]}, "labels:3: the cell 'file'"),
+    "no name": (
+        {"file": ["*", None], "placement": ["ppg", "ppg"]},
+        "labels:3: the cell 'file'",
+    ),
     "no run": ({"file": [QPERF.name], "run": [3]}, "matches no run 3 of a log; round"),
     "two readings": ({"file": ["*"], "bandwidth_mbps": ["12,500"]}, "12,500"),
-    "a repetition": ({"file": ["*"], "iteration": [1]}, "call it round if .* leave it out"),
+    "a repetition": (
+        {"file": ["*"], "iteration": [1]},
+        "call it round if .* leave it out",
+    ),
     "a column": ({"file": ["*"], "order": ["x"]}, "a name that the library uses itself"),
-    "a contradiction": ({"file": ["*"], "tool": ["iperf3"]}, "'iperf3', but .* says 'qperf'"),
+    "a contradiction": (
+        {"file": ["*"], "tool": ["iperf3"]},
+        "'iperf3', but .* says 'qperf'",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_wrong_labels_are_refused(kind: str) -> None:
+def test_wrong_labels_are_refused(kind):
     columns, said = WRONG[kind]
     with pytest.raises(UsageError, match=said):
         understand(QPERF, labels=pd.DataFrame(columns))
@@ -119,13 +131,19 @@ def test_wrong_labels_are_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("{placement}/{tool}-P{streams}-r{run}.txt", r"\{run\} in the pattern .*: call it round"),
+        (
+            "{placement}/{tool}-P{streams}-r{run}.txt",
+            r"\{run\} in the pattern .*: call it round",
+        ),
         ("{placement}/{status}.txt", "a name that the library uses itself"),
         ("logs/*.txt", "contains no label"),
-        ("{placement}/{tool}.json", "does not match the pattern .*import only the logs that match"),
+        (
+            "{placement}/{tool}.json",
+            "does not match the pattern .*import only the logs that match",
+        ),
     ],
 )
-def test_wrong_patterns_are_refused(folder: Path, pattern: str, said: str) -> None:
+def test_wrong_patterns_are_refused(folder, pattern, said):
     with pytest.raises(UsageError, match=said):
         understand(folder, pattern=pattern)
 
@@ -133,7 +151,7 @@ def test_wrong_patterns_are_refused(folder: Path, pattern: str, said: str) -> No
 SHEET = "file;placement;bandwidth_mbps;Rack\n*;ppg;8000,5;é1\n"
 
 
-def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
+def test_labels_are_read_as_spreadsheets_write_them(tmp_path):
     place = tmp_path / "labels.csv"
     place.write_text(SHEET, "utf-8-sig")
     (run,) = understand(QPERF, labels=place)
@@ -143,7 +161,7 @@ def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
         understand(QPERF, labels=place)
 
 
-def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path: Path) -> None:
+def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder, tmp_path):
     place = tmp_path / "labels.csv"
     place.write_text("file,qdisc,zone,note\nppg/*,None,NA,\ncross-zone/*,fq,1,\n")
     runs = understand(folder, labels=place)
@@ -152,7 +170,7 @@ def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder: Path, tmp_path:
     }  # fmt: skip
 
 
-def test_placements_are_read_as_people_write_them(tmp_path: Path) -> None:
+def test_placements_are_read_as_people_write_them(tmp_path):
     names = ["same-zone", "Same Zone", "same_zone", "Cross Zone"]
     for n in range(4):
         shutil.copy(QPERF, tmp_path / f"{n}.txt")
@@ -169,14 +187,12 @@ def test_placements_are_read_as_people_write_them(tmp_path: Path) -> None:
         ("ping_20261103-1405", "ping_{started_utc}", "2026-11-03T14:05:00"),
     ],
 )
-def test_a_label_in_a_path_has_its_kind(
-    tmp_path: Path, name: str, pattern: str, value: object
-) -> None:
+def test_a_label_in_a_path_has_its_kind(tmp_path, name, pattern, value):
     (run,) = understand(short(tmp_path / name, 20), pattern=pattern)
     assert value in run.labels.values()
 
 
-def test_direction_that_the_log_leaves_open_is_the_label(tmp_path: Path) -> None:
+def test_direction_that_the_log_leaves_open_is_the_label(tmp_path):
     log = tmp_path / "ppg-reverse-r1.txt"
     log.write_text(
         "[  5]   0.00-10.00  sec  1.10 GBytes   944 Mbits/sec    3             sender\n"
@@ -186,11 +202,13 @@ def test_direction_that_the_log_leaves_open_is_the_label(tmp_path: Path) -> None
     assert run.get("direction") == "reverse"
 
 
-def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
+def test_a_name_and_an_address_are_no_contradiction(tmp_path):
     log = LOGS / "iperf3" / "aks-omit-we-az2az3.txt"
     (run,) = understand(log, labels=table(file=["*"], server=["near"]))
     assert run.get("server") == "near"
-    mine = import_logs(log, labels=table(file=["*"], server=["near"]), into=tmp_path / "mine")
+    mine = import_logs(
+        log, labels=table(file=["*"], server=["near"]), into=tmp_path / "mine"
+    )
     assert set(mine.runs["server"]) == {"near"}
 
 
@@ -199,12 +217,12 @@ class CountedCells(dict[str, Any]):
 
     looks = 0
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name):
         CountedCells.looks += 1
         return super().__getitem__(name)
 
 
-def test_each_row_of_labels_is_looked_at_once(tmp_path: Path) -> None:
+def test_each_row_of_labels_is_looked_at_once(tmp_path):
     CountedCells.looks = 0
     rows = [LabelRow(f"labels:{n}", CountedCells(file=f"{n}.txt")) for n in range(300)]
     every = LabelRow("labels:300", CountedCells(file="1*.txt"))
@@ -229,7 +247,7 @@ LABELS = table(
 )
 
 
-def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
+def test_published_logs_become_an_experiment(tmp_path):
     mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
     latency = mine.runs.dropna(subset="latency_oneway_us").set_index("placement")
     assert latency["latency_oneway_us"].to_dict() == {
@@ -246,14 +264,19 @@ def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
 
 
-def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_path: Path) -> None:
+def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_path):
     labels = PUBLISHED.parent / "labels.csv"
     mine = import_logs(PUBLISHED.parent, labels=labels, into=tmp_path / "mine")
     assert len(mine.runs) == 21
-    assert "Left out, as no log or the same run again: README.md, figures.tsv." in str(mine.notice)
+    assert "Left out, as no log or the same run again: README.md, figures.tsv." in str(
+        mine.notice
+    )
     lead = lead_paragraph(mine)
     for words in (
-        "Latency (Azure) is 39.4 µs on ppg (proximity placement group), 57.2 to 58.2 µs on same-zone",
+        (
+            "Latency (Azure) is 39.4 µs on ppg (proximity placement group), 57.2 to 58.2 µs on "
+            "same-zone"
+        ),
         "402 µs for zone ad1 → ad2, 386 µs for zone ad2 → ad3, 114 µs for zone ad3 → ad1. Through",
         "(cross-region): 1 stream 721 Mbit/s, 16 streams 2.55 Gbit/s",
     ):
@@ -261,12 +284,16 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     assert not any("provider" in "".join(c.names) for c in lead.family)
 
 
-def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
+def test_import_is_idempotent_and_another_import_adds(tmp_path):
     first = sorted(PUBLISHED.glob("*ppg.txt"))
-    assert len(import_logs(first, labels=LABELS.iloc[:1], into=tmp_path / "mine").runs) == 2
+    assert (
+        len(import_logs(first, labels=LABELS.iloc[:1], into=tmp_path / "mine").runs) == 2
+    )
     before = {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
     for _ in range(2):
-        assert len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
+        assert (
+            len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
+        )
     assert before < {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
     mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
     assert mine.contrasts == ()  # these came after the data
@@ -280,22 +307,24 @@ def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
         ({"margin": 3}, "margin"),
     ],
 )
-def test_contrasts_that_no_log_can_answer_are_refused(
-    tmp_path: Path, change: dict[str, object], said: str
-) -> None:
+def test_contrasts_that_no_log_can_answer_are_refused(tmp_path, change, said):
     with pytest.raises(NetperfError, match=said):
-        import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change])
+        import_logs(
+            PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change]
+        )
     assert not (tmp_path / "mine").exists()
 
 
-def test_other_labels_for_a_log_that_is_there_are_refused(tmp_path: Path) -> None:
+def test_other_labels_for_a_log_that_is_there_are_refused(tmp_path):
     import_logs(QPERF, labels=LABELS.iloc[:1], into=tmp_path / "mine")
     other = table(file=["*"], placement=["cross-zone"])
-    with pytest.raises(UsageError, match=f"{QPERF.name}: was imported before with other labels"):
+    with pytest.raises(
+        UsageError, match=f"{QPERF.name}: was imported before with other labels"
+    ):
         import_logs(QPERF, labels=other, into=tmp_path / "mine")
 
 
-def test_a_measured_experiment_is_no_place_for_logs(tmp_path: Path) -> None:
+def test_a_measured_experiment_is_no_place_for_logs(tmp_path):
     place = tmp_path / "lab-full"
     place.mkdir()
     shutil.copy(npl.recorded() / "experiment.yaml", place)
@@ -303,16 +332,16 @@ def test_a_measured_experiment_is_no_place_for_logs(tmp_path: Path) -> None:
         import_logs(QPERF, into=place)
 
 
-def test_each_run_of_a_log_has_its_own_labels_and_figures(tmp_path: Path) -> None:
+def test_each_run_of_a_log_has_its_own_labels_and_figures(tmp_path):
     log = short(tmp_path / "two.txt", 39, 58)
     labels = table(file=["two.txt"] * 2, run=[1.0, 2.0], placement=["ppg", "same-zone"])
-    runs = import_logs(log, labels=labels, into=tmp_path / "mine").runs.set_index("placement")
+    runs = import_logs(log, labels=labels, into=tmp_path / "mine").runs.set_index(
+        "placement"
+    )
     assert runs["latency_oneway_us"].to_dict() == {"ppg": 39, "same-zone": 58}
 
 
-def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_runs_are_in_the_order_of_their_start_whatever_its_zone(folder, tmp_path):
     starts = ["2026-11-03T13:00:00Z", "2026-11-03T14:05:00+02:00"]
     labels = table(file=["*r1.txt", "*r2.txt"], started_utc=starts)
     mine = import_logs(folder / "ppg", labels=labels, into=tmp_path / "exp")
@@ -320,15 +349,17 @@ def test_runs_are_in_the_order_of_their_start_whatever_its_zone(
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
 
 
-def test_the_command_line_imports_shows_and_writes_a_template(python: str, tmp_path: Path) -> None:
-    def npl(*words: object) -> subprocess.CompletedProcess[str]:
+def test_the_command_line_imports_shows_and_writes_a_template(python, tmp_path):
+    def npl(*words):
         command = [python, "-m", "netperf_lib", "import", *map(str, words)]
         wide = os.environ | {"COLUMNS": "200"}
         return subprocess.run(command, capture_output=True, text=True, env=wide)
 
     template = npl(PUBLISHED, "--labels-template")
     filled = pd.read_csv(io.StringIO(template.stdout))
-    names = [Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in filled["file"]]
+    names = [
+        Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in filled["file"]
+    ]
     filled.assign(placement=names).to_csv(tmp_path / "labels.csv", index=False)
     labels = ("--labels", tmp_path / "labels.csv")
     shown = npl(PUBLISHED, *labels, "--dry-run").stdout
@@ -342,24 +373,38 @@ def test_the_command_line_imports_shows_and_writes_a_template(python: str, tmp_p
     assert "Traceback" not in missing.stderr
 
 
-def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path: Path) -> None:
+def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path):
     rows = [
-        {"file": f"{p}{n}.txt", "placement": p, "round": n, "remark": f"after lunch {p} {n}"}
+        {
+            "file": f"{p}{n}.txt",
+            "placement": p,
+            "round": n,
+            "remark": f"after lunch {p} {n}",
+        }
         for n in range(1, 4)
         for p in ("ppg", "same-zone")
     ]
     for row in rows:
         shutil.copy(QPERF, tmp_path / str(row["file"]))
     pd.DataFrame(rows).to_csv(tmp_path / "labels.csv", index=False)
-    words = ["import", tmp_path, "--labels", tmp_path / "labels.csv", "--into", tmp_path / "mine"]
+    words = [
+        "import",
+        tmp_path,
+        "--labels",
+        tmp_path / "labels.csv",
+        "--into",
+        tmp_path / "mine",
+    ]
     done = CliRunner().invoke(command, list(map(str, words)), catch_exceptions=False)
     assert done.output.count("remark is free text, and no factor") == 1
 
 
-def test_logs_without_rounds_are_compared_unpaired(tmp_path: Path) -> None:
+def test_logs_without_rounds_are_compared_unpaired(tmp_path):
     for placement, level in (("ppg", 39.4), ("same-zone", 58.2)):
         for number in range(12):
-            qperf_log(tmp_path / f"{placement}-{number}.txt", level + number * 7 % 12 / 10)
+            qperf_log(
+                tmp_path / f"{placement}-{number}.txt", level + number * 7 % 12 / 10
+            )
     labels = table(file=["ppg-*", "same-zone-*"], placement=["ppg", "same-zone"])
     mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine", contrasts=[PPG])
     (found,) = compare(mine)
@@ -367,7 +412,7 @@ def test_logs_without_rounds_are_compared_unpaired(tmp_path: Path) -> None:
     assert "unpaired" in f"{found.method} {found.warnings}"
 
 
-def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_path: Path) -> None:
+def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_path):
     shutil.copy(QPERF, tmp_path / "a.txt")
     shutil.copy(LOGS / "iperf3" / "busy_iperf3.txt", tmp_path / "b.txt")
     runs = import_logs(tmp_path, into=tmp_path / "mine").runs
@@ -379,7 +424,7 @@ def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_
 # -- what names tell apart -------------------------------------------------------------------------
 
 
-def test_what_only_names_tell_apart_is_not_judged(tmp_path: Path) -> None:
+def test_what_only_names_tell_apart_is_not_judged(tmp_path):
     for number in range(1, 4):  # a running number alone tells nothing apart
         qperf_log(tmp_path / "plain" / f"run{number}.txt", 40 + number)
     plain = import_logs(tmp_path / "plain", into=tmp_path / "other")
@@ -392,14 +437,18 @@ def test_what_only_names_tell_apart_is_not_judged(tmp_path: Path) -> None:
     mine = import_logs(tmp_path / "logs", into=tmp_path / "mine")
     lead = lead_paragraph(mine)
     assert not lead.family
-    figures = "zone1: 61.5 µs, zone1 no accnet 162 µs, zone2: 98.5 µs, zone2 no accnet 198 µs"
+    figures = (
+        "zone1: 61.5 µs, zone1 no accnet 162 µs, zone2: 98.5 µs, zone2 no accnet 198 µs"
+    )
     assert figures in str(lead)
     assert "(zone1; zone1 no accnet; zone2; zone2 no accnet)" in str(mine.notice)
     with pytest.raises(UsageError, match="--labels-template"):
-        CliRunner().invoke(command, ["compare", str(tmp_path / "logs")], catch_exceptions=False)
+        CliRunner().invoke(
+            command, ["compare", str(tmp_path / "logs")], catch_exceptions=False
+        )
 
 
-def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path) -> None:
+def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path):
     for pattern in ("ntttcp/*", "iperf3/aks-*.txt", "qperf/gen-tcp*.txt"):
         for log in LOGS.glob(pattern):
             (tmp_path / "logs" / log.parent.name).mkdir(parents=True, exist_ok=True)
@@ -413,7 +462,7 @@ def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path
     assert not re.search(r"unknown|no protocol|default", f"{paragraph} {names}")
 
 
-def test_the_proposed_pattern_imports_the_folder(tmp_path: Path) -> None:
+def test_the_proposed_pattern_imports_the_folder(tmp_path):
     for number in range(1, 7):
         for place, level in (("ppg", 40), ("same-zone", 60)):
             qperf_log(tmp_path / "logs" / f"{place}-r{number}.txt", level + number / 10)
@@ -428,7 +477,7 @@ def test_the_proposed_pattern_imports_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["r{round}.txt", None])
-def test_three_digits_of_qperf_are_two_runs_by_name(tmp_path: Path, pattern: str | None) -> None:
+def test_three_digits_of_qperf_are_two_runs_by_name(tmp_path, pattern):
     for number in (1, 2):
         qperf_log(tmp_path / "logs" / f"r{number}.txt", 39.4)
     for _ in range(2):  # the second import adds nothing
@@ -436,7 +485,7 @@ def test_three_digits_of_qperf_are_two_runs_by_name(tmp_path: Path, pattern: str
         assert len(mine.runs) == 2
 
 
-def test_equal_labels_in_a_round_are_refused_by_name(tmp_path: Path) -> None:
+def test_equal_labels_in_a_round_are_refused_by_name(tmp_path):
     qperf_log(tmp_path / "a.txt", 58)
     qperf_log(tmp_path / "b.txt", 158)
     labels = table(file=["*"], placement=["ppg"], round=[1])
@@ -444,24 +493,26 @@ def test_equal_labels_in_a_round_are_refused_by_name(tmp_path: Path) -> None:
         import_logs(tmp_path, labels=labels, into=tmp_path / "mine")
 
 
-def iperf3_document(cookie: str) -> str:
+def iperf3_document(cookie):
     """The document of a run of iperf3 in compact form."""
     document = json.loads((LOGS / "iperf3" / "gen-3.12-tcp-R.json").read_text())
     document["start"]["cookie"] = f"{cookie:a>36}"
     return json.dumps(document)
 
 
-def test_six_copies_of_one_log_are_one_run_a_side(tmp_path: Path) -> None:
+def test_six_copies_of_one_log_are_one_run_a_side(tmp_path):
     for number in range(1, 7):
         for side in ("ppg", "zone"):
             (tmp_path / f"{side}-r{number}.json").write_text(iperf3_document(side))
-    mine = import_logs(tmp_path, pattern="{placement}-r{round}.json", into=tmp_path / "mine")
+    mine = import_logs(
+        tmp_path, pattern="{placement}-r{round}.json", into=tmp_path / "mine"
+    )
     assert sorted(mine.runs["placement"]) == ["ppg", "zone"]
     assert "ppg-r2.json (the same run as ppg-r1.json)" in str(mine.notice)
     assert [c.verdict for c in compare(mine)] == ["no verdict"]
 
 
-def test_an_appended_log_counts_each_run_in_its_round(tmp_path: Path) -> None:
+def test_an_appended_log_counts_each_run_in_its_round(tmp_path):
     documents = [iperf3_document(f"run{number}") for number in range(1, 4)]
     for number in range(1, 4):
         (tmp_path / f"ppg-r{number}.json").write_text("\n".join(documents[:number]))
@@ -469,16 +520,18 @@ def test_an_appended_log_counts_each_run_in_its_round(tmp_path: Path) -> None:
     assert [(run.get("round"), run.index) for run in runs] == [(1, 0), (2, 1), (3, 2)]
 
 
-def test_another_print_or_name_of_a_document_is_the_same_run(tmp_path: Path) -> None:
+def test_another_print_or_name_of_a_document_is_the_same_run(tmp_path):
     text = iperf3_document("one")
-    (tmp_path / "a.json").write_text(f"{text}\n{json.dumps(json.loads(text), indent=2)}\n")
+    (tmp_path / "a.json").write_text(
+        f"{text}\n{json.dumps(json.loads(text), indent=2)}\n"
+    )
     (tmp_path / "b.json").write_text(text + "\n")
     for log in ("a.json", "b.json"):
         mine = import_logs(tmp_path / log, into=tmp_path / "mine")
         assert len(mine.runs) == 1
 
 
-def test_two_folders_are_told_apart_by_content(tmp_path: Path) -> None:
+def test_two_folders_are_told_apart_by_content(tmp_path):
     for day, numbers in (("monday", (1, 2)), ("friday", (2, 3, 4)), ("sunday", (1, 2))):
         (tmp_path / day).mkdir()
         for number in numbers:
@@ -498,7 +551,7 @@ def test_two_folders_are_told_apart_by_content(tmp_path: Path) -> None:
 OWN = "rack {rack}/*run{round}.log"
 
 
-def own_logs(folder: Path, near: float) -> Path:
+def own_logs(folder, near):
     """Sixty logs in a naming of one's own, with this latency in the near rack."""
     random = np.random.default_rng(int(near))
     for rack, level in (("near", near), ("far", 58.2)):
@@ -508,7 +561,7 @@ def own_logs(folder: Path, near: float) -> Path:
     return folder
 
 
-def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
+def test_raw_logs_are_compared_without_an_import(tmp_path):
     before, after = own_logs(tmp_path / "before", 39), own_logs(tmp_path / "after", 51)
     found = compare(str(before), str(after), pattern=OWN, margin=0.1)
     verdicts = {c.context: str(c.verdict) for c in found}
@@ -521,14 +574,12 @@ def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
 # -- the folder of an import -----------------------------------------------------------------------
 
 
-def test_a_log_of_many_runs_is_stored_and_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path, monkeypatch):
     log = short(tmp_path / "all.txt", *range(50, 90))
-    reads: list[Path] = []
+    reads = []
     real = logs.parse_ends
 
-    def counted(client: Path) -> list[ParsedRun]:
+    def counted(client):
         reads.append(client)
         return real(client)
 
@@ -549,7 +600,7 @@ def test_a_log_of_many_runs_is_stored_and_read_once(
     assert changed["latency_oneway_us"].isna().all()
 
 
-def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path: Path) -> None:
+def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path):
     secret = short(tmp_path / "secret.txt", 50)
     given = tmp_path / "given"
     given.mkdir()
@@ -569,7 +620,7 @@ def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path
     assert not (tmp_path / "mine").exists()
 
 
-RECORDS: dict[str, Callable[[], bytes]] = {
+RECORDS = {
     "bomb": lambda: gzip.compress(bytes((1 << 28) + 1), 1),
     "path": lambda: gzip.compress(b'[{"run_id": "../../x"}]'),
     "no record": lambda: gzip.compress(b'["x"]'),
@@ -579,8 +630,10 @@ RECORDS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, kind: str) -> None:
-    mine = Path(npl.import_logs(short(tmp_path / "a.txt", 50), into=tmp_path / "mine").path)
+def test_records_of_a_stranger_are_one_sentence(tmp_path, kind):
+    mine = Path(
+        npl.import_logs(short(tmp_path / "a.txt", 50), into=tmp_path / "mine").path
+    )
     next(mine.glob("raw/*/runs.json.gz")).write_bytes(RECORDS[kind]())
     (mine / "exclusions.json").write_text("[")
     with pytest.raises(NetperfError, match=r"cannot be read|unexpected content"):
@@ -591,9 +644,11 @@ def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, kind: str) -> No
     assert "exclusions.json" in done.output
 
 
-def test_logs_without_a_start_are_in_the_overview(tmp_path: Path) -> None:
+def test_logs_without_a_start_are_in_the_overview(tmp_path):
     for name, latency in (("one", 40), ("two", 50)):
-        import_logs(short(tmp_path / f"{name}.txt", latency), into=tmp_path / "mine" / name)
+        import_logs(
+            short(tmp_path / f"{name}.txt", latency), into=tmp_path / "mine" / name
+        )
     assert "started_utc" not in npl.read(tmp_path / "mine").runs
     lines = npl.analysis.opening(tmp_path / "mine").lines
     assert [line.split(":")[0] for line in lines] == ["one", "two"]

@@ -35,7 +35,9 @@ def sent(tmp_path_factory):
     for number in range(4):
         name = f"{'ab'[number % 2]}-r{1 + number // 2}.txt"
         (folder / "logs" / name).write_text(LOG.format(40 + number))
-    npl.import_logs(folder / "logs", pattern="{placement}-r{round}.txt", into=folder / "mine")
+    npl.import_logs(
+        folder / "logs", pattern="{placement}-r{round}.txt", into=folder / "mine"
+    )
     npl.ingest(folder / "mine")
     return folder / "mine"
 
@@ -55,7 +57,9 @@ def thesis(tmp_path):
 
 
 def content(folder):
-    return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+    return {
+        str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))
+    }
 
 
 def commands(place):

@@ -1,7 +1,5 @@
 """Logs on disk: one, many at a time, as JSON, as tables; and those that others published."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -13,7 +11,6 @@ import tarfile
 import tempfile
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,7 +29,7 @@ LOGS = Path(__file__).parents[1] / "logs"
 ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
 
 
-def test_a_path_a_text_and_bytes_are_the_same_log() -> None:
+def test_a_path_a_text_and_bytes_are_the_same_log():
     (of_path,) = npl.parse(ONE)
     (of_name,) = npl.parse(str(ONE))
     (of_text,) = npl.parse_text(ONE.read_text())
@@ -43,12 +40,12 @@ def test_a_path_a_text_and_bytes_are_the_same_log() -> None:
 
 
 @pytest.mark.parametrize("source", ["no-such.log", Path("no-such.log")])
-def test_a_missing_file_is_one_sentence(source: str | Path) -> None:
+def test_a_missing_file_is_one_sentence(source):
     with pytest.raises(ParseError, match=r"^no-such\.log: no such file"):
         npl.parse(source)
 
 
-def test_what_is_no_log_names_the_tools(tmp_path: Path) -> None:
+def test_what_is_no_log_names_the_tools(tmp_path):
     (tmp_path / "a.txt").write_text("Dear diary, the network was slow.\n")
     with pytest.raises(ParseError) as refusal:
         npl.parse(tmp_path / "a.txt")
@@ -56,7 +53,7 @@ def test_what_is_no_log_names_the_tools(tmp_path: Path) -> None:
     assert str(refusal.value).startswith(str(tmp_path / "a.txt"))
 
 
-def test_the_verb_prints_one_list_of_json(tmp_path: Path) -> None:
+def test_the_verb_prints_one_list_of_json(tmp_path):
     two = LOGS / "iperf3" / "gen-3.12-server-3tests-concatenated.json"
     done = CliRunner().invoke(command, ["parse", "--json", str(ONE), str(two)])
     assert done.exit_code == 0
@@ -71,7 +68,7 @@ def test_the_verb_prints_one_list_of_json(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_verb_tells_what_it_could_not_read_and_reads_the_rest(tmp_path: Path) -> None:
+def test_the_verb_tells_what_it_could_not_read_and_reads_the_rest(tmp_path):
     done = CliRunner().invoke(command, ["parse", str(ONE), str(tmp_path / "gone.log")])
     assert done.exit_code == 1
     assert "gone.log: no such file" in done.output
@@ -82,7 +79,7 @@ def test_the_verb_tells_what_it_could_not_read_and_reads_the_rest(tmp_path: Path
 SCALE = {"us": 1.0, "ms": 1e3, "Gbit/s": 1e9, "Mbit/s": 1e6}
 
 
-def test_published_logs_parse_to_the_printed_figures() -> None:
+def test_published_logs_parse_to_the_printed_figures():
     figures = pd.read_csv(PUBLISHED / "figures.tsv", sep="\t", dtype=str)
     folder = PUBLISHED
     checked = 0
@@ -91,8 +88,12 @@ def test_published_logs_parse_to_the_printed_figures() -> None:
         for log in sorted(folder.glob(row["raw_log"])):
             (run,) = [r for r in npl.parse(log) if r.status == "ok"]
             # the logs of iperf 2 are the clients': what they print is what was sent
-            name = "latency_oneway_us" if row["unit"] in ("us", "ms") else "throughput_bps"
-            found.append(run.metrics[name if name in run.metrics else "throughput_sent_bps"])
+            name = (
+                "latency_oneway_us" if row["unit"] in ("us", "ms") else "throughput_bps"
+            )
+            found.append(
+                run.metrics[name if name in run.metrics else "throughput_sent_bps"]
+            )
         mean = sum(found) / len(found) / SCALE[row["unit"]]
         printed = str(row["value"])
         if "truncated" in str(row["note"]):
@@ -108,11 +109,13 @@ IPERF2 = LOGS / "iperf2"
 DIFFERENT = (LOGS / "iperf3" / "gen-3.12-udp.json").read_text()
 
 
-def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it() -> None:
+def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it():
     ends = IPERF2 / "gen-tcp.txt", IPERF2 / "gen-tcp-e-server.txt"
     (alone,), (told,) = map(npl.parse, ends)
     (both,) = parse_ends(*ends)
-    received = {name: told.metrics[name] for name in ("throughput_bps", "transferred_bytes")}
+    received = {
+        name: told.metrics[name] for name in ("throughput_bps", "transferred_bytes")
+    }
     assert both.metrics.items() >= received.items()
     assert both.metrics.items() >= alone.metrics.items()  # the client's own figures stay
     assert not received.keys() & alone.metrics.keys()
@@ -129,9 +132,7 @@ def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it() ->
     ],
     ids=["empty", "crashed", "another"],
 )
-def test_a_server_that_does_not_tell_what_arrived_is_a_warning(
-    tmp_path: Path, text: str, why: str
-) -> None:
+def test_a_server_that_does_not_tell_what_arrived_is_a_warning(tmp_path, text, why):
     (tmp_path / "server.out").write_text(text)
     client = IPERF2 / "gen-tcp.txt"
     (run,) = parse_ends(client, tmp_path / "server.out")
@@ -140,11 +141,13 @@ def test_a_server_that_does_not_tell_what_arrived_is_a_warning(
     assert why in warning
 
 
-def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> None:
+def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path):
     data = (LOGS / "qperf" / "gen-v.txt").read_bytes()
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(data))
-    assert [r.metrics for r in npl.parse(packed)] == [r.metrics for r in npl.parse_text(data)]
+    assert [r.metrics for r in npl.parse(packed)] == [
+        r.metrics for r in npl.parse_text(data)
+    ]
     packed.write_bytes(gzip.compress(data)[:-20])
     with pytest.raises(ParseError, match="packed by gzip and damaged"):
         npl.parse(packed)
@@ -154,9 +157,7 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(
-    tmp_path: Path, mode: Any
-) -> None:
+def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(tmp_path, mode):
     inside = tmp_path / "inside"
     inside.mkdir()
     with tarfile.open(inside / "logs", mode) as archive:
@@ -167,9 +168,7 @@ def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(
     assert [p.name for p in tmp_path.rglob("*")] == ["inside", "logs"]
 
 
-def test_a_packed_log_that_unpacks_without_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "MOST", 32 << 20)
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
@@ -182,9 +181,7 @@ def test_a_packed_log_that_unpacks_without_end_is_refused(
         tracemalloc.stop()
 
 
-def test_a_log_too_large_for_the_memory_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path, monkeypatch):
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
         file.truncate(4 << 30)  # a hole
@@ -193,12 +190,14 @@ def test_a_log_too_large_for_the_memory_is_refused_at_once(
     monkeypatch.setattr(tools.reading, "LARGEST", 1 << 10)
     document = (LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes()
     assert npl.parse_text(document)[0].status == "ok"
-    with pytest.raises(ParseError, match=r"larger than .* not a complete iperf3 JSON document"):
+    with pytest.raises(
+        ParseError, match=r"larger than .* not a complete iperf3 JSON document"
+    ):
         npl.parse_text(document[:-100])
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
     place = tmp_path / "pipe"
     if kind == "fifo":
         os.mkfifo(place)
@@ -208,15 +207,21 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
         npl.parse(place)
 
 
-def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None:
-    with tempfile.TemporaryDirectory() as name:  # not below pytest's folder, which is root's alone
+def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read():
+    with (
+        tempfile.TemporaryDirectory() as name
+    ):  # not below pytest's folder, which is root's alone
         folder = Path(name)
         for inside, mode in (("open", 0o755), ("closed", 0), ("listed", 0o444)):
             (folder / inside).mkdir()
             shutil.copy(LOGS / "qperf" / "gen-v.txt", folder / inside / "a.txt")
-            (folder / inside).chmod(mode)  # of the last its names may be read, the files not
+            (folder / inside).chmod(
+                mode
+            )  # of the last its names may be read, the files not
         folder.chmod(0o755)
-        parse_files([folder / "open"])  # imports what another user might not be allowed to read
+        parse_files(
+            [folder / "open"]
+        )  # imports what another user might not be allowed to read
         user = os.geteuid()
         try:
             if user == 0:
@@ -234,10 +239,12 @@ def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None
     assert matched == ([], [listed])
 
 
-def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
+def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path):
     (tmp_path / "deep").mkdir()
     shutil.copy(LOGS / "qperf" / "gen-v.txt", tmp_path / "b.txt")
-    shutil.copy(LOGS / "sockperf" / "gen-lowrate-few-obs.txt", tmp_path / "deep" / "a.txt")
+    shutil.copy(
+        LOGS / "sockperf" / "gen-lowrate-few-obs.txt", tmp_path / "deep" / "a.txt"
+    )
     (tmp_path / ".hidden").write_text("no log")
     runs, errors = parse_files([tmp_path])
     assert (sorted({r["tool"] for r in runs}), errors) == (["qperf", "sockperf"], [])

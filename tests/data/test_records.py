@@ -1,6 +1,5 @@
-"""What was declared before the data stays so; records are what they were; what was tampered with is found."""
-
-from __future__ import annotations
+"""What was declared before the data stays so; records are what they were; what was tampered with
+is found."""
 
 import hashlib
 import json
@@ -11,10 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +39,7 @@ FOUND_LATER = Contrast(
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory):
     root = tmp_path_factory.mktemp("measured")
     synth(root, runs=24, samples=20)
     store = Store(root, "fleet-0001")
@@ -58,21 +55,22 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in ("a", "b")
     ]
     store.write_deployment(
-        1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE)
+        1,
+        Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE),
     )
     npl.ingest(root)
     return store.path
 
 
 @pytest.fixture
-def place(measured: Path, tmp_path: Path) -> Path:
+def place(measured, tmp_path):
     return Path(shutil.copytree(measured, tmp_path / "root" / "fleet-0001"))
 
 
-# -- the declaration ---------------------------------------------------------------------------------------------------
+# -- the declaration -------------------------------------------------------------------------------
 
 
-def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) -> None:
+def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place):
     """The one that looked best, in place of the one that was declared."""
     store = Store.at(place)
     before = store.declared()
@@ -81,31 +79,35 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert isinstance(exp, Results)
     assert exp.contrasts == before.contrasts
     assert exp.added == (FOUND_LATER,)
-    assert exp.origin.declared["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
+    assert exp.origin.declared["contrasts"] == [
+        c.model_dump(mode="json") for c in before.contrasts
+    ]
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
     store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
-    assert len(Store.at(place).declaration().added) == 1  # the same command again adds nothing
+    assert (
+        len(Store.at(place).declaration().added) == 1
+    )  # the same command again adds nothing
     assert npl.verify(place) == []
 
 
 @pytest.mark.parametrize("change", [{"margin": 0.5}, {"metric": "latency_oneway_p99_us"}])
-def test_a_changed_margin_is_another_contrast_and_wording_is_not(
-    place: Path, change: dict[str, Any]
-) -> None:
+def test_a_changed_margin_is_another_contrast_and_wording_is_not(place, change):
     store = Store.at(place)
     declared = store.declared()
     worded = declared.contrasts[0].model_copy(update={"question": "Is it faster?"})
     changed = worded.model_copy(update=change)
-    store.declare(declared.model_copy(update={"contrasts": (worded, changed), "rounds": 50}))
+    store.declare(
+        declared.model_copy(update={"contrasts": (worded, changed), "rounds": 50})
+    )
     found = store.declaration()
     assert found.experiment.contrasts == declared.contrasts
     assert found.added == (changed,)
     assert found.experiment.rounds == 50
 
 
-def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path) -> None:
+def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place):
     declared = yaml.safe_load((place / "experiment.yaml").read_text())
     declared["contrasts"].append(FOUND_LATER.model_dump(mode="json"))
     (place / "experiment.yaml").write_text(yaml.safe_dump(declared))
@@ -122,7 +124,7 @@ def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path
     assert exp.origin.declared["contrasts"] == []
 
 
-def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Path) -> None:
+def test_before_the_first_run_everything_may_change(tmp_path, measured):
     store = Store(tmp_path, "new")
     declared = Store.at(measured).declared().model_copy(update={"name": "new"})
     store.declare(declared)
@@ -135,17 +137,17 @@ def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Pa
     assert said == [{"sha256": frozen["sha256"], "utc": frozen["utc"]}] * 24
 
 
-# -- data of version 0.1 -----------------------------------------------------------------------------------------------
+# -- data of version 0.1 ---------------------------------------------------------------------------
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
+def old(tmp_path):
     """An experiment as version 0.1 collected it; its tables are of its own kind."""
     shutil.unpack_archive(Path(__file__).parent / "releases" / "0.1.tar.gz", tmp_path)
     return tmp_path / "older"
 
 
-def test_data_of_version_0_1_are_read_anew_and_extended(old: Path) -> None:
+def test_data_of_version_0_1_are_read_anew_and_extended(old):
     for table in ("runs", "intervals"):
         part = old / "tables" / table / "part-0123456789abcdef.parquet"
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -164,23 +166,23 @@ def test_data_of_version_0_1_are_read_anew_and_extended(old: Path) -> None:
     assert after.added == (FOUND_LATER,)
 
 
-# -- tampering ---------------------------------------------------------------------------------------------------------
+# -- tampering -------------------------------------------------------------------------------------
 
 
-def run(place: Path, number: int = 0) -> Path:
+def run(place, number=0):
     return sorted(place.glob("raw/*"))[number]
 
 
-def record(place: Path, number: int = 0, **changes: Any) -> None:
+def record(place, number=0, **changes):
     file = run(place, number) / "run.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def digest_of(file: Path) -> str:
+def digest_of(file):
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def redigested(place: Path, number: int, **changes: Any) -> None:
+def redigested(place, number, **changes):
     """A record is changed, and its digest with it."""
     file = run(place, number) / "run.json"
     old = digest_of(file)
@@ -189,58 +191,62 @@ def redigested(place: Path, number: int, **changes: Any) -> None:
         digests.write_text(digests.read_text().replace(old, digest_of(file)))
 
 
-def forged_log(place: Path) -> dict[str, str]:
+def forged_log(place):
     """A log is changed; return the digests of the files of its run."""
     log = run(place) / "client.out"
     log.write_text(log.read_text().replace("1", "2"))
     return {f.name: digest_of(f) for f in run(place).iterdir() if f.name != "run.json"}
 
 
-def added_run(place: Path) -> None:
+def added_run(place):
     new = place / "raw" / "d01-r009-qperf-tcp_lat-ppg-00000000-a1"
     shutil.copytree(run(place), new)
     found = json.loads((new / "run.json").read_text()) | {"run_id": new.name}
     (new / "run.json").write_text(json.dumps(found))
 
 
-def table(place: Path, change: Callable[[pa.Table], pa.Table], name: str = "runs") -> None:
+def table(place, change, name="runs"):
     part = next((place / "tables" / name).glob("*.parquet"))
     before = pq.read_table(part)
     pq.write_table(change(before).replace_schema_metadata(before.schema.metadata), part)
 
 
-def rtt_of_one(rows: pa.Table) -> pa.Table:
-    return rows.set_column(rows.schema.get_field_index("rtt_us"), "rtt_us", [[1.0] * len(rows)])
+def rtt_of_one(rows):
+    return rows.set_column(
+        rows.schema.get_field_index("rtt_us"), "rtt_us", [[1.0] * len(rows)]
+    )
 
 
-def later_packets(rows: pa.Table) -> pa.Table:
+def later_packets(rows):
     slower = pc.add(rows["latency_us"], 1.0).cast("float32")
     return rows.set_column(2, "latency_us", slower)
 
 
-def plan(place: Path, change: Callable[[Any], Any]) -> None:
+def plan(place, change):
     found = json.loads((place / "plan.json").read_text())
     change(found)
     (place / "plan.json").write_text(json.dumps(found))
 
 
-def without_digest(place: Path, name: str) -> None:
+def without_digest(place, name):
     for file in place.glob("digests/*"):
         lines = file.read_text().splitlines(keepends=True)
         file.write_text("".join(line for line in lines if name not in line))
 
 
-def without_run(place: Path) -> None:
+def without_run(place):
     """A run is removed, and its digest."""
     without_digest(place, run(place).name)
     shutil.rmtree(run(place))
 
 
-TAMPERED: dict[str, Callable[[Path], object]] = {
+TAMPERED = {
     "the status of a record": lambda p: record(p, status="failed"),
     "a record without its files": lambda p: record(p, files={}),
     "a record removed": lambda p: (run(p) / "run.json").unlink(),
-    "a log": lambda p: (run(p) / "client.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
+    "a log": lambda p: (run(p) / "client.out").write_text(
+        "tcp_lat:\n    latency  =  1 us\n"
+    ),
     "a log and its hash": lambda p: record(p, files=forged_log(p)),
     "a log removed": lambda p: (run(p) / "client.out").unlink(),
     "a log added": lambda p: (run(p) / "client-0.out").write_text("x"),
@@ -262,25 +268,25 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
 }
 
 
-def device(place: Path, target: str) -> None:
+def device(place, target):
     log = run(place) / "client.out"
     log.unlink()
     log.symlink_to(target)
 
 
-def pipe(place: Path) -> None:
+def pipe(place):
     log = run(place) / "client.out"
     log.unlink()
     os.mkfifo(log)
 
 
-def linked(place: Path, file: Path) -> None:
+def linked(place, file):
     """A file or folder is a link to where it was moved."""
     shutil.move(file, place.parent / "elsewhere")
     file.symlink_to(place.parent / "elsewhere")
 
 
-LINKED: dict[str, Callable[[Path], object]] = {
+LINKED = {
     "a log that is a link": lambda p: linked(p, run(p) / "client.out"),
     "a log that is a link to a device": lambda p: device(p, "/dev/zero"),
     "a log that is a link to itself": lambda p: device(p, "client.out"),
@@ -291,30 +297,32 @@ LINKED: dict[str, Callable[[Path], object]] = {
     "a log of another folder named in a record": lambda p: redigested(
         p, 0, files={"../../plan.json": "0" * 64}
     ),
-    "a device named in a record": lambda p: redigested(p, 0, files={"/dev/zero": "0" * 64}),
+    "a device named in a record": lambda p: redigested(
+        p, 0, files={"/dev/zero": "0" * 64}
+    ),
 }
 """What leads from the folder of a run to elsewhere."""
 
 
 @pytest.mark.parametrize("kind", [*TAMPERED, *LINKED])
-def test_tampering_is_found(place: Path, kind: str) -> None:
+def test_tampering_is_found(place, kind):
     (TAMPERED | LINKED)[kind](place)
     found = npl.verify(place)
     assert found
     assert all(str(place) in text and "\n" not in text for text in found)
 
 
-def declared(place: Path, text: str) -> None:
+def declared(place, text):
     (place / "experiment.yaml").write_text((place / "experiment.yaml").read_text() + text)
 
 
-def forged(place: Path) -> None:
+def forged(place):
     """A log, its hash, its record and the digest are changed together."""
     redigested(place, 0, files=forged_log(place))
     shutil.rmtree(place / "tables")
 
 
-EVERYWHERE: dict[str, Callable[[Path], object]] = {
+EVERYWHERE = {
     "a log, its record and its digest": forged,
     "an exclusion": lambda p: Store.at(p).exclude(run(p).name, "looks odd"),
     "the title": lambda p: declared(p, "title: Azure production\n"),
@@ -327,7 +335,7 @@ EVERYWHERE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-def test_the_root_digest_finds_what_was_changed_everywhere(place: Path, kind: str) -> None:
+def test_the_root_digest_finds_what_was_changed_everywhere(place, kind):
     root = Store.at(place).root_digest()
     assert npl.verify(place, root=root[:16]) == []
     with pytest.raises(NetperfError, match="at least the first 8"):
@@ -338,13 +346,15 @@ def test_the_root_digest_finds_what_was_changed_everywhere(place: Path, kind: st
     assert "root digest" in problem
 
 
-def test_the_root_digest_is_what_sha256sum_prints(place: Path) -> None:
+def test_the_root_digest_is_what_sha256sum_prints(place):
     root = Store.at(place).root_digest()
     documented = (Path(npl.__file__).parents[1] / "docs/how-to/data.md").read_text()
     script = re.search(r"```sh\n(root=.*?)```", documented, re.DOTALL)
     assert script
     command = ["bash", "-c", script[1]]
-    printed = subprocess.run(command, cwd=place, capture_output=True, check=True, text=True).stdout
+    printed = subprocess.run(
+        command, cwd=place, capture_output=True, check=True, text=True
+    ).stdout
     assert printed.strip() == root
     again = Store.at(shutil.copytree(place, place.with_name("copy")))
     again.declare(again.declared())
@@ -352,7 +362,7 @@ def test_the_root_digest_is_what_sha256sum_prints(place: Path) -> None:
     assert again.root_digest() == root
 
 
-def test_rounds_that_the_data_made_unnecessary_are_not_missing(place: Path) -> None:
+def test_rounds_that_the_data_made_unnecessary_are_not_missing(place):
     last = max(t["round"] for t in (Store.at(place).read_plan() or {})["trials"])
     longer = Store.at(place).declared().model_copy(update={"rounds": last + 1})
     pipeline._schedule(Store.at(place), longer, seed=None, looked=False)
@@ -362,7 +372,7 @@ def test_rounds_that_the_data_made_unnecessary_are_not_missing(place: Path) -> N
     assert npl.verify(place) == []
 
 
-def test_verify_changes_nothing(place: Path) -> None:
+def test_verify_changes_nothing(place):
     shutil.rmtree(place / "tables")
     (run(place) / "client.out").write_text("changed")
     assert "client.out was changed" in npl.verify(place)[-1]
@@ -381,10 +391,9 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("name", "path", "value"), SHAPES, ids=str)
-def test_a_document_of_any_shape_is_read_or_refused(
-    place: Path, name: str, path: list[Any], value: Any
-) -> None:
-    """A folder of others may hold anything where a document is expected; each command says so in one sentence."""
+def test_a_document_of_any_shape_is_read_or_refused(place, name, path, value):
+    """A folder of others may hold anything where a document is expected; each command says so in
+    one sentence."""
     file = place / name
     document = json.loads(file.read_text()) if file.exists() else {}
     at = {"": document}
@@ -395,7 +404,12 @@ def test_a_document_of_any_shape_is_read_or_refused(
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(at[""]))
     answers = 0
-    for read in (npl.verify, npl.load, at_a_glance, lambda where: npl.compare(npl.read(where))):
+    for read in (
+        npl.verify,
+        npl.load,
+        at_a_glance,
+        lambda where: npl.compare(npl.read(where)),
+    ):
         with suppress(NetperfError):
             read(str(place))
             answers += 1
@@ -406,7 +420,7 @@ CHANGED = ["the status of a record", "a log", "a log and its hash", "a log remov
 
 
 @pytest.mark.parametrize("kind", [*CHANGED, *LINKED])
-def test_what_was_changed_or_is_a_link_gives_no_numbers(place: Path, kind: str) -> None:
+def test_what_was_changed_or_is_a_link_gives_no_numbers(place, kind):
     name = run(place).name
     shutil.rmtree(place / "tables")
     (TAMPERED | LINKED)[kind](place)
@@ -417,11 +431,11 @@ def test_what_was_changed_or_is_a_link_gives_no_numbers(place: Path, kind: str) 
     if kind in CHANGED:
         assert "damaged" in runs.loc[name, "error"]
     else:
-        [log] = explorer._logs(npl.read(place), [name])  # type: ignore[arg-type]
+        [log] = explorer._logs(npl.read(place), [name])
         assert "record" in kind or log == ""
 
 
-def test_a_log_that_the_record_does_not_name_is_not_read(place: Path) -> None:
+def test_a_log_that_the_record_does_not_name_is_not_read(place):
     before = npl.load(place)
     for folder in place.glob("raw/*qperf*"):
         (folder / "client-0.out").write_text("tcp_lat:\n    latency  =  1 us\n")
@@ -430,7 +444,7 @@ def test_a_log_that_the_record_does_not_name_is_not_read(place: Path) -> None:
     assert before["latency_oneway_us"].equals(after["latency_oneway_us"])
 
 
-def test_a_linked_or_renamed_folder_verifies(place: Path) -> None:
+def test_a_linked_or_renamed_folder_verifies(place):
     (place.parent / "link").symlink_to(place)
     assert npl.ingest(place.parent / "link") == 0
     assert Store.at(place.parent / "link").experiment == "fleet-0001"
@@ -440,7 +454,7 @@ def test_a_linked_or_renamed_folder_verifies(place: Path) -> None:
     assert npl.verify(other) == []
 
 
-def test_a_measurement_set_aside_verifies_also_where_no_run_started(place: Path) -> None:
+def test_a_measurement_set_aside_verifies_also_where_no_run_started(place):
     other = Path(shutil.copytree(place, place.with_name("other")))
     changed = Store.at(place).declared().model_copy(update={"rounds": 1})
     aside = Store.at(place).set_aside_unless_open(changed)
@@ -453,7 +467,7 @@ def test_a_measurement_set_aside_verifies_also_where_no_run_started(place: Path)
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
+def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place):
     shutil.copytree(place, place.with_name("other"))
     fleet = npl.read(place.parent)
     assert isinstance(fleet, Fleet)
@@ -468,7 +482,7 @@ def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
     )
 
 
-def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
+def test_stray_files_and_half_copied_runs_are_left_out(place):
     (place / "raw" / "notes.txt").write_text("x")
     (place / "raw" / "half").mkdir()
     (run(place) / "run.json").rename(place / "kept.json")
@@ -477,12 +491,16 @@ def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
         Store.at(place).new_run(run(place).name).__enter__()
 
 
-def without_rights(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def without_rights(code, *arguments):
     """Run Python as root without the right to write and to enter everywhere.
 
     It stays root, as modules are imported from folders that may be closed to others.
     """
-    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", "--inh-caps=-all"]
+    drop = [
+        "setpriv",
+        "--bounding-set=-dac_override,-dac_read_search,-fowner",
+        "--inh-caps=-all",
+    ]
     command = [
         *drop,
         sys.executable,
@@ -494,7 +512,7 @@ def without_rights(code: str, *arguments: object) -> subprocess.CompletedProcess
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to drop its rights")
-def test_a_reader_that_may_not_write(measured: Path) -> None:
+def test_a_reader_that_may_not_write(measured):
     with (
         tempfile.TemporaryDirectory() as folder
     ):  # pytest closes its own to others whenever it starts
@@ -512,21 +530,21 @@ def test_a_reader_that_may_not_write(measured: Path) -> None:
         assert not (place / "tables").exists()
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
-def loop(place: Path) -> Path:
+def loop(place):
     (place.parent / "loop").symlink_to(place.parent / "loop")
     return place.parent / "loop"
 
 
-def folder_for(file: Path) -> None:
+def folder_for(file):
     """There is a folder, or a file for a folder, where something else is expected."""
     shutil.rmtree(file) if file.is_dir() else file.unlink()
     file.write_text("") if file.name == "tables" else file.mkdir()
 
 
-FAULTS: dict[str, Callable[[Path], Any]] = {
+FAULTS = {
     "a link to itself": loop,
     "a long name": lambda p: p.parent / ("x" * 300),
     "a file for a folder": lambda p: p / "plan.json",
@@ -540,7 +558,7 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
+def test_a_fault_is_one_sentence_with_the_path(place, kind):
     made = FAULTS[kind](place)
     broken = made if isinstance(made, Path) else place
     with pytest.raises(NetperfError) as caught:
@@ -549,7 +567,7 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_lock_ends_with_its_process(place: Path) -> None:
+def test_the_lock_ends_with_its_process(place):
     code = (
         "import os, sys; from netperf_lib.data.layout import Store\n"
         "with Store.at(sys.argv[1]).lock(): os.kill(os.getpid(), 9)\n"
@@ -561,11 +579,13 @@ def test_the_lock_ends_with_its_process(place: Path) -> None:
         pass
 
 
-def test_windows_has_no_lock(place: Path) -> None:
+def test_windows_has_no_lock(place):
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
         "import netperf_lib as npl; from netperf_lib.data.layout import Store\n"
         "with Store.at(sys.argv[1]).lock(): print(len(npl.load(sys.argv[1])))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, place], capture_output=True, text=True
+    )
     assert done.stdout == "24\n", done.stderr

@@ -3,8 +3,6 @@
 Each archive is one experiment of 12 runs that a release measured on its local lab.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -20,16 +18,16 @@ ARCHIVES = sorted((Path(__file__).parent / "releases").glob("*.tar.gz"))
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda p: p.name.removesuffix(".tar.gz"))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request, tmp_path):
     shutil.unpack_archive(request.param, tmp_path)
     return Store(tmp_path, "older")
 
 
-def rows(store: Store) -> dict[str, dict[str, object]]:
+def rows(store):
     return {row["run_id"]: row for row in (store.read_plan() or {})["trials"]}
 
 
-def extend(store: Store, rounds: str | int) -> None:
+def extend(store, rounds):
     declared = load_experiment(store.path / "experiment.yaml", rounds=rounds)
     pipeline._schedule(store, declared, seed=None, looked=False)
 
@@ -41,11 +39,15 @@ JUDGED = {
 """Ratio of the one contrast, which six rounds do not decide, and the digest of the experiment."""
 
 
-def test_it_is_read_and_judged_as_ever(store: Store, request: pytest.FixtureRequest) -> None:
+def test_it_is_read_and_judged_as_ever(store, request):
     ratio, digest = JUDGED[request.node.callspec.id]
     runs = npl.load(store.path)
     assert list(runs["status"]) == ["ok"] * 12
-    assert runs["latency_oneway_us"].notna().sum() == runs["throughput_bps"].notna().sum() == 6
+    assert (
+        runs["latency_oneway_us"].notna().sum()
+        == runs["throughput_bps"].notna().sum()
+        == 6
+    )
     [judged] = npl.compare(npl.read(store.path))
     assert judged.ratio == pytest.approx(ratio, rel=0.01)
     assert judged.verdict == "no verdict"
@@ -53,7 +55,7 @@ def test_it_is_read_and_judged_as_ever(store: Store, request: pytest.FixtureRequ
     assert store.root_digest().startswith(digest)
 
 
-def test_rounds_come_and_go_and_what_was_measured_keeps_its_rows(store: Store) -> None:
+def test_rounds_come_and_go_and_what_was_measured_keeps_its_rows(store):
     measured = rows(store)
     extend(store, "+1")
     extended = rows(store)
@@ -66,14 +68,19 @@ def test_rounds_come_and_go_and_what_was_measured_keeps_its_rows(store: Store) -
     assert npl.verify(store.path) == []
 
 
-def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path: Path) -> None:
-    """Before an import had one folder: 12 runs of two logs, each a folder with a link to its log."""
-    shutil.unpack_archive(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path)
+def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path):
+    """Before an import had one folder: 12 runs of two logs, each a folder with a link to its
+    log."""
+    shutil.unpack_archive(
+        Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path
+    )
     place, logs = tmp_path / "older", tmp_path / "logs"
     assert npl.verify(place) == []
     runs = npl.load(place)
     assert sorted(runs["latency_oneway_us"]) == [*range(51, 57), *range(81, 87)]
-    assert len(npl.import_logs(logs, pattern="{placement}.txt", into=place).runs) == 12  # the same
+    assert (
+        len(npl.import_logs(logs, pattern="{placement}.txt", into=place).runs) == 12
+    )  # the same
     with pytest.raises(UsageError, match="imported before with other labels"):
         npl.import_logs(logs, pattern="{client}.txt", into=place)
     (logs / "far.txt").write_text("tcp_lat:\n    latency  =  900 us\n")
@@ -84,7 +91,7 @@ def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path: 
     assert sum(name.startswith("import-") for name in more.store.folders()) == 1
 
 
-def test_an_option_of_the_lab_that_was_dropped_does_not_close_an_experiment(store: Store) -> None:
+def test_an_option_of_the_lab_that_was_dropped_does_not_close_an_experiment(store):
     place = store.path / "experiment.yaml"
     dropped = "  options:\n    realtime: true\n    calibrate: false\n"
     place.write_text(place.read_text().replace("  options:\n", dropped, 1))

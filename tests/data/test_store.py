@@ -1,7 +1,5 @@
 """Runs appear whole or not at all; tables are rebuildable, incremental and never lose a run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -10,7 +8,6 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -39,7 +36,7 @@ tcp_lat:
 """
 
 
-def record(round_: int, **changes: Any) -> dict[str, Any]:
+def record(round_, **changes):
     trial = {"client": "a", "server": "b", "placement": "ppg", "accelerated": True}
     trial |= {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
     facts = {
@@ -56,7 +53,7 @@ def record(round_: int, **changes: Any) -> dict[str, Any]:
     return new_record(**facts | changes)
 
 
-def add(store: Store, round_: int, text: str | None = None, **changes: Any) -> str:
+def add(store, round_, text=None, **changes):
     run = record(round_, **changes)
     with store.new_run(run["run_id"]) as folder:
         (folder / "client.out").write_text(
@@ -67,13 +64,13 @@ def add(store: Store, round_: int, text: str | None = None, **changes: Any) -> s
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path):
     store = Store(tmp_path, "demo")
     store.declare(EXPERIMENT)
     return store
 
 
-def test_a_run_becomes_a_row_in_the_librarys_units(store: Store) -> None:
+def test_a_run_becomes_a_row_in_the_librarys_units(store):
     add(store, 1)
     runs = npl.load(store.path)
     assert runs.loc[0, "latency_oneway_us"] == pytest.approx(39.001)
@@ -85,7 +82,7 @@ def test_a_run_becomes_a_row_in_the_librarys_units(store: Store) -> None:
     assert npl.read(store.path).origin.declared["name"] == "demo"
 
 
-def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store) -> None:
+def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store):
     add(store, 1, status="failed", error="connection refused")
     add(store, 2, text="")
     runs = npl.load(store.path)
@@ -95,7 +92,7 @@ def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store
     assert runs["latency_oneway_us"].isna().all()
 
 
-def test_a_damaged_packet_makes_the_run_partial(store: Store) -> None:
+def test_a_damaged_packet_makes_the_run_partial(store):
     log = Path(__file__).parents[1] / "logs" / "sockperf" / "gen-pp-fulllog.csv"
     text = log.read_text()
     add(store, 1, text)
@@ -104,12 +101,12 @@ def test_a_damaged_packet_makes_the_run_partial(store: Store) -> None:
     assert list(runs["status"]) == ["ok", "partial"]
     assert "100 of 164 packets are readable" in runs.loc[1, "error"]
     assert runs["latency_oneway_us"].notna().tolist() == [True, False]
-    assert npl.load(store.path, table="samples").groupby("run_id").size().tolist()[0] == 164
+    assert (
+        npl.load(store.path, table="samples").groupby("run_id").size().tolist()[0] == 164
+    )
 
 
-def test_ingest_is_incremental_idempotent_and_rebuildable(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ingest_is_incremental_idempotent_and_rebuildable(store, monkeypatch):
     for r in (1, 2):
         add(store, r)
     assert [npl.ingest(store.path), npl.ingest(store.path)] == [2, 0]
@@ -124,7 +121,7 @@ def test_ingest_is_incremental_idempotent_and_rebuildable(
     assert set(npl.load(store.path)["reader_version"]) == {"another"}
 
 
-def test_a_table_of_an_older_version_loads_with_null_columns(store: Store) -> None:
+def test_a_table_of_an_older_version_loads_with_null_columns(store):
     add(store, 1)
     npl.ingest(store.path)
     part = next((store.path / "tables" / "runs").glob("*.parquet"))
@@ -135,23 +132,24 @@ def test_a_table_of_an_older_version_loads_with_null_columns(store: Store) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["tools/qperf", "tools/ntttcp", "metrics", "data/connections", "experiment/factors"]
+    "name",
+    ["tools/qperf", "tools/ntttcp", "metrics", "data/connections", "experiment/factors"],
 )
-def test_the_version_of_the_readers_follows_their_source(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_version_of_the_readers_follows_their_source(name, monkeypatch, tmp_path):
     before = ingest_module.reader_version.__wrapped__()
     copy = Path(shutil.copytree(ingest_module.PACKAGE_FOLDER, tmp_path / "copy"))
     monkeypatch.setattr(ingest_module, "PACKAGE_FOLDER", copy)
     assert ingest_module.reader_version.__wrapped__() == before
-    [source] = [path for path in (copy / f"{name}.py", copy / name / "reader.py") if path.exists()]
+    [source] = [
+        path for path in (copy / f"{name}.py", copy / name / "reader.py") if path.exists()
+    ]
     source.write_text(f"{source.read_text()}\n# one line more\n")
     assert ingest_module.reader_version.__wrapped__() != before
     assert ingest_module.reader_version() == before
 
 
-def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
-    def killed() -> None:
+def test_a_run_appears_whole_or_not_at_all(store):
+    def killed():
         with store.new_run("d01-r001-x") as folder:
             (folder / "client.out").write_text("half")
             raise RuntimeError
@@ -159,7 +157,10 @@ def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
     with pytest.raises(RuntimeError):
         killed()
     assert store.run_ids() == []
-    with pytest.raises(StoreError, match=r"no run\.json"), store.new_run("d01-r001-x") as folder:
+    with (
+        pytest.raises(StoreError, match=r"no run\.json"),
+        store.new_run("d01-r001-x") as folder,
+    ):
         (folder / "client.out").touch()
     assert list((store.path / "raw").iterdir()) == []
     add(store, 1)
@@ -167,7 +168,7 @@ def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
         add(store, 1)
 
 
-def test_killed_while_writing_leaves_nothing_that_is_read(store: Store) -> None:
+def test_killed_while_writing_leaves_nothing_that_is_read(store):
     code = textwrap.dedent(
         f"""
         import os, time
@@ -178,7 +179,9 @@ def test_killed_while_writing_leaves_nothing_that_is_read(store: Store) -> None:
             time.sleep(60)
         """
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
         process.send_signal(signal.SIGKILL)
@@ -187,7 +190,7 @@ def test_killed_while_writing_leaves_nothing_that_is_read(store: Store) -> None:
         assert list((store.path / "raw").iterdir()) == []
 
 
-def test_a_second_collector_is_refused_with_the_first_ones_process(store: Store) -> None:
+def test_a_second_collector_is_refused_with_the_first_ones_process(store):
     other = Store(store.path.parent, "demo")
     who = f"process {os.getpid()}, since"
     with store.lock(), pytest.raises(StoreError, match=who), other.lock():
@@ -196,19 +199,24 @@ def test_a_second_collector_is_refused_with_the_first_ones_process(store: Store)
         pass
 
 
-def test_another_declaration_of_a_measured_experiment_is_refused(store: Store) -> None:
+def test_another_declaration_of_a_measured_experiment_is_refused(store):
     changed = EXPERIMENT.model_copy(update={"pause_s": 5.0})
     store.declare(changed)  # nothing measured yet
     add(store, 1)
     with pytest.raises(StoreError, match="another declaration"):
         store.declare(EXPERIMENT)
-    store.declare(changed.model_copy(update={"rounds": 20}))  # more rounds are the same experiment
+    store.declare(
+        changed.model_copy(update={"rounds": 20})
+    )  # more rounds are the same experiment
     assert store.declared().rounds == 20
 
 
-def test_how_ssh_reaches_a_host_may_change_and_what_the_tests_use_may_not(store: Store) -> None:
-    def declare(**near: Any) -> None:
-        machines = {"client": {"address": "c.example"}, "near": {"address": "n.example", **near}}
+def test_how_ssh_reaches_a_host_may_change_and_what_the_tests_use_may_not(store):
+    def declare(**near):
+        machines = {
+            "client": {"address": "c.example"},
+            "near": {"address": "n.example", **near},
+        }
         hosts = HostsSpec(source="inventory", options={"hosts": machines})
         store.declare(EXPERIMENT.model_copy(update={"hosts": hosts}))
 
@@ -217,14 +225,16 @@ def test_how_ssh_reaches_a_host_may_change_and_what_the_tests_use_may_not(store:
     declare()  # the address was mistyped, and nothing was measured
     add(store, 2)
     declare(data_address="n.example", port=2222, user="me", identity="~/.ssh/mine")
-    declare(address="192.0.2.7", data_address="n.example")  # as after a restart in a cloud
+    declare(
+        address="192.0.2.7", data_address="n.example"
+    )  # as after a restart in a cloud
     with pytest.raises(StoreError, match="another declaration"):
         declare(address="192.0.2.7")
     with pytest.raises(StoreError, match="another declaration"):
         declare(vm_size="D16")
 
 
-def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
+def test_a_time_with_a_zone_is_kept_in_utc(store):
     for number, text in enumerate(
         ["2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"], 1
     ):
@@ -238,9 +248,7 @@ def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
 @pytest.mark.parametrize(
     "damage", [{"trial": None}, {"hosts": []}, {"commands": None}, {"facts": 3}], ids=str
 )
-def test_a_damaged_record_is_a_failed_run_that_says_so(
-    store: Store, damage: dict[str, Any]
-) -> None:
+def test_a_damaged_record_is_a_failed_run_that_says_so(store, damage):
     run_id = add(store, 1, **damage)
     add(store, 2)
     runs = npl.load(store.path)
@@ -252,17 +260,21 @@ def test_a_damaged_record_is_a_failed_run_that_says_so(
 
 
 @pytest.mark.parametrize("kept", [0, 100, 3000])
-def test_a_cut_part_of_a_table_is_made_anew(store: Store, kept: int) -> None:
+def test_a_cut_part_of_a_table_is_made_anew(store, kept):
     add(store, 1)
     npl.ingest(store.path)
     os.truncate(next((store.path / "tables" / "runs").glob("*.parquet")), kept)
     assert npl.load(store.path).loc[0, "status"] == "ok"
 
 
-def test_exclusions_at_once_all_count_with_their_cause(store: Store) -> None:
+def test_exclusions_at_once_all_count_with_their_cause(store):
     ids = [add(store, number) for number in range(1, 9)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: Store(store.path.parent, "demo").exclude(i, "moved"), ids[1:]))
+        list(
+            pool.map(
+                lambda i: Store(store.path.parent, "demo").exclude(i, "moved"), ids[1:]
+            )
+        )
     excluded = npl.load(store.path).set_index("run_id")["excluded"]
     assert excluded[ids].isna().tolist() == [True] + [False] * 7
     assert set(excluded[ids[1:]]) == {"moved"}
@@ -270,7 +282,7 @@ def test_exclusions_at_once_all_count_with_their_cause(store: Store) -> None:
         store.exclude("x", "typo")
 
 
-def test_a_data_root_where_an_experiment_is_expected(store: Store, tmp_path: Path) -> None:
+def test_a_data_root_where_an_experiment_is_expected(store, tmp_path):
     add(store, 1)
     with pytest.raises(StoreError, match="it holds the experiments demo"):
         npl.load(tmp_path)

@@ -1,7 +1,5 @@
 """Ingest by many, some of whom die; merging; verifying; what a query reads."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
@@ -34,7 +32,7 @@ RUNS = 60
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("fleet")
     synth(root, runs=RUNS, experiments=3, samples=200)
     npl.ingest(root)
@@ -42,42 +40,44 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fresh(made: Path, tmp_path: Path) -> Path:
+def fresh(made, tmp_path):
     """The fleet without its tables."""
     root = tmp_path / "fleet"
     shutil.copytree(made, root, ignore=shutil.ignore_patterns("tables"))
     return root
 
 
-def whole(root: Path, table: str = "runs") -> pd.DataFrame:
+def whole(root, table="runs"):
     columns = ["experiment", "run_id", *(["t_s"] if table == "samples" else [])]
-    frame = npl.load(npl.experiments(root), table)  # type: ignore[arg-type]
+    frame = npl.load(npl.experiments(root), table)
     return frame.sort_values(columns, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
-def expected(made: Path) -> dict[str, pd.DataFrame]:
-    """The tables of the fleet, read before a test changes how tables are laid out, which would write those anew."""
-    return {table: whole(made, table) for table in ("runs", "samples", "intervals", "percentiles")}
+def expected(made):
+    """The tables of the fleet, read before a test changes how tables are laid out, which would
+    write those anew."""
+    return {
+        table: whole(made, table)
+        for table in ("runs", "samples", "intervals", "percentiles")
+    }
 
 
-def same(expected: dict[str, pd.DataFrame], root: Path) -> None:
+def same(expected, root):
     for table, frame in expected.items():
         assert len(frame) > 0
         pd.testing.assert_frame_equal(frame, whole(root, table))
 
 
 @pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_batches(monkeypatch):
     monkeypatch.setattr(layout, "BLOCK_ROUNDS", 1)
 
 
-def test_after_a_killed_worker_the_same_call_goes_on(
-    expected: dict[str, pd.DataFrame], fresh: Path, small_batches: None
-) -> None:
-    parts: list[int] = []
+def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh, small_batches):
+    parts = []
 
-    def kill(done: int, total: int) -> None:
+    def kill(done, total):
         parts.append(done)
         if len(parts) == 1:
             os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_after_a_killed_worker_the_same_call_goes_on(
     same(expected, fresh)
 
 
-def test_workers_end_with_their_parent(fresh: Path) -> None:
+def test_workers_end_with_their_parent(fresh):
     code = (
         "import multiprocessing, os, netperf_lib as npl\n"
         "from netperf_lib.data.workers import processes\n"
@@ -109,10 +109,12 @@ def test_workers_end_with_their_parent(fresh: Path) -> None:
     )  # waits for the end of the pipe
     pids = [int(p) for p in done.stdout.split()]
     assert pids
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in pids))
+    assert wait_until(
+        lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in pids)
+    )
 
 
-def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fresh: Path) -> None:
+def test_a_killed_ingest_is_gone_on_with(expected, fresh):
     code = (
         "import netperf_lib.data.ingest as s, netperf_lib.data.layout as l, time\n"
         "l.BLOCK_ROUNDS = 1\n"
@@ -125,7 +127,9 @@ def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fres
         "s.runs_table = slow\n"
         f"s.ingest({str(fresh)!r})\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
         process.kill()
@@ -139,7 +143,7 @@ def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fres
     same(expected, fresh)
 
 
-def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -> None:
+def test_two_ingests_at_once_write_the_same_bytes(fresh, tmp_path):
     alone = Path(shutil.copytree(fresh, tmp_path / "alone"))
     npl.ingest(alone)
     code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
@@ -155,9 +159,7 @@ def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_dask_cluster_of_which_a_worker_is_killed(
-    expected: dict[str, pd.DataFrame], fresh: Path, small_batches: None
-) -> None:
+def test_a_dask_cluster_of_which_a_worker_is_killed(expected, fresh, small_batches):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
@@ -166,9 +168,9 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(
         distributed.Client(cluster) as client,
     ):
         pids = list(client.run(os.getpid).values())
-        first: list[int] = []
+        first = []
 
-        def kill(done: int, total: int) -> None:
+        def kill(done, total):
             if not first:
                 first.append(done)
                 os.kill(pids[0], signal.SIGKILL)
@@ -179,16 +181,21 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(
     same(expected, fresh)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
-def test_engines_read_the_files_of_all_experiments(made: Path) -> None:
+def test_engines_read_the_files_of_all_experiments(made):
     parts = str(made / "*" / "tables" / "runs" / "*.parquet")
     column = "latency_oneway_us"
     ours = whole(made).query("placement == 'ppg'")[column]
     answers = [
-        pl.scan_parquet(parts).filter(pl.col("placement") == "ppg").collect()[column].to_pandas(),
-        duckdb.sql(f"select {column} from '{parts}' where placement = 'ppg'").df()[column],
+        pl.scan_parquet(parts)
+        .filter(pl.col("placement") == "ppg")
+        .collect()[column]
+        .to_pandas(),
+        duckdb.sql(f"select {column} from '{parts}' where placement = 'ppg'").df()[
+            column
+        ],
     ]
     assert len(ours)
     for answer in answers:
@@ -196,7 +203,7 @@ def test_engines_read_the_files_of_all_experiments(made: Path) -> None:
         pd.testing.assert_series_equal(ours.sort_values(ignore_index=True), theirs)
 
 
-def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
+def test_packets_are_never_in_memory_whole(tmp_path):
     part = tmp_path / "part.parquet"
     rng = np.random.default_rng(1)
     most = 0
@@ -204,7 +211,10 @@ def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
         for _ in range(40):
             batch = {"t_s": np.arange(100_000.0), "latency_us": rng.random(100_000)}
             run = ParsedRun(
-                tool="x", status="ok", samples_count=100_000, samples=partial(iter, [batch])
+                tool="x",
+                status="ok",
+                samples_count=100_000,
+                samples=partial(iter, [batch]),
             )
             for table, rows in detail("e", "a-run-of-some-length", [run]):
                 assert table == "samples"

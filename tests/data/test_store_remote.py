@@ -1,7 +1,5 @@
 """A copy at a URL of fsspec is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fsspec
@@ -20,30 +18,30 @@ RUNS = 12
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local(tmp_path_factory):
     root = tmp_path_factory.mktemp("synthetic")
     synth(root, runs=RUNS, samples=50)
     return root
 
 
 @pytest.fixture
-def root(local: Path, tmp_path: Path) -> str:
+def root(local, tmp_path):
     url = f"memory://{tmp_path.name}"
-    fsspec.filesystem("memory").put(str(local), url.removeprefix("memory:/"), recursive=True)
+    fsspec.filesystem("memory").put(
+        str(local), url.removeprefix("memory:/"), recursive=True
+    )
     return url
 
 
-def test_a_url_gives_the_tables_of_the_folder(local: Path, root: str) -> None:
+def test_a_url_gives_the_tables_of_the_folder(local, root):
     assert [Path(path).name for path in npl.experiments(root)] == ["fleet-0001"]
     for table in ("runs", "intervals", "percentiles", "samples"):
-        here, there = (npl.load(f"{top}/fleet-0001", table) for top in (local, root))  # type: ignore[arg-type]
+        here, there = (npl.load(f"{top}/fleet-0001", table) for top in (local, root))
         pd.testing.assert_frame_equal(here, there)
     assert npl.verify(root) == []
 
 
-def test_nothing_is_written_into_the_copy_of_a_url(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_into_the_copy_of_a_url(root, tmp_path, monkeypatch):
     store = Store.at(f"{root}/fleet-0001")
     for write in (
         lambda: store.exclude(store.run_ids()[0], "x"),
@@ -58,7 +56,7 @@ def test_nothing_is_written_into_the_copy_of_a_url(
         Store.at(tmp_path / "x.tar.gz")
 
 
-def test_tables_of_a_url_are_written_to_it(root: str) -> None:
+def test_tables_of_a_url_are_written_to_it(root):
     bucket = fsspec.filesystem("memory")
     tables = f"{root.removeprefix('memory:/')}/fleet-0001/tables"
     bucket.rm(tables, recursive=True)
@@ -69,11 +67,11 @@ def test_tables_of_a_url_are_written_to_it(root: str) -> None:
     assert {name.partition("/tables/")[2] for name in bucket.find(tables)} == parts
 
 
-def test_only_parts_that_changed_are_sent(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_parts_that_changed_are_sent(root, monkeypatch):
     bucket, sent = fsspec.filesystem("memory"), list[str]()
     put_file = bucket.put_file
 
-    def counted(here: str, there: str, **options: object) -> None:
+    def counted(here, there, **options):
         sent.append(there)
         put_file(here, there, **options)
 
@@ -88,21 +86,21 @@ def test_only_parts_that_changed_are_sent(root: str, monkeypatch: pytest.MonkeyP
     assert part.name in {Path(name).name for name in sent}
 
 
-def test_a_name_at_a_url_leads_nowhere_else(tmp_path: Path) -> None:
+def test_a_name_at_a_url_leads_nowhere_else(tmp_path):
     bucket = fsspec.filesystem("memory")
     bucket.pipe_file(f"/{tmp_path.name}/x/../../evil.txt", b"x")
     with pytest.raises(StoreError, match=r"cannot be used \(ValueError\)"):
         npl.read(f"memory://{tmp_path.name}")
 
 
-def test_a_url_with_a_credential_is_refused() -> None:
+def test_a_url_with_a_credential_is_refused():
     for url in ("abfs://c/x?sig=abc%3D", "s3://user:secret@c/x"):
         with pytest.raises(StoreError, match="contains a credential"):
             files.local(url)
 
 
-def test_a_store_that_fails_is_one_sentence(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_arguments: object, **_options: object) -> None:
+def test_a_store_that_fails_is_one_sentence(root, monkeypatch):
+    def broken(*_arguments, **_options):
         raise RuntimeError("AccountKey=c2VjcmV0;\nmany more lines")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "find", broken)
@@ -111,6 +109,8 @@ def test_a_store_that_fails_is_one_sentence(root: str, monkeypatch: pytest.Monke
     assert "c2VjcmV0" not in str(caught.value)
 
 
-def test_a_missing_package_is_named() -> None:
-    with pytest.raises(StoreError, match=r"the Python package gcsfs is missing; `.* gcsfs`"):
+def test_a_missing_package_is_named():
+    with pytest.raises(
+        StoreError, match=r"the Python package gcsfs is missing; `.* gcsfs`"
+    ):
         files.local("gs://c/x")

@@ -1,8 +1,5 @@
-"""Declaring what is asked: families in one line, thresholds, and contrasts that no run could answer."""
-
-from __future__ import annotations
-
-from typing import Any
+"""Declaring what is asked: families in one line, thresholds, and contrasts that no run could
+answer."""
 
 import pytest
 import yaml
@@ -14,12 +11,19 @@ from netperf_lib.experiment.yaml import read_experiment
 PLACES = ("ppg", "same-zone", "cross-zone")
 
 
-def declared(**changed: Any) -> str:
-    document: dict[str, Any] = {
+def declared(**changed):
+    document = {
         "name": "c",
         "hosts": {"source": "inventory"},
         "pairs": [{"client": "a", "server": p, "placement": p} for p in PLACES]
-        + [{"client": "a", "server": "far", "placement": "cross-region", "bandwidth_mbps": 4000}],
+        + [
+            {
+                "client": "a",
+                "server": "far",
+                "placement": "cross-region",
+                "bandwidth_mbps": 4000,
+            }
+        ],
         "tests": [
             {"tool": "qperf", "test": "tcp_lat"},
             {"tool": "iperf3", "test": "tcp", "streams": [1, 16]},
@@ -35,11 +39,11 @@ def declared(**changed: Any) -> str:
     return yaml.safe_dump(document | changed, sort_keys=False)
 
 
-def sides(experiment: Experiment) -> list[tuple[str, Any, Any]]:
+def sides(experiment):
     return [(c.metric, c.a, c.b) for c in experiment.contrasts]
 
 
-def test_a_family_in_one_line_differs_in_its_factor_alone() -> None:
+def test_a_family_in_one_line_differs_in_its_factor_alone():
     compare = {
         "factor": "placement",
         "baseline": "same-zone",
@@ -57,7 +61,7 @@ def test_a_family_in_one_line_differs_in_its_factor_alone() -> None:
     assert "compare" not in found.model_dump(exclude_unset=True)
 
 
-def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
+def test_every_level_of_the_other_factors_has_its_own_contrast():
     found = read_experiment(
         declared(
             compare={
@@ -69,40 +73,193 @@ def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
         )
     )
     assert [c.a.get("streams") for c in found.contrasts] == [1, 16]
-    both = read_experiment(declared(compare=[{"factor": "streams"}, {"factor": "congestion"}]))
+    both = read_experiment(
+        declared(compare=[{"factor": "streams"}, {"factor": "congestion"}])
+    )
     assert [
-        (c.a["placement"], c.a["streams"], (c.b or {})["streams"]) for c in both.contrasts[:4]
+        (c.a["placement"], c.a["streams"], (c.b or {})["streams"])
+        for c in both.contrasts[:4]
     ] == [(p, 16, 1) for p in (*PLACES, "cross-region")]
-    assert [(c.a["congestion"], (c.b or {})["congestion"]) for c in both.contrasts[4:]] == [
-        ("bbr", None)
-    ]
+    assert [
+        (c.a["congestion"], (c.b or {})["congestion"]) for c in both.contrasts[4:]
+    ] == [("bbr", None)]
 
 
 @pytest.mark.parametrize(
     ("changed", "line", "datum"),
     [
-        ({"compare": {"factor": "placment"}}, "compare[1].factor", "did you mean placement"),
-        ({"compare": {"factor": "placement", "baseline": "same zone"}}, "compare[1].baseline", "did you mean same-zone"),
-        ({"compare": {"factor": "placement", "metrics": ["rtt_us"]}}, "compare[1].metrics[1]", "rtt_us"),
-        ({"compare": {"factor": "placement", "metrics": ["latency"]}}, "compare[1].metrics[1]", "latency_oneway_us"),
+        (
+            {"compare": {"factor": "placment"}},
+            "compare[1].factor",
+            "did you mean placement",
+        ),
+        (
+            {"compare": {"factor": "placement", "baseline": "same zone"}},
+            "compare[1].baseline",
+            "did you mean same-zone",
+        ),
+        (
+            {"compare": {"factor": "placement", "metrics": ["rtt_us"]}},
+            "compare[1].metrics[1]",
+            "rtt_us",
+        ),
+        (
+            {"compare": {"factor": "placement", "metrics": ["latency"]}},
+            "compare[1].metrics[1]",
+            "latency_oneway_us",
+        ),
         ({"compare": {"factor": "message_bytes"}}, "compare[1].factor", "one level"),
-        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placment": "ppg"}, "b": {"placement": "ppg"}}]}, "contrasts[1].a.placment", "placement"),
-        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "pgp"}, "b": {"placement": "ppg"}}]}, "contrasts[1].a.placement", "did you mean ppg"),
-        ({"contrasts": [{"metric": "rtt_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}}]}, "contrasts[1].metric", "latency_oneway_us"),
-        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"server": "ppg"}}]}, "contrasts[1].b", "same"),
-        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"tool": "qperf"}}]}, "contrasts[1].b", "names several conditions; name also placement"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg", "congestion": "bbr"}, "b": {"placement": "ppg", "streams": 1}}]}, "contrasts[1].a", "together"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}}]}, "contrasts[1]", "below"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "5 ms"}]}, "contrasts[1].at_least", "900 Mbit/s"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 % of bandwidth"}]}, "contrasts[1].at_least", "bandwidth_mbps"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 %"}]}, "contrasts[1].at_least", "of what"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "0 % of 1 Gbit/s"}]}, "contrasts[1].at_least", "not a threshold above zero"),
-        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "9.9.9 % of 1 Gbit/s"}]}, "contrasts[1].at_least", "9.9.9"),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "latency_oneway_us",
+                        "a": {"placment": "ppg"},
+                        "b": {"placement": "ppg"},
+                    }
+                ]
+            },
+            "contrasts[1].a.placment",
+            "placement",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "latency_oneway_us",
+                        "a": {"placement": "pgp"},
+                        "b": {"placement": "ppg"},
+                    }
+                ]
+            },
+            "contrasts[1].a.placement",
+            "did you mean ppg",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "rtt_us",
+                        "a": {"placement": "ppg"},
+                        "b": {"placement": "same-zone"},
+                    }
+                ]
+            },
+            "contrasts[1].metric",
+            "latency_oneway_us",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "latency_oneway_us",
+                        "a": {"placement": "ppg"},
+                        "b": {"server": "ppg"},
+                    }
+                ]
+            },
+            "contrasts[1].b",
+            "same",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "latency_oneway_us",
+                        "a": {"placement": "ppg"},
+                        "b": {"tool": "qperf"},
+                    }
+                ]
+            },
+            "contrasts[1].b",
+            "names several conditions; name also placement",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg", "congestion": "bbr"},
+                        "b": {"placement": "ppg", "streams": 1},
+                    }
+                ]
+            },
+            "contrasts[1].a",
+            "together",
+        ),
+        (
+            {"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}}]},
+            "contrasts[1]",
+            "below",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg"},
+                        "at_least": "5 ms",
+                    }
+                ]
+            },
+            "contrasts[1].at_least",
+            "900 Mbit/s",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg"},
+                        "at_least": "90 % of bandwidth",
+                    }
+                ]
+            },
+            "contrasts[1].at_least",
+            "bandwidth_mbps",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg"},
+                        "at_least": "90 %",
+                    }
+                ]
+            },
+            "contrasts[1].at_least",
+            "of what",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg"},
+                        "at_least": "0 % of 1 Gbit/s",
+                    }
+                ]
+            },
+            "contrasts[1].at_least",
+            "not a threshold above zero",
+        ),
+        (
+            {
+                "contrasts": [
+                    {
+                        "metric": "throughput_bps",
+                        "a": {"placement": "ppg"},
+                        "at_least": "9.9.9 % of 1 Gbit/s",
+                    }
+                ]
+            },
+            "contrasts[1].at_least",
+            "9.9.9",
+        ),
     ],
-)  # fmt: skip
-def test_what_no_run_could_answer_is_refused_with_its_place(
-    changed: dict[str, Any], line: str, datum: str
-) -> None:
+)
+def test_what_no_run_could_answer_is_refused_with_its_place(changed, line, datum):
     with pytest.raises(ExperimentError) as error:
         read_experiment(declared(**changed), file="x.yaml")
     place, message = str(error.value).split(": ", 1)
@@ -112,7 +269,7 @@ def test_what_no_run_could_answer_is_refused_with_its_place(
     assert datum in message
 
 
-def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
+def test_a_threshold_refers_to_the_bandwidth_in_figures():
     contrast = {
         "metric": "throughput_bps",
         "a": {"placement": "cross-region", "streams": 1},
@@ -132,7 +289,13 @@ def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
     assert again.contrasts == (found,)
     (below,) = read_experiment(
         declared(
-            contrasts=[{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "1 ms"}]
+            contrasts=[
+                {
+                    "metric": "latency_oneway_us",
+                    "a": {"placement": "ppg"},
+                    "below": "1 ms",
+                }
+            ]
         )
     ).contrasts
     assert below.below == "1 ms"

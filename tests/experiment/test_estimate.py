@@ -1,10 +1,8 @@
-"""What a measurement takes: traffic as the tools send it, time, and the rounds below which nothing can be decided."""
-
-from __future__ import annotations
+"""What a measurement takes: traffic as the tools send it, time, and the rounds below which
+nothing can be decided."""
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -23,8 +21,8 @@ from netperf_lib.experiment.schedule import schedule
 from netperf_lib.metrics import rounds_required
 
 
-def experiment(*tests: dict[str, Any], **changed: Any) -> Experiment:
-    declared: dict[str, Any] = {
+def experiment(*tests, **changed):
+    declared = {
         "name": "small",
         "hosts": {"source": "inventory"},
         "pairs": [{"client": "a", "server": "b", "placement": "ppg"}],
@@ -34,8 +32,8 @@ def experiment(*tests: dict[str, Any], **changed: Any) -> Experiment:
     return Experiment.model_validate(declared | changed)
 
 
-TCP: dict[str, Any] = {"tool": "iperf3", "test": "tcp"}
-PING: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong"}
+TCP = {"tool": "iperf3", "test": "tcp"}
+PING = {"tool": "sockperf", "test": "ping-pong"}
 
 
 @pytest.mark.parametrize(
@@ -44,15 +42,26 @@ PING: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong"}
         (TCP, ASSUMED_BPS),
         (TCP | {"options": {"bitrate": 0}}, ASSUMED_BPS),
         (TCP | {"options": {"bitrate": "1G"}, "streams": [8]}, 8e9),
-        ({"tool": "iperf3", "test": "udp", "options": {"bitrate": "800M", "bidir": True}}, 1.6e9),
+        (
+            {
+                "tool": "iperf3",
+                "test": "udp",
+                "options": {"bitrate": "800M", "bidir": True},
+            },
+            1.6e9,
+        ),
         ({"tool": "iperf2", "test": "udp"}, 1e6),
         ({"tool": "qperf", "test": "tcp_lat"}, 0),
         (PING, 0),
-        (PING | {"during": {"tool": "iperf3", "streams": 8, "options": {"bitrate": "1G"}}}, 8e9),
+        (
+            PING
+            | {"during": {"tool": "iperf3", "streams": 8, "options": {"bitrate": "1G"}}},
+            8e9,
+        ),
         (PING | {"during": {"tool": "iperf3", "streams": 8}}, ASSUMED_BPS),
     ],
 )
-def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: float) -> None:
+def test_the_rate_of_a_test_is_that_of_its_commands(test, bps):
     (trial,) = schedule(experiment(test, rounds=1), seed=1).trials
     assert sending_bps(trial) == pytest.approx(bps)
 
@@ -62,7 +71,9 @@ def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: f
     [
         {"bandwidth_mbps": 4000},
         {
-            "pairs": [{"client": "a", "server": "b", "placement": "ppg", "bandwidth_mbps": 4000}],
+            "pairs": [
+                {"client": "a", "server": "b", "placement": "ppg", "bandwidth_mbps": 4000}
+            ],
             "bandwidth_mbps": 9,
         },
         {
@@ -84,8 +95,8 @@ def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: f
     ],
 )
 def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(
-    declared: dict[str, Any],
-) -> None:
+    declared,
+):
     plan = schedule(experiment(TCP, **declared), seed=1)
     assert {sending_bps(t) for t in plan.trials} == {4e9}
     assert plan.to_dict()["trials"][0]["advertised_bps"] == 4e9
@@ -95,10 +106,13 @@ def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(
     )
 
 
-def test_traffic_and_time_add_up_by_pair() -> None:
+def test_traffic_and_time_add_up_by_pair():
     pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
     plan = schedule(
-        experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1
+        experiment(
+            TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000
+        ),
+        seed=1,
     )
     sent = [3 * 10 * 1e9 / 8, 4 * 10 * 1e9 / 8]  # a run to c leads; no pair spans regions
     assert traffic(plan) == {
@@ -107,12 +121,16 @@ def test_traffic_and_time_add_up_by_pair() -> None:
     }
     assert duration_s(plan) == pytest.approx(7 * (10 + OVERHEAD_S))
     assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 8_750_000_000
-    assert "6 trials = 2 conditions × 3 rounds, and 1 that leads" in str(Preview(plan=plan))
+    assert "6 trials = 2 conditions × 3 rounds, and 1 that leads" in str(
+        Preview(plan=plan)
+    )
 
 
-def test_rounds_that_cannot_decide_anything_are_named() -> None:
+def test_rounds_that_cannot_decide_anything_are_named():
     pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
-    asked = [{"metric": "throughput_bps", "a": {"placement": "b"}, "b": {"placement": "c"}}]
+    asked = [
+        {"metric": "throughput_bps", "a": {"placement": "b"}, "b": {"placement": "c"}}
+    ]
     few = experiment(TCP, pairs=pairs, contrasts=asked)
     assert (
         fewest_rounds(few.model_copy(update={"alpha": 0.2})) == rounds_required(0.2) == 6
@@ -123,15 +141,16 @@ def test_rounds_that_cannot_decide_anything_are_named() -> None:
     assert not [n for n in Preview(plan=schedule(enough)).notes() if "at least" in n]
 
 
-def test_a_seed_below_zero_is_refused() -> None:
+def test_a_seed_below_zero_is_refused():
     with pytest.raises(UsageError, match="-1"):
         schedule(experiment(TCP), seed=-1)
 
 
-def test_planning_imports_no_numpy() -> None:
+def test_planning_imports_no_numpy():
     code = (
         "import sys; from netperf_lib.experiment import estimate, schedule, yaml;"
-        "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow', 'matplotlib') if m in "
+        "sys.modules])"
     )
     assert (
         subprocess.run(

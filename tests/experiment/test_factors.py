@@ -1,11 +1,8 @@
-"""The one list of factors, and that whatever differs between two runs keeps them apart up to the verdict."""
-
-from __future__ import annotations
+"""The one list of factors, and that whatever differs between two runs keeps them apart up to the
+verdict."""
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +27,7 @@ from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools import TOOLS
 from netperf_lib.tools.parsed import ParsedRun
 
-CUBIC_OR_BBR: dict[str, Any] = {
+CUBIC_OR_BBR = {
     "name": "t-cc",
     "hosts": {"source": "inventory"},
     "pairs": [
@@ -59,7 +56,7 @@ CUBIC_OR_BBR: dict[str, Any] = {
 }
 
 
-def measured(declared: dict[str, Any]) -> Measured:
+def measured(declared):
     """The table of runs of an experiment in which bbr is three times as fast as cubic, far away."""
     experiment = Experiment.model_validate(declared)
     rng = np.random.default_rng(1)
@@ -67,7 +64,8 @@ def measured(declared: dict[str, Any]) -> Measured:
     for trial in schedule(experiment, seed=1).trials:
         bps = (
             3e9
-            if trial.test.options.get("congestion") == "bbr" and trial.pair.server == "far"
+            if trial.test.options.get("congestion") == "bbr"
+            and trial.pair.server == "far"
             else 1e9
         )
         parsed = ParsedRun(
@@ -96,7 +94,7 @@ def measured(declared: dict[str, Any]) -> Measured:
     return Measured(runs, Origin(experiment.model_dump(mode="json")))
 
 
-def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None:
+def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict():
     assert schedule(Experiment.model_validate(CUBIC_OR_BBR), seed=1).conditions == 4
     runs = measured(CUBIC_OR_BBR)
     assert len(runs.runs.groupby(["placement", "congestion"])) == 4
@@ -112,14 +110,12 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
     assert any("congestion control varies" in note for note in by_placement.warnings)
 
 
-def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used() -> None:
+def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used():
     runs = measured(CUBIC_OR_BBR).runs
     assert (runs["congestion_control"] == runs["congestion"]).all()
 
 
-def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration() -> (
-    None
-):
+def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration():
     runs = measured(CUBIC_OR_BBR).runs
     assert "rack" not in FACTORS
     assert set(runs.loc[runs["server"] == "far", "rack"]) == {"7"}
@@ -135,13 +131,13 @@ def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_
     assert found.n == 8
 
 
-def test_every_column_of_a_run_is_a_dimension_a_metric_or_a_known_mark_of_the_run() -> None:
+def test_every_column_of_a_run_is_a_dimension_a_metric_or_a_known_mark_of_the_run():
     runs = runs_table([])
     own = dimensions(runs.column_names, roles=("condition", "host", "observed"))
     assert own == list(FACTORS)
 
 
-def test_a_declared_default_stays_a_level_whatever_size_the_log_names() -> None:
+def test_a_declared_default_stays_a_level_whatever_size_the_log_names():
     trial = {
         "client": "a",
         "server": "b",
@@ -149,15 +145,17 @@ def test_a_declared_default_stays_a_level_whatever_size_the_log_names() -> None:
         "test": "tcp_lat",
         "message_bytes": None,
     }
-    parsed = ParsedRun(tool="qperf", status="ok", metrics={}, parameters={"message_bytes": 1})
-    row = run_row({"trial": trial, "status": "ok", "commands": {"client": []}}, [parsed], None)
+    parsed = ParsedRun(
+        tool="qperf", status="ok", metrics={}, parameters={"message_bytes": 1}
+    )
+    row = run_row(
+        {"trial": trial, "status": "ok", "commands": {"client": []}}, [parsed], None
+    )
     assert row["message_bytes"] is None
 
 
 @pytest.mark.parametrize(("reverse", "limit"), [(None, 4_194_304), (True, 2_621_440)])
-def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(
-    reverse: bool | None, limit: int
-) -> None:
+def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse, limit):
     sysctls = {
         "client": {
             "net.ipv4.tcp_wmem": "4096 16384 4194304",
@@ -168,7 +166,7 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(
             "net.ipv4.tcp_rmem": "4096 131072 6291456",
         },
     }
-    record: dict[str, Any] = {
+    record = {
         "trial": {"tool": "iperf3", "test": "tcp", "reverse": reverse},
         "facts": {side: {"sysctl": found} for side, found in sysctls.items()},
         "status": "failed",
@@ -179,8 +177,13 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(
     assert run_row(record, [], None)["tcp_buffer_default_bytes"] is None
 
 
-def test_levels_have_an_order_and_words() -> None:
-    assert sort_levels("streams", [16, np.float64("nan"), 1, np.int64(2)]) == [None, 1, 2, 16]
+def test_levels_have_an_order_and_words():
+    assert sort_levels("streams", [16, np.float64("nan"), 1, np.int64(2)]) == [
+        None,
+        1,
+        2,
+        16,
+    ]
     assert sort_levels("placement", ["b", "vpn", "same-zone", "ppg", "a"]) == [
         "ppg",
         "same-zone",
@@ -198,7 +201,7 @@ def test_levels_have_an_order_and_words() -> None:
     assert level_words("bitrate", "800M") == "bitrate 800 Mbit/s"
     assert level_words("rack", "7") == "rack 7"
     for name, known in FACTORS.items():
-        samples: dict[str, list[Any]] = {
+        samples = {
             "text": ["x"],
             "integer": [3],
             "number": [1.5],
@@ -210,7 +213,7 @@ def test_levels_have_an_order_and_words() -> None:
     assert plain(pd.NA) is plain(float("nan")) is plain(None) is None
 
 
-def test_a_record_of_the_first_version_gives_its_options_too() -> None:
+def test_a_record_of_the_first_version_gives_its_options_too():
     trial = {
         "client": "a",
         "server": "b",
@@ -218,25 +221,29 @@ def test_a_record_of_the_first_version_gives_its_options_too() -> None:
         "test": "tcp",
         "options": {"congestion": "bbr"},
     }
-    found = factors_of({"trial": trial, "hosts": {"client": {"region": "r"}, "server": {}}})
+    found = factors_of(
+        {"trial": trial, "hosts": {"client": {"region": "r"}, "server": {}}}
+    )
     assert found["congestion"] == "bbr"
     assert found["client_region"] == "r"
     assert "options" not in found
 
 
-def test_a_new_factor_is_one_entry(monkeypatch: Any) -> None:
+def test_a_new_factor_is_one_entry(monkeypatch):
     entry = replace(factor("queues"), kind="integer", words=lambda n: f"{n} queues")
-    monkeypatch.setitem(FACTORS, "queues", entry)  # type: ignore[arg-type]
+    monkeypatch.setitem(FACTORS, "queues", entry)
     assert level_words("queues", 4) == "4 queues"
     assert sort_levels("queues", [16, 4]) == [4, 16]
     assert dimensions(["queues"]) == ["queues"]
 
 
-def test_every_option_of_a_tool_is_a_factor_of_its_declared_type() -> None:
+def test_every_option_of_a_tool_is_a_factor_of_its_declared_type():
     kinds = {bool: "flag", int: "integer", float: "number"}
     for tool in TOOLS.values():
         for option in tool.OPTIONS:
-            assert FACTORS[option.name].kind == kinds.get(option.type, "text"), option.name
+            assert FACTORS[option.name].kind == kinds.get(option.type, "text"), (
+                option.name
+            )
 
 
 CROSSED = """
@@ -247,7 +254,7 @@ tests: [{tool: iperf3, test: tcp, congestion: [cubic, bbr], mss: [1400, null], s
 """
 
 
-def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path: Path) -> None:
+def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path):
     place = tmp_path / "crossed.yaml"
     place.write_text(CROSSED)
     declared = load_experiment(place)
@@ -263,7 +270,11 @@ def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path:
     ("before", "after", "words"),
     [
         ("congestion:", "congestin:", "did you mean congestion"),
-        ("tool: iperf3, test: tcp", "tool: qperf, test: tcp_lat", "qperf tcp_lat has no option"),
+        (
+            "tool: iperf3, test: tcp",
+            "tool: qperf, test: tcp_lat",
+            "qperf tcp_lat has no option",
+        ),
         ("mss: [1400, null]", "mss: [1400, large]", "option 'mss' of iperf3 is 'large'"),
         (
             "mss: [1400, null]",
@@ -273,8 +284,8 @@ def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path:
     ],
 )
 def test_an_option_that_no_command_applies_is_refused_when_planned(
-    before: str, after: str, words: str, tmp_path: Path
-) -> None:
+    before, after, words, tmp_path
+):
     place = tmp_path / "crossed.yaml"
     place.write_text(CROSSED.replace(before, after))
     with pytest.raises(UsageError, match=words):
@@ -292,9 +303,11 @@ def test_an_option_that_no_command_applies_is_refused_when_planned(
         ("congestion", ["bbr"]),
     ],
 )
-def test_a_level_is_read_back_from_its_words(name: str, levels: list[Any]) -> None:
+def test_a_level_is_read_back_from_its_words(name, levels):
     one = factor(name)
-    assert [one.cast(one.level_words(level).removeprefix("load ")) for level in levels] == levels
+    assert [
+        one.cast(one.level_words(level).removeprefix("load ")) for level in levels
+    ] == levels
 
 
 @pytest.mark.parametrize(
@@ -309,5 +322,5 @@ def test_a_level_is_read_back_from_its_words(name: str, levels: list[Any]) -> No
         ("rack", "default", "default"),
     ],
 )
-def test_a_level_is_read_as_people_write_it(name: str, text: str, level: Any) -> None:
+def test_a_level_is_read_as_people_write_it(name, text, level):
     assert factor(name).cast(text) == level

@@ -1,12 +1,9 @@
-"""The schedule: complete, random within rounds, and a function of the declaration and the seed alone."""
-
-from __future__ import annotations
+"""The schedule: complete, random within rounds, and a function of the declaration and the seed
+alone."""
 
 import json
 from collections import Counter
 from itertools import pairwise, product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,12 +19,17 @@ from netperf_lib.experiment.yaml import load_experiment, read_experiment
 
 from ..conftest import REPO
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "name": "small",
     "hosts": {"source": "inventory"},
     "pairs": [
         {"client": "a", "server": "b", "placement": "ppg"},
-        {"client": "a", "server": "c", "placement": "same-zone", "tcp_buffer_bytes": 1 << 26},
+        {
+            "client": "a",
+            "server": "c",
+            "placement": "same-zone",
+            "tcp_buffer_bytes": 1 << 26,
+        },
     ],
     "tests": [
         {"tool": "qperf", "test": "tcp_lat", "message_bytes": [1, 64]},
@@ -43,11 +45,11 @@ SMALL: dict[str, Any] = {
 }
 
 
-def experiment(**changed: Any) -> Experiment:
+def experiment(**changed):
     return Experiment.model_validate(SMALL | changed)
 
 
-def test_every_round_measures_every_condition_once() -> None:
+def test_every_round_measures_every_condition_once():
     plan = schedule(experiment(deployments=2), seed=1)
     per_round = Counter((t.deployment, t.round, t.condition) for t in plan.trials)
     assert set(per_round.values()) == {1}
@@ -60,42 +62,54 @@ def test_every_round_measures_every_condition_once() -> None:
     assert len({t.run_id for t in plan.trials}) == len(plan.trials)
 
 
-def test_the_seed_gives_the_order_and_nothing_else_does() -> None:
+def test_the_seed_gives_the_order_and_nothing_else_does():
     a, b = schedule(experiment(), seed=7), schedule(experiment(), seed=7)
     assert a == b
     assert schedule(experiment(), seed=8).trials != a.trials
     # more rounds leave those before as they were; so does another order of declaring
     longer = schedule(experiment(rounds=9), seed=7)
-    assert [t.run_id for t in longer.trials[: len(a.trials)]] == [t.run_id for t in a.trials]
-    turned = schedule(experiment(tests=SMALL["tests"][::-1], pairs=SMALL["pairs"][::-1]), seed=7)
+    assert [t.run_id for t in longer.trials[: len(a.trials)]] == [
+        t.run_id for t in a.trials
+    ]
+    turned = schedule(
+        experiment(tests=SMALL["tests"][::-1], pairs=SMALL["pairs"][::-1]), seed=7
+    )
     assert [t.condition for t in turned.trials] == [t.condition for t in a.trials]
 
 
-def test_a_seed_is_drawn_once_and_kept() -> None:
+def test_a_seed_is_drawn_once_and_kept():
     assert schedule(experiment(seed=5)).seed == 5
     assert schedule(experiment(seed=5), seed=6).seed == 6
     drawn = schedule(experiment())
     assert schedule(experiment(), seed=drawn.seed) == drawn
 
 
-def test_every_order_is_as_likely_as_any_other() -> None:
+def test_every_order_is_as_likely_as_any_other():
     one = experiment(
-        tests=[{"tool": "iperf3", "test": "tcp", "streams": [1, 2, 3], "placements": ["ppg"]}],
+        tests=[
+            {"tool": "iperf3", "test": "tcp", "streams": [1, 2, 3], "placements": ["ppg"]}
+        ],
         rounds=3000,
     )
     plan = schedule(one, seed=3)
     orders = Counter(
-        tuple(t.streams for t in plan.trials[i : i + 3]) for i in range(0, len(plan.trials), 3)
+        tuple(t.streams for t in plan.trials[i : i + 3])
+        for i in range(0, len(plan.trials), 3)
     )
     assert len(orders) == 6
     # chi-square with 5 degrees of freedom: above 20.5 once in a thousand
     assert sum((n - 500) ** 2 / 500 for n in orders.values()) < 20.5
 
 
-def test_factors_that_do_not_apply_are_not_crossed_and_said() -> None:
+def test_factors_that_do_not_apply_are_not_crossed_and_said():
     given = experiment(
         tests=[
-            {"tool": "qperf", "test": "tcp_lat", "streams": [1, 8], "tcp_buffer_bytes": [1 << 20]}
+            {
+                "tool": "qperf",
+                "test": "tcp_lat",
+                "streams": [1, 8],
+                "tcp_buffer_bytes": [1 << 20],
+            }
         ]
     )
     plan = schedule(given, seed=1)
@@ -105,25 +119,31 @@ def test_factors_that_do_not_apply_are_not_crossed_and_said() -> None:
     assert "streams does not apply to test 1, qperf tcp_lat" in str(Preview(plan=plan))
 
 
-def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise() -> None:
+def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise():
     plan = schedule(experiment(), seed=1)
     assert {
-        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "qperf"
+        t.tcp_buffer_bytes
+        for t in plan.trials
+        if t.pair.server == "c" and t.test.tool == "qperf"
     } == {1 << 26}
     assert {
-        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "iperf3"
+        t.tcp_buffer_bytes
+        for t in plan.trials
+        if t.pair.server == "c" and t.test.tool == "iperf3"
     } == {
         1 << 26,
         1 << 20,
     }
     assert {
-        t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "b" and t.test.tool == "qperf"
+        t.tcp_buffer_bytes
+        for t in plan.trials
+        if t.pair.server == "b" and t.test.tool == "qperf"
     } == {None}
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**63 - 1), st.integers(3, 9))
-def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int) -> None:
+def test_every_condition_follows_each_one_about_equally_often(seed, k):
     test = {
         "tool": "iperf3",
         "test": "tcp",
@@ -139,25 +159,25 @@ def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int)
     assert max(abs(n - 12) for n in follows.values()) <= 7
 
 
-def two_conditions(seed: int, rounds: int = 12) -> str:
+def two_conditions(seed, rounds=12):
     """Return the order of two conditions, a letter for each run."""
     test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
     plan = schedule(experiment(tests=[test], rounds=rounds), seed=seed)
     return "".join(("ab" if t.leading else "AB")[t.streams - 1] for t in plan.trials)
 
 
-def test_chance_decides_the_order_of_two_conditions() -> None:
+def test_chance_decides_the_order_of_two_conditions():
     assert len({two_conditions(seed) for seed in range(60)}) > 30
 
 
-def test_two_conditions_are_balanced_in_every_two_rounds() -> None:
+def test_two_conditions_are_balanced_in_every_two_rounds():
     order = "".join(filter(str.isupper, two_conditions(seed=3, rounds=400)))
     blocks = Counter(order[i : i + 4] for i in range(0, len(order), 4))
     assert set(blocks) == {"ABBA", "BAAB"}
     assert abs(blocks["ABBA"] - 100) < 40
 
 
-def test_each_of_two_conditions_follows_both_as_often() -> None:
+def test_each_of_two_conditions_follows_both_as_often():
     order = two_conditions(seed=3, rounds=400)
     follows = Counter(
         (before.upper(), after) for before, after in pairwise(order) if after.isupper()
@@ -167,11 +187,11 @@ def test_each_of_two_conditions_follows_both_as_often() -> None:
     assert 60 < len(list(filter(str.islower, order))) < 140
 
 
-def test_more_rounds_keep_the_order_of_two_conditions() -> None:
+def test_more_rounds_keep_the_order_of_two_conditions():
     assert two_conditions(seed=5, rounds=20).startswith(two_conditions(seed=5, rounds=13))
 
 
-def test_a_plan_of_an_earlier_order_gets_no_leading_run() -> None:
+def test_a_plan_of_an_earlier_order_gets_no_leading_run():
     test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
     declared = experiment(tests=[test], rounds=2)
     plan = schedule(declared, seed=3)
@@ -192,7 +212,7 @@ CONTRAST = {
 }
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 GOOD = """\
 name: small
@@ -227,7 +247,12 @@ contrasts:
         ("client: a\n", "client: 'a; rm -rf /'\n", 6, "match pattern"),
         ("client: a\n", "client: c\n", 7, "also the client"),
         ("source: inventory", "source: vsphere", 3, "'lab', 'inventory'"),
-        ("metric: latency_oneway_us", "metric: latency_one_way", 15, "did you mean latency_oneway"),
+        (
+            "metric: latency_oneway_us",
+            "metric: latency_one_way",
+            15,
+            "did you mean latency_oneway",
+        ),
         (
             "b: {placement: same-zone}",
             "b: {placement: samezone}",
@@ -243,7 +268,12 @@ contrasts:
             "occurs twice",
         ),
         ("tests:\n", "tests:\n  - {tool: [}\n", 10, "not yaml"),
-        ("test: tcp\n", "test: tcp\n    placements: [zone]\n", 13, "legal are ppg, same-zone"),
+        (
+            "test: tcp\n",
+            "test: tcp\n    placements: [zone]\n",
+            13,
+            "legal are ppg, same-zone",
+        ),
         ("test: tcp\n", "test: tcp\n    options: {reverze: true}\n", 11, "reverse"),
         (
             "test: tcp\n",
@@ -253,16 +283,14 @@ contrasts:
         ),
     ],
 )
-def test_every_error_has_its_line_and_what_is_legal(
-    old: str, new: str, line: int, said: str
-) -> None:
+def test_every_error_has_its_line_and_what_is_legal(old, new, line, said):
     assert old in GOOD
     with pytest.raises(ExperimentError, match=said) as error:
         read_experiment(GOOD.replace(old, new, 1), file="x.yaml")
     assert str(error.value).startswith(f"x.yaml:{line}: ")
 
 
-def test_an_address_that_a_tool_cannot_use_is_refused_when_planned() -> None:
+def test_an_address_that_a_tool_cannot_use_is_refused_when_planned():
     hosts = "  source: inventory\n  options: {hosts: {a: {}, b: {address: 'fd00::5'}, c: {}}}\n"
     text = GOOD.replace("  source: inventory\n", hosts)
     assert read_experiment(text).pairs[0].server == "b"  # qperf and iperf3 can
@@ -274,16 +302,18 @@ def test_an_address_that_a_tool_cannot_use_is_refused_when_planned() -> None:
         read_experiment(text, file="x.yaml")
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_told_at_once():
     with pytest.raises(ExperimentError) as error:
         read_experiment(
-            GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n"),
+            GOOD.replace("tool: iperf3", "tool: x").replace(
+                "client: a\n", "client: ''\n"
+            ),
             file="x.yaml",
         )
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["6", "11"]
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ExperimentError, match=r"npl init .* writes one"):
         load_experiment(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
@@ -291,7 +321,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load_experiment(tmp_path / "latin.yaml")
 
 
-def test_rounds_and_durations_can_be_given_instead(tmp_path: Path) -> None:
+def test_rounds_and_durations_can_be_given_instead(tmp_path):
     place = tmp_path / "x.yaml"
     place.write_text(GOOD + "rounds: 4\n")
     assert load_experiment(place, rounds="+6").rounds == 10
@@ -305,14 +335,14 @@ def test_rounds_and_durations_can_be_given_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem
 )
-def test_every_experiment_of_the_project_can_be_scheduled(place: Path) -> None:
+def test_every_experiment_of_the_project_can_be_scheduled(place):
     assert schedule(load_experiment(place), seed=1).trials
 
 
 HOSTILE = "x; rm -rf / $(touch pwned) `touch pwned` | & > /tmp/pwned '\""
 
 
-def _strings(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _strings(value, path=()):
     if isinstance(value, str):
         return [path]
     if isinstance(value, dict):
@@ -322,7 +352,7 @@ def _strings(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return []
 
 
-FULL: dict[str, Any] = SMALL | {
+FULL = SMALL | {
     "title": "t",
     "tests": [
         {
@@ -346,8 +376,8 @@ FULL: dict[str, Any] = SMALL | {
 
 @pytest.mark.parametrize("path", _strings(FULL), ids=lambda p: ".".join(map(str, p)))
 def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(
-    path: tuple[Any, ...],
-) -> None:
+    path,
+):
     from netperf_lib.tools import tool
 
     document = json.loads(json.dumps(FULL))
@@ -365,13 +395,15 @@ def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(
             assert word == HOSTILE or "pwned" not in word
 
 
-def test_the_sources_that_may_be_declared_are_those_that_there_are() -> None:
+def test_the_sources_that_may_be_declared_are_those_that_there_are():
     declared = HostsSpec.model_json_schema()["properties"]["source"]["enum"]
     assert set(declared) == {*hosts.SOURCES, "imported"}
 
 
-@pytest.mark.parametrize("value", ["[]", "[bbr, bbr]", "[[bbr]]", "{a: 1}", "[bbr, 'a b']"])
-def test_values_of_an_option_that_are_no_conditions_are_refused(value: str) -> None:
+@pytest.mark.parametrize(
+    "value", ["[]", "[bbr, bbr]", "[[bbr]]", "{a: 1}", "[bbr, 'a b']"]
+)
+def test_values_of_an_option_that_are_no_conditions_are_refused(value):
     text = f"""
 name: algorithms
 hosts: {{source: lab}}

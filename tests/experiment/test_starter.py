@@ -1,10 +1,7 @@
 """Experiment files to start from."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +10,13 @@ from netperf_lib.errors import UsageError
 from netperf_lib.experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from netperf_lib.experiment.yaml import load_experiment
 
-ASKED = [(s, q) for s in HOST_SOURCES for q in QUESTIONS if (s, q) != ("inventory", "buffers")]
+ASKED = [
+    (s, q) for s in HOST_SOURCES for q in QUESTIONS if (s, q) != ("inventory", "buffers")
+]
 
 
 @pytest.mark.parametrize(("source", "question"), ASKED)
-def test_every_starter_can_be_planned_as_it_stands(
-    tmp_path: Path, source: str, question: str
-) -> None:
+def test_every_starter_can_be_planned_as_it_stands(tmp_path, source, question):
     place = tmp_path / "mine.yaml"
     place.write_text(starter("mine", source, question, 12))
     declared = load_experiment(place)
@@ -28,18 +25,22 @@ def test_every_starter_can_be_planned_as_it_stands(
     assert declared.contrasts
 
 
-def test_hosts_of_others_are_not_asked_about_buffers() -> None:
+def test_hosts_of_others_are_not_asked_about_buffers():
     with pytest.raises(UsageError, match="not changed"):
         starter("mine", "inventory", "buffers")
 
 
-def test_init_writes_what_plan_takes_and_overwrites_nothing(python: str, tmp_path: Path) -> None:
-    def npl(*words: object, python: str = python) -> subprocess.CompletedProcess[str]:
+def test_init_writes_what_plan_takes_and_overwrites_nothing(python, tmp_path):
+    def npl(*words, python=python):
         command = [python, "-m", "netperf_lib", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
 
     place = tmp_path / "my question.yaml"
-    assert npl("init", place, "--question", "streams", python=sys.executable).returncode == 0
+    assert (
+        npl("init", place, "--question", "streams", python=sys.executable).returncode == 0
+    )
     assert "name: my-question" in place.read_text()
     planned = npl("plan", place)
     assert planned.returncode == 0, planned.stderr

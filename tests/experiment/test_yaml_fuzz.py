@@ -1,15 +1,10 @@
 """Odd, huge and broken yaml: one sentence each, within two seconds, and never a traceback."""
 
-from __future__ import annotations
-
 import copy
 import os
 import random
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -28,14 +23,15 @@ pairs: [{client: a, server: b, placement: ppg}]
 tests: [{tool: qperf, test: tcp_lat}]
 """
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n"
+    for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
 MERGE = "m0: &m0 {k: 1}\n" + "".join(
     f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}\n" for i in range(1, 12)
 )
 
 
-def refused(text: str) -> str:
+def refused(text):
     begun = time.process_time()
     with pytest.raises(ExperimentError) as error:
         schedule(read_experiment(text, file="x.yaml"), seed=1)
@@ -84,23 +80,23 @@ def refused(text: str) -> str:
         ("\t", ""),
     ],
 )
-def test_odd_yaml_is_refused_in_a_sentence(text: str, datum: str) -> None:
+def test_odd_yaml_is_refused_in_a_sentence(text, datum):
     assert datum in refused(text)
 
 
-def test_a_wrong_item_in_a_list_is_one_error() -> None:
+def test_a_wrong_item_in_a_list_is_one_error():
     assert len(refused(BASE.replace("tool: qperf", "tool: qperv")).splitlines()) == 1
     assert len(refused(BASE.replace("client: a, ", "")).splitlines()) == 1
 
 
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe", tmp_path / "none", tmp_path / ("x" * 300)):
         with pytest.raises(ExperimentError):
             load_experiment(place)
 
 
-def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path: Path) -> None:
+def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path):
     (tmp_path / "x.yaml").write_text(
         BASE.replace("tool: qperf, test: tcp_lat", "tool: iperf3, test: tcp")
     )
@@ -109,18 +105,59 @@ def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path: Path) -> None
 
 
 ODD = [
-    "null", "[]", "{}", "''", "-1", "0", "1e400", ".nan", "yes", "2026-01-01", "0o7", "1:60", "'\\n'", "[1, [2, [3]]]",
-    "{a: {b: {c: 1}}}", "&x 1", "*x", "<<: 1", "!!int 'x'", "!!set {a, b}", "!!binary aGk=", "|\n  x", "'''", '"\\x', "@", "`",
-    "%", "- - -", "? :", ": ", "#", "1" * 100, "x" * 5000, "{<<: {a: 1}}", "[*x]", "~", "=", "0x_1", "1_000", "+.inf", "\u2028",
-    "é", "😀", "\x7f", "\ufeff",
-]  # fmt: skip
+    "null",
+    "[]",
+    "{}",
+    "''",
+    "-1",
+    "0",
+    "1e400",
+    ".nan",
+    "yes",
+    "2026-01-01",
+    "0o7",
+    "1:60",
+    "'\\n'",
+    "[1, [2, [3]]]",
+    "{a: {b: {c: 1}}}",
+    "&x 1",
+    "*x",
+    "<<: 1",
+    "!!int 'x'",
+    "!!set {a, b}",
+    "!!binary aGk=",
+    "|\n  x",
+    "'''",
+    '"\\x',
+    "@",
+    "`",
+    "%",
+    "- - -",
+    "? :",
+    ": ",
+    "#",
+    "1" * 100,
+    "x" * 5000,
+    "{<<: {a: 1}}",
+    "[*x]",
+    "~",
+    "=",
+    "0x_1",
+    "1_000",
+    "+.inf",
+    "\u2028",
+    "é",
+    "😀",
+    "\x7f",
+    "\ufeff",
+]
 
 
-def test_generated_yaml_never_ends_in_a_traceback() -> None:
+def test_generated_yaml_never_ends_in_a_traceback():
     rng = random.Random(7)
-    sources = [p.read_text() for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))] + [
-        BASE
-    ]
+    sources = [
+        p.read_text() for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))
+    ] + [BASE]
     slowest = 0.0
     for _ in range(300):
         text = rng.choice(sources)
@@ -136,13 +173,17 @@ def test_generated_yaml_never_ends_in_a_traceback() -> None:
                     lines.insert(at, lines[rng.randrange(len(lines))])
                 case 3:
                     lines[at] = (
-                        lines[at][: rng.randrange(len(lines[at]) + 1)] + rng.choice(ODD) + "\n"
+                        lines[at][: rng.randrange(len(lines[at]) + 1)]
+                        + rng.choice(ODD)
+                        + "\n"
                     )
                 case _:
                     cut = rng.randrange(len(lines[at]))
                     lines[at] = (
                         lines[at][:cut]
-                        + chr(rng.choice([0x20, 0x22, 0x7B, 0x3A, 0x2A, 0x5B, 0x0, 0xD7FF]))
+                        + chr(
+                            rng.choice([0x20, 0x22, 0x7B, 0x3A, 0x2A, 0x5B, 0x0, 0xD7FF])
+                        )
                         + lines[at][cut:]
                     )
             text = "".join(lines)
@@ -154,13 +195,43 @@ def test_generated_yaml_never_ends_in_a_traceback() -> None:
 
 
 VALUES = [
-    None, True, -1, 1.5, float("nan"), float("inf"), 2**64, 10**40, "", "-1", "nan", "../..", "a" * 5000, "\0", "\u202e", "😀",
-    "$(touch X)", "{{7*7}}", "=1+1", "-oProxyCommand=x", "a\nb", [], {}, [[]], [None], [{}], {"": ""}, {"x": {"y": [1]}},
-    ["a"] * 300, "1e3", "0x10", "12:30:45", "2024-01-01",
-]  # fmt: skip
+    None,
+    True,
+    -1,
+    1.5,
+    float("nan"),
+    float("inf"),
+    2**64,
+    10**40,
+    "",
+    "-1",
+    "nan",
+    "../..",
+    "a" * 5000,
+    "\0",
+    "\u202e",
+    "😀",
+    "$(touch X)",
+    "{{7*7}}",
+    "=1+1",
+    "-oProxyCommand=x",
+    "a\nb",
+    [],
+    {},
+    [[]],
+    [None],
+    [{}],
+    {"": ""},
+    {"x": {"y": [1]}},
+    ["a"] * 300,
+    "1e3",
+    "0x10",
+    "12:30:45",
+    "2024-01-01",
+]
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def places(value):
     """Every container of a document with each of its keys."""
     items = (
         value.items()
@@ -174,7 +245,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(inside)
 
 
-def changed(document: Any, rng: random.Random) -> Any:
+def changed(document, rng):
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         holder, key = rng.choice(list(places(document)))
         match rng.randrange(5):
@@ -192,8 +263,8 @@ def changed(document: Any, rng: random.Random) -> Any:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(
-    tmp_path: Path, seed: int
-) -> None:
+    tmp_path, seed
+):
     """Documents whose structure is wrong get as far as their hosts, and are refused in words."""
     rng = random.Random(seed)
     sources = [
@@ -201,10 +272,12 @@ def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(
         for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))
     ]
     file = tmp_path / "x.yaml"
-    refusals: list[str] = []
+    refusals = []
     for _ in range(40):
         file.write_text(
-            yaml.safe_dump(changed(copy.deepcopy(rng.choice(sources)), rng), allow_unicode=True),
+            yaml.safe_dump(
+                changed(copy.deepcopy(rng.choice(sources)), rng), allow_unicode=True
+            ),
             "utf-8",
         )
         try:
@@ -216,7 +289,7 @@ def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(
     assert [text for text in refusals if len(text) >= 10_000] == []
 
 
-def test_a_size_that_is_a_mapping_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_size_that_is_a_mapping_is_refused_with_its_line(tmp_path):
     file = tmp_path / "x.yaml"
     text = (REPO / "data" / "experiments" / "azure-placement.yaml").read_text("utf-8")
     document = yaml.safe_load(text)

@@ -14,7 +14,11 @@ from ..sshd import Sshd, on_hosts
 
 
 def declared(server, **more):
-    machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
+    machine = {
+        "address": "127.0.0.1",
+        "port": server.port,
+        "identity": str(server.identity),
+    }
     return on_hosts({"a": machine, "b": machine}, **more)
 
 
@@ -61,7 +65,9 @@ async def test_a_first_contact_from_a_running_event_loop(tmp_path):
     server = Sshd(tmp_path / "one")
     try:
         (a, _) = inventory.up(
-            declared(server, host_keys="first-contact"), number=1, state=tmp_path / "state"
+            declared(server, host_keys="first-contact"),
+            number=1,
+            state=tmp_path / "state",
         ).hosts
         assert a.known_hosts
     finally:
@@ -73,7 +79,9 @@ def test_pinned_keys_are_closed_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
         store = Store(tmp_path, "probe")
-        inventory.up(declared(server, host_keys="first-contact"), number=1, state=store.hosts_dir)
+        inventory.up(
+            declared(server, host_keys="first-contact"), number=1, state=store.hosts_dir
+        )
     finally:
         os.umask(before)
         server.stop()
@@ -89,7 +97,9 @@ def test_pinned_keys_that_others_can_write_are_refused(tmp_path):
     try:
         inventory.up(experiment, number=1, state=state)
         (state / "host-keys" / "a.known_hosts").chmod(0o666)
-        with pytest.raises(HostError, match=r"a\.known_hosts can be written by other users"):
+        with pytest.raises(
+            HostError, match=r"a\.known_hosts can be written by other users"
+        ):
             inventory.up(experiment, number=1, state=state)
     finally:
         server.stop()

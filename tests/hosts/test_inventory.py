@@ -41,7 +41,9 @@ def declared(**machine):
 def test_what_ssh_refuses_is_refused(field, value):
     with pytest.raises(ExperimentError, match=rf"hosts\.a\.{field}"):
         options(declared(**{field: value}))
-    given = {"name": "a", "address": "10.0.0.1", "data_address": "10.0.0.1"} | {field: value}
+    given = {"name": "a", "address": "10.0.0.1", "data_address": "10.0.0.1"} | {
+        field: value
+    }
     with pytest.raises((UsageError, ValueError)):
         Host(**given)
 
@@ -66,7 +68,8 @@ def test_what_people_mistype_is_told(machine, said):
 
 
 @pytest.mark.parametrize(
-    "address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"]
+    "address",
+    ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"],
 )
 def test_addresses_of_every_kind_are_accepted(address):
     read = options(declared(address=address, user="DOMAIN\\user@example.com"))
@@ -79,18 +82,26 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path):
     address = f"i-$(touch {witness})"
     with pytest.raises(ExperimentError):
         inventory.up(
-            declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state"
+            declared(address=address, ssh_config=str(config)),
+            number=1,
+            state=tmp_path / "state",
         )
     assert not witness.exists()
 
 
 def test_two_names_of_one_machine_are_no_pair(tmp_path):
     server = Sshd(tmp_path / "sshd")
-    machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
+    machine = {
+        "address": "127.0.0.1",
+        "port": server.port,
+        "identity": str(server.identity),
+    }
     machine["known_hosts"] = str(server.known_hosts)
     try:
         experiment = on_hosts({"a": machine, "b": machine})
-        (said,) = inventory.up(experiment, number=1, state=tmp_path / "state").contradictions()
+        (said,) = inventory.up(
+            experiment, number=1, state=tmp_path / "state"
+        ).contradictions()
     finally:
         server.stop()
     assert said.startswith("a and b are two machines (both names lead to ")

@@ -1,4 +1,5 @@
-"""The local lab, for real: namespaces, sshd, TUN devices, and the tools that people measure with."""
+"""The local lab, for real: namespaces, sshd, TUN devices, and the tools that people measure
+with."""
 
 import contextlib
 import json
@@ -26,7 +27,10 @@ from netperf_lib.hosts.lab import supervisor, topology
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
-BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
+BUFFERS = {
+    "net.ipv4.tcp_rmem": "4096 131072 67108864",
+    "net.ipv4.tcp_wmem": "4096 16384 67108864",
+}
 TUNED = [
     {"name": "tuned", "sysctls": BUFFERS},
     {"name": "tuned-far", "region": "region-2", "sysctls": BUFFERS},
@@ -59,7 +63,8 @@ def run(deployment, host, command):
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    """The default lab and two hosts with settings of their own, with the servers of the tools running."""
+    """The default lab and two hosts with settings of their own, with the servers of the tools
+    running."""
     state = tmp_path_factory.mktemp("lab")
     hosts = [host.model_dump() for host in lab.Options().hosts] + TUNED
     made = lab.up(experiment(hosts=hosts), state=state)
@@ -68,7 +73,8 @@ def deployment(tmp_path_factory):
             run(
                 made,
                 host.name,
-                "for s in qperf 'iperf3 -s'; do setsid $s >/dev/null 2>&1 </dev/null & done; sleep 0.3",
+                "for s in qperf 'iperf3 -s'; do setsid $s >/dev/null 2>&1 </dev/null & done; "
+                "sleep 0.3",
             )
         yield made
     finally:
@@ -79,7 +85,16 @@ def deployment(tmp_path_factory):
 
 def test_hosts_are_separate_machines(deployment):
     names = [h.name for h in deployment.hosts]
-    assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "tuned", "tuned-far"]
+    assert names == [
+        "client",
+        "ppg",
+        "zone",
+        "xzone",
+        "region",
+        "plain",
+        "tuned",
+        "tuned-far",
+    ]
     assert all(h.owned for h in deployment.hosts)
     assert run(deployment, "region", "hostname; touch /tmp/mine; " + FILES).split() == [
         "region",
@@ -94,9 +109,9 @@ def test_hosts_are_separate_machines(deployment):
     )
     (own,) = (p for p in deployment.proofs if "of its own" in p.claim)
     assert own.holds
-    assert run(deployment, "client", FILES + "; getent hosts region | cut -d' ' -f1").split() == [
-        "10.10.0.8"
-    ]
+    assert run(
+        deployment, "client", FILES + "; getent hosts region | cut -d' ' -f1"
+    ).split() == ["10.10.0.8"]
     assert "67108864" in run(deployment, "tuned", "cat /proc/sys/net/ipv4/tcp_wmem")
     assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
     # only its own processes: the first one, sshd's, and those of the command
@@ -114,17 +129,21 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
             if p.claim.startswith(f"one way between client and {host.name} takes ")
         )
         assert re.search(
-            r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ", proof.evidence
+            r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ",
+            proof.evidence,
         )
 
 
 def one_way_us(deployment, *servers):
-    """Half of the shortest of many round trips, in turns: a busy machine only ever adds, for seconds at times."""
+    """Half of the shortest of many round trips, in turns: a busy machine only ever adds, for
+    seconds at times."""
     least = dict.fromkeys(servers, math.inf)
     for _ in range(8):
         for server in servers:
             said = run(deployment, "client", f"ping -q -c 50 -i 0.005 {server}")
-            found = float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
+            found = (
+                float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
+            )
             least[server] = min(least[server], found)
     return least
 
@@ -146,11 +165,14 @@ def test_delays_are_those_asked_for(deployment):
 @pytest.mark.parametrize("jitter_us", [0, 60, 400])
 @pytest.mark.parametrize("busy", [0, 0.3, 0.7])
 def test_what_the_emulation_adds_is_told_from_what_a_busy_machine_adds(busy, jitter_us):
-    """A lab that was started beside other work had delays of 288 µs for 400 when the machine was quiet again."""
+    """A lab that was started beside other work had delays of 288 µs for 400 when the machine was
+    quiet again."""
     rng = np.random.default_rng(7)
     path = topology.Link(delay_us=400, jitter_us=jitter_us)
     # half of two ways, and at times a wait for a processor
-    ways_us = 400 + 20 + rng.gamma(2, 1, 40) + rng.random((2, 40)).mean(axis=0) * jitter_us
+    ways_us = (
+        400 + 20 + rng.gamma(2, 1, 40) + rng.random((2, 40)).mean(axis=0) * jitter_us
+    )
     ways_us += (rng.random(40) < busy) * rng.exponential(700, 40)
     found = supervisor.added_us([min(ways_us), *statistics.quantiles(ways_us, n=4)], path)
     assert found == pytest.approx(20, abs=supervisor.NOISE_US + 0.1 * jitter_us)
@@ -170,7 +192,9 @@ def test_a_stream_over_distance_is_limited_by_its_window(deployment):
             ("tuned", "tuned", "tuned-far", ""),
             ("many", "client", "region", "-P 16"),
         ):
-            best[name] = max(best[name], bps(deployment, client, server, f"-O 1 {arguments}"))
+            best[name] = max(
+                best[name], bps(deployment, client, server, f"-O 1 {arguments}")
+            )
         if min(best["tuned"], best["many"]) > 1.5 * best["one"] > 3e8:
             break
     assert 2e8 < best["one"] < 9e8, "2.5 MiB of send buffer in 20 ms"
@@ -182,7 +206,8 @@ def test_a_stream_over_distance_is_limited_by_its_window(deployment):
 
 
 def test_udp_is_paced_and_not_lost_on_the_way(deployment):
-    """What a receiver whose turn on the processor comes late does not take is counted by its kernel: no other loss."""
+    """What a receiver whose turn on the processor comes late does not take is counted by its
+    kernel: no other loss."""
     address = deployment.host("ppg").data_address
 
     def not_taken():
@@ -194,9 +219,9 @@ def test_udp_is_paced_and_not_lost_on_the_way(deployment):
 
     for rate in ("50M", "1G", "0"):  # 0: as fast as it goes
         before = not_taken()
-        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))[
-            "end"
-        ]["sum"]
+        said = json.loads(
+            run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}")
+        )["end"]["sum"]
         assert said["packets"] > 300
         assert said["bits_per_second"] < 1.05e8, (
             "the sender is held back, whatever it was asked for"
@@ -246,9 +271,15 @@ def test_loss_and_pair_links_and_queue(tmp_path):
             for host in made.hosts:
                 run(made, host.name, f"cat > /tmp/{name}.py <<'END'\n{content}END\n")
         for server in ("ppg", "slow"):
-            run(made, server, "setsid python3 /tmp/echo.py >/dev/null 2>&1 </dev/null & sleep 0.3")
+            run(
+                made,
+                server,
+                "setsid python3 /tmp/echo.py >/dev/null 2>&1 </dev/null & sleep 0.3",
+            )
         back = {
-            s: int(run(made, "client", f"python3 /tmp/ping.py {made.host(s).data_address}"))
+            s: int(
+                run(made, "client", f"python3 /tmp/ping.py {made.host(s).data_address}")
+            )
             for s in ("ppg", "slow")
         }
     finally:
@@ -276,7 +307,9 @@ def test_two_labs_do_not_meet(tmp_path):
                 "ppg",
                 "true",
             ]
-            refused = subprocess.run(stranger, capture_output=True, text=True, check=False)
+            refused = subprocess.run(
+                stranger, capture_output=True, text=True, check=False
+            )
             assert refused.returncode == 255, "host keys are pinned"
             assert known != two.host("ppg").known_hosts
         finally:
@@ -304,7 +337,7 @@ def test_up_again_is_the_same_lab_and_other_options_another(tmp_path):
     lab.down(experiment(), state=tmp_path)  # safe to repeat
 
 
-# --- whatever ends, nothing stays ---------------------------------------------------------------------------------
+# --- whatever ends, nothing stays -----------------------------------------------------------------
 
 CALLER = """
 import json, sys, time
@@ -315,7 +348,8 @@ lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys
 
 
 def family(mark):
-    """Processes that carry `mark` in their environment or command line, with their network namespaces."""
+    """Processes that carry `mark` in their environment or command line, with their network
+    namespaces."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -359,14 +393,18 @@ def caller(tmp_path):
         text=True,
     )
     try:
-        assert any(line.startswith("ready") for line in process.stdout), process.stderr.read()
+        assert any(line.startswith("ready") for line in process.stdout), (
+            process.stderr.read()
+        )
         running = lab.status(tmp_path)
         run(
             running.deployment,
             "ppg",
             f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &",
         )
-        namespaces = set(family(mark).values()) - {str(Path("/proc/self/ns/net").readlink())}
+        namespaces = set(family(mark).values()) - {
+            str(Path("/proc/self/ns/net").readlink())
+        }
         assert len(namespaces) == 2
         yield process, running.pid, mark, namespaces
     finally:
@@ -392,12 +430,15 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
     )
     try:
         end = time.monotonic() + 30
-        # process 1 of a host, which made this folder, dies with the others; stopped before that, nothing could end it
+        # process 1 of a host, which made this folder, dies with the others; stopped before that,
+        # nothing could end it
         while not (tmp_path / "hosts/client/tmp").exists() and time.monotonic() < end:
             time.sleep(0.001)
         hosts = {p: n for p, n in family(mark).items() if n != outside}
         assert hosts
-        for host in hosts:  # what answers nothing any more is what the supervisor waits for
+        for (
+            host
+        ) in hosts:  # what answers nothing any more is what the supervisor waits for
             with contextlib.suppress(ProcessLookupError):  # a step of setting it up
                 os.kill(host, signal.SIGSTOP)
         namespaces = set(hosts.values())
@@ -412,8 +453,13 @@ def test_python_below_a_folder_that_hosts_have_of_their_own_is_there(tmp_path, s
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         environment = Path(folder, "a checkout", ".venv")
         venv.create(environment, symlinks=True)
-        code = "import pathlib, sys; from netperf_lib.hosts import lab; place = pathlib.Path(sys.argv[1])\n"
-        code += f"lab.start(lab.Options.model_validate({SMALL!r}), place); lab.stop(place)"
+        code = (
+            "import pathlib, sys; from netperf_lib.hosts import lab; place = "
+            "pathlib.Path(sys.argv[1])\n"
+        )
+        code += (
+            f"lab.start(lab.Options.model_validate({SMALL!r}), place); lab.stop(place)"
+        )
         done = subprocess.run(
             [environment / "bin" / "python", "-c", code, str(tmp_path)],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -428,7 +474,13 @@ def tree(folder):
 
 
 def test_a_folder_that_is_not_a_labs_is_left_alone(tmp_path):
-    for name in ("id", "known_hosts", "ssh_config", "deployment.json", "hosts/mine/pinned"):
+    for name in (
+        "id",
+        "known_hosts",
+        "ssh_config",
+        "deployment.json",
+        "hosts/mine/pinned",
+    ):
         place = tmp_path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(name)
@@ -501,7 +553,9 @@ def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
 
 def test_a_killed_host_ends_the_lab(caller, tmp_path):
     process, _, mark, namespaces = caller
-    host = next(  # not sshd, nor what runs under it: numbers of processes start over at times, so the first may be that
+    # not sshd, nor what runs under it: numbers of processes start over at times, so the first may
+    # be that
+    host = next(
         pid
         for pid, space in family(mark).items()
         if space in namespaces
@@ -511,7 +565,8 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     _, said = process.communicate(timeout=60)
     assert f"the lab in {tmp_path} failed" in said
     assert re.search(
-        "host (client|ppg) of the lab ended unexpectedly", (tmp_path / "lab.log").read_text()
+        "host (client|ppg) of the lab ended unexpectedly",
+        (tmp_path / "lab.log").read_text(),
     )
     assert gone(mark, namespaces, tmp_path) is True
 
@@ -530,7 +585,9 @@ def test_a_lab_of_another_process_is_used_and_left_alone(caller, tmp_path):
     process, supervisor, mark, namespaces = caller
     made = lab.status(tmp_path).deployment
     assert run(made, "client", "hostname") == "client\n"
-    with pytest.raises(LabError, match=rf"process {supervisor} already runs a lab in {tmp_path}"):
+    with pytest.raises(
+        LabError, match=rf"process {supervisor} already runs a lab in {tmp_path}"
+    ):
         lab.up(experiment(**SMALL), state=tmp_path)
     assert lab.status(tmp_path) is not None, "it goes on"
     assert lab.shell("ppg", tmp_path, ("exit 3",)) == 3

@@ -1,4 +1,5 @@
-"""Where the lab cannot run it says so in one sentence; an ordinary user can run it. Each situation is made for real.
+"""Where the lab cannot run it says so in one sentence; an ordinary user can run it. Each
+situation is made for real.
 
 In mount and user namespaces of their own, so that nothing of this machine changes; that needs root.
 """
@@ -32,7 +33,8 @@ from netperf_lib.hosts import lab
 folder = Path("/tmp/state")
 made = lab.start(lab.Options(), folder, 1)
 def run(host, command):
-    return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=180)
+    words = lab.ssh_command(made.host(host), command)
+    return subprocess.run(words, capture_output=True, text=True, timeout=180)
 facts = "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem; echo $LD_LIBRARY_PATH"
 print(os.geteuid(), run("region", facts).stdout.split())
 print([p for h in made.hosts for p in h.proofs if not p.claim.startswith('one way')])
@@ -56,19 +58,25 @@ def can_unshare(*what):
         return False
 
 
-needs_root = pytest.mark.skipif(not can_unshare("-m"), reason="only root can make this situation")
+needs_root = pytest.mark.skipif(
+    not can_unshare("-m"), reason="only root can make this situation"
+)
 needs_users = pytest.mark.skipif(
     not can_unshare("-Ur"), reason="no user namespaces here, as below chroot"
 )
 
 
 def said_where(situation, code=CHECK, *, user=""):
-    """Run `code` in a new mount namespace after the shell commands `situation`; as `user`, when that is given.
+    """Run `code` in a new mount namespace after the shell commands `situation`; as `user`, when
+    that is given.
 
-    The interpreter and the checkout may lie where that user may not look: they are shown to him below /mnt.
+    The interpreter and the checkout may lie where that user may not look: they are shown to him
+    below /mnt.
     """
     site = Path(pytest.__file__).parents[1]
-    python = Path("/mnt/python", Path(sys.executable).resolve().relative_to(sys.base_prefix))
+    python = Path(
+        "/mnt/python", Path(sys.executable).resolve().relative_to(sys.base_prefix)
+    )
     script = f"""set -e
         mount -t tmpfs -o mode=755 none /mnt
         mkdir /mnt/python /mnt/repository /mnt/site
@@ -80,7 +88,7 @@ def said_where(situation, code=CHECK, *, user=""):
         cd /
         export PYTHONPATH=/mnt/repository:/mnt/site LD_LIBRARY_PATH=/mnt/python/lib PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
         exec {user} {python} -c {shlex.quote(code)}
-    """
+    """  # noqa: E501  (as it is run or printed)
     done = subprocess.run(
         ["unshare", "-m", "--propagation", "private", "sh", "-c", script],
         capture_output=True,
@@ -121,7 +129,8 @@ def test_an_ordinary_user_can_run_it():
     )
     # a container may refuse a view of the own processes alone
     own_view = subprocess.run(
-        [*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"], capture_output=True
+        [*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"],
+        capture_output=True,
     )
     assert proofs == "[]" or (own_view.returncode and "/proc shows" in proofs), (
         "no other step was refused"
@@ -194,7 +203,11 @@ from pathlib import Path
         "lab.check()", "lab.Options(), lab.status(), lab.stop(Path()); lab.check()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     assert done.stdout.startswith(
         "the lab needs Linux, and this is win32: run it in a Linux machine"
@@ -216,7 +229,8 @@ def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
         (tmp_path / program).symlink_to(lab.program(program))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"
+        LabError,
+        match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'",
     ):
         lab.up(experiment, state=tmp_path)
 

@@ -1,4 +1,5 @@
-"""A lab's folder that another user made, or may write into, is not used: what it names would run as this user."""
+"""A lab's folder that another user made, or may write into, is not used: what it names would run
+as this user."""
 
 import os
 import subprocess
@@ -35,7 +36,9 @@ def forged_lab(folder):
         ssh_config=str(config),
     )
     deployment = Deployment(deployment_id="lab-1", source="lab", hosts=(host,))
-    (folder / "deployment.json").write_bytes(TypeAdapter(Deployment).dump_json(deployment))
+    (folder / "deployment.json").write_bytes(
+        TypeAdapter(Deployment).dump_json(deployment)
+    )
 
 
 def open_to_all(folder):
@@ -71,7 +74,9 @@ def test_foreign_lab_folder_is_refused(tmp_path, make, use):
         "start": lambda: lab.run_foreground(folder=named),
     }
     command = [sys.executable, "-c", HOLD, str(folder / "lock"), lock.MARK.decode()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(HostError, match="remove it, or choose another one"):
             calls[use]()

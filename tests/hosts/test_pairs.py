@@ -5,14 +5,18 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.errors import ExperimentError
 
-LAB = "source: lab, options: {hosts: [{name: a, ppg: one}, {name: b, ppg: one}, {name: far, region: r2}]}"
+LAB = (
+    "source: lab, options: {hosts: [{name: a, ppg: one}, {name: b, ppg: one}, {name: far, "
+    "region: r2}]}"
+)
 INVENTORY = "source: inventory, options: {hosts: {a: {address: 10.0.0.1}, b: {address: 10.0.0.2}}}"
 
 
 def plan(folder, hosts, server, placement):
     file = folder / "e.yaml"
     file.write_text(
-        f"name: e\nrounds: 1\nhosts: {{{hosts}}}\npairs: [{{client: a, server: {server}, placement: {placement}}}]\n"
+        f"name: e\nrounds: 1\nhosts: {{{hosts}}}\npairs: [{{client: a, server: {server}, "
+        f"placement: {placement}}}]\n"
         "tests: [{tool: qperf, test: tcp_lat, duration_s: 1}]\n"
     )
     return npl.plan(file)

@@ -44,8 +44,11 @@ KILLS = int(os.environ.get("KILLS", "2"))
 HOSTS = {
     "source": "lab",
     "options": {
-        # between packets that are milliseconds apart the lab sleeps; at its own rates it would keep two processors busy
-        "hosts": [{"name": n, "egress_bps": 4e7} for n in ("client", "near", "other", "narrow")]
+        # between packets that are milliseconds apart the lab sleeps; at its own rates it would keep
+        # two processors busy
+        "hosts": [
+            {"name": n, "egress_bps": 4e7} for n in ("client", "near", "other", "narrow")
+        ]
         + [{"name": "far", "zone": "2", "egress_bps": 4e7}],
         "links": {n: {"delay_us": 8000} for n in ("same-zone", "cross-zone")}
         | {"client/narrow": {"delay_us": 58, "rate_bps": 3e7}},
@@ -74,7 +77,9 @@ def experiment(**changed):
 def store(tmp_path):
     yield (store := Store(tmp_path, "t"))
     for record in records(store):  # shown where a test fails
-        print(record["run_id"], record["status"], record["error"] or record["log"]["error"])
+        print(
+            record["run_id"], record["status"], record["error"] or record["log"]["error"]
+        )
 
 
 def measure(declared, deployment, store, *, led=False, **options):
@@ -83,7 +88,10 @@ def measure(declared, deployment, store, *, led=False, **options):
     plan = replace(plan, trials=tuple(t for t in plan.trials if led or not t.leading))
     store.write_plan(plan.to_dict())
     return collect(
-        plan, deployment, store, **{"progress": Display(QUIET), "patience_s": 0.0} | options
+        plan,
+        deployment,
+        store,
+        **{"progress": Display(QUIET), "patience_s": 0.0} | options,
     )
 
 
@@ -98,7 +106,9 @@ def limit(monkeypatch, tool, seconds):
 
 
 def records(store):
-    return sorted((r for _, r in store.runs()), key=lambda r: r["started_utc"] or r["ended_utc"])
+    return sorted(
+        (r for _, r in store.runs()), key=lambda r: r["started_utc"] or r["ended_utc"]
+    )
 
 
 def on_host(deployment, name, command):
@@ -121,7 +131,10 @@ def buffers(deployment):
 
 def tools_running(deployment):
     """What runs of the tools on any host."""
-    look = "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E 'qperf|iperf3|sockperf|timeout' || true"
+    look = (
+        "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E "
+        "'qperf|iperf3|sockperf|timeout' || true"
+    )
     return [
         f"{h.name}: {line}"
         for h in deployment.hosts
@@ -130,7 +143,8 @@ def tools_running(deployment):
 
 
 def descends(pid):
-    """Whether a process is of a lab that these tests started: another one on this machine is not theirs to disturb."""
+    """Whether a process is of a lab that these tests started: another one on this machine is not
+    theirs to disturb."""
     while pid > 1 and pid != os.getpid():
         status = Path(f"/proc/{pid}/status").read_text()
         pid = int(status.split("PPid:")[1].split()[0])
@@ -138,7 +152,8 @@ def descends(pid):
 
 
 def marked(program, after_s=0.3, argument="-p"):
-    """Process, seen from outside the hosts, of a tool that a collector has started; when it has run for a moment."""
+    """Process, seen from outside the hosts, of a tool that a collector has started; when it has
+    run for a moment."""
     found = []
 
     def look():
@@ -147,7 +162,11 @@ def marked(program, after_s=0.3, argument="-p"):
                 words = (place.parent / "cmdline").read_bytes().split(b"\0")
                 ours = b"NETPERF_LIB=" in (place.parent / "environ").read_bytes()
                 # `--version` is asked at the start
-                if place.read_text().strip() == program and ours and argument.encode() in words:
+                if (
+                    place.read_text().strip() == program
+                    and ours
+                    and argument.encode() in words
+                ):
                     found.extend(filter(descends, [int(place.parent.name)]))
         return bool(found)
 
@@ -177,7 +196,7 @@ def meanwhile(work):
         raise failed[0]
 
 
-# -- what a run holds --------------------------------------------------------------------------------------------------
+# -- what a run holds ------------------------------------------------------------------------------
 
 
 def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypatch):
@@ -188,7 +207,9 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypat
         await sleep(0 if seconds == 77 else seconds)
 
     monkeypatch.setattr(asyncio, "sleep", noted)
-    tally = measure(experiment(tests=[LATENCY, THROUGHPUT], pause_s=77), deployment, store)
+    tally = measure(
+        experiment(tests=[LATENCY, THROUGHPUT], pause_s=77), deployment, store
+    )
     assert pauses.count(77) == 3, "a pause stands between trials, not after the last one"
     assert (tally.ok, tally.failed, tally.attempts_failed) == (4, 0, 0), [
         r["error"] or r["log"]["error"] for r in records(store)
@@ -216,32 +237,53 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypat
         assert sorted(record["files"]) == sorted(
             ["client.err", "client.out", "server.err", "server.out", *samples]
         )
-        ports = {w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000}
+        ports = {
+            w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000
+        }
         assert len(ports) == 1
     assert (
-        len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
+        len(
+            {
+                r["commands"]["server"][2] + r["commands"]["server"][-1]
+                for r in records(store)
+            }
+        )
+        > 1
     )
     runs = load(store.location)
     assert (runs["status"] == "ok").all()
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
-    # the interval between tools is not a test of time here, but a server that ends by itself had time to print
+    # the interval between tools is not a test of time here, but a server that ends by itself had
+    # time to print
     iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
     assert (
-        json.loads((store.path / "raw" / iperf3["run_id"] / "server.out").read_text()).get("error")
+        json.loads(
+            (store.path / "raw" / iperf3["run_id"] / "server.out").read_text()
+        ).get("error")
         is None
     )
     assert not tools_running(deployment)
 
 
-def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(deployment, store):
+def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
+    deployment, store
+):
     narrow = {"client": "client", "server": "narrow", "placement": "same-zone"}
     # of messages of 128 KiB, ten would be all, and a late last one would be a tenth of the rate
-    slow = THROUGHPUT | {"duration_s": 2, "message_bytes": [16384], "options": {"bitrate": "5M"}}
+    slow = THROUGHPUT | {
+        "duration_s": 2,
+        "message_bytes": [16384],
+        "options": {"bitrate": "5M"},
+    }
     measure(
-        experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]), deployment, store
+        experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]),
+        deployment,
+        store,
     )
     rows = load(store.location).sort_values("throughput_bps").to_dict("records")
-    assert [of_run(row).cause for row in rows] == ["rate", "link"], [of_run(row) for row in rows]
+    assert [of_run(row).cause for row in rows] == ["rate", "link"], [
+        of_run(row) for row in rows
+    ]
     for row in rows:
         assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.1)
         assert 0 < row["limit_sender_on_ratio"] < 1
@@ -259,17 +301,29 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(deplo
 def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment, store):
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     shaped = {"client": "other", "server": "near", "placement": "shaped"}
-    under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2, "protocol": "tcp"}
+    under_load = {
+        "tool": "sockperf",
+        "test": "ping-pong",
+        "duration_s": 2,
+        "protocol": "tcp",
+    }
     under_load |= {"during": {"tool": "iperf3", "test": "tcp", "streams": 2}}
     # a shaper on the sender's own interface, and a narrow link behind it
     shape = "PATH=$PATH:/sbin:/usr/sbin tc qdisc {} dev eth0 root{}"
     if "not permitted" in on_host(
-        deployment, "other", shape.format("add", " tbf rate 20mbit burst 32k limit 400k 2>&1")
+        deployment,
+        "other",
+        shape.format("add", " tbf rate 20mbit burst 32k limit 400k 2>&1"),
     ):
         pytest.skip("no traffic control in the lab's hosts")
     try:
-        # two rounds, as on a busy machine a trial under load may fail; a level is that of the complete runs
-        measure(experiment(pairs=[narrow, shaped], tests=[under_load], rounds=2), deployment, store)
+        # two rounds, as on a busy machine a trial under load may fail; a level is that of the
+        # complete runs
+        measure(
+            experiment(pairs=[narrow, shaped], tests=[under_load], rounds=2),
+            deployment,
+            store,
+        )
     finally:
         on_host(deployment, "other", shape.format("del", ""))
     held = {one.levels["placement"]: one for one in limits(store.location)}
@@ -305,14 +359,20 @@ def test_a_leading_run_is_kept_and_no_run_of_the_table(deployment, store):
 def test_buffers_are_set_for_their_trials_and_put_back(deployment, store):
     before = buffers(deployment)
     ladder = experiment(
-        pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}], rounds=2
+        pairs=[NEAR],
+        tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}],
+        rounds=2,
     )
     tally = measure(ladder, deployment, store)
-    assert (tally.ok, tally.attempts_failed) == (6, 0), [r["error"] for r in records(store)]
+    assert (tally.ok, tally.attempts_failed) == (6, 0), [
+        r["error"] for r in records(store)
+    ]
     assert buffers(deployment) == before
     runs = load(store.location)
     small = runs["tcp_buffer_bytes"] == 65536
-    assert runs.loc[small, "throughput_bps"].max() < runs.loc[~small, "throughput_bps"].min()
+    assert (
+        runs.loc[small, "throughput_bps"].max() < runs.loc[~small, "throughput_bps"].min()
+    )
     # the tool was told nothing: the kernel's limit did it
     assert not any("-w" in r["commands"]["client"] for r in records(store))
 
@@ -320,10 +380,14 @@ def test_buffers_are_set_for_their_trials_and_put_back(deployment, store):
 def test_settings_of_hosts_that_are_not_ours_are_left_alone(deployment, store):
     from dataclasses import replace
 
-    theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
+    theirs = replace(
+        deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts)
+    )
     before = buffers(deployment)
     measure(
-        experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [65536]}]), theirs, store
+        experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [65536]}]),
+        theirs,
+        store,
     )
     (record,) = records(store)
     assert "-w" in record["commands"]["client"]
@@ -343,7 +407,8 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
     runs = load(store.location).query("status == 'ok'").set_index("during")
     loaded = runs.loc["iperf3 tcp ×2"]
     assert 1e7 < loaded["throughput_bps"] < 3.1e7
-    # the load stands in the queue before the narrow link, for up to 30 ms each time a message goes that way
+    # the load stands in the queue before the narrow link, for up to 30 ms each time a message goes
+    # that way
     assert 5_000 < loaded["latency_oneway_p50_us"] < 30_000
     assert runs.loc[runs.index.isna(), "latency_oneway_p50_us"].item() < 5_000
     assert not tools_running(deployment)
@@ -387,23 +452,33 @@ def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
         decided(store, experiment())
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------
 
 
-def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(deployment, store):
+def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
+    deployment, store
+):
     def cut():
         pid = marked("iperf3")
-        while Path(f"/proc/{pid}/comm").read_text().strip() not in ("sshd", "sshd-session"):
+        while Path(f"/proc/{pid}/comm").read_text().strip() not in (
+            "sshd",
+            "sshd-session",
+        ):
             status = Path(f"/proc/{pid}/status").read_text()
             pid = int(status.split("PPid:")[1].split()[0])
         os.kill(pid, signal.SIGKILL)
 
     with meanwhile(cut):
-        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 3}]), deployment, store)
+        tally = measure(
+            experiment(tests=[THROUGHPUT | {"duration_s": 3}]), deployment, store
+        )
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
     (failed,) = (r for r in records(store) if r["status"] == "failed")
     assert "connection broke" in failed["error"]
-    assert load(store.location)["status"].value_counts().to_dict() == {"ok": 2, "failed": 1}
+    assert load(store.location)["status"].value_counts().to_dict() == {
+        "ok": 2,
+        "failed": 1,
+    }
     assert wait_until(lambda: not tools_running(deployment))
 
 
@@ -420,7 +495,9 @@ def test_a_server_that_is_killed_fails_one_run(deployment, store):
     with meanwhile(kill):
         tally = measure(experiment(tests=[sockperf]), deployment, store)
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
-    (failed,) = (r for r in records(store) if r["status"] == "failed" or r["log"]["status"] != "ok")
+    (failed,) = (
+        r for r in records(store) if r["status"] == "failed" or r["log"]["status"] != "ok"
+    )
     assert failed["error"] or failed["log"]["error"]
 
 
@@ -443,7 +520,12 @@ def test_a_missing_tool_fails_its_trials_and_no_others(deployment, store, host, 
 
 
 def test_a_host_that_hangs_fails_its_trials_and_no_others(deployment, store, monkeypatch):
-    for name, value in {"ALIVE_S": 0.5, "ALIVE_COUNT": 2, "CONNECT_S": 3.0, "GRACE_S": 3.0}.items():
+    for name, value in {
+        "ALIVE_S": 0.5,
+        "ALIVE_COUNT": 2,
+        "CONNECT_S": 3.0,
+        "GRACE_S": 3.0,
+    }.items():
         monkeypatch.setattr(ssh, name, value)
     limit(monkeypatch, "iperf3", 8)
     stopped = []
@@ -477,7 +559,8 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(small)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(small)],
+        capture_output=True,
     )
     if mounted.returncode:
         pytest.skip("needs root to make a small disk")
@@ -500,10 +583,15 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
 
 def test_a_port_that_is_taken_is_not_used(deployment, store):
     # a tool and not this Python, which may lie below /tmp: hosts have a /tmp of their own
-    command = "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>/tmp/listener 2>&1 </dev/null & echo $!; done"
+    command = (
+        "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>/tmp/listener 2>&1 "
+        "</dev/null & echo $!; done"
+    )
     pids = on_host(deployment, "near", command).split()
     try:
-        up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp6"), 90)
+        up = wait_until(
+            lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp6"), 90
+        )
         assert up, on_host(deployment, "near", "cat /tmp/listener")
         tally = measure(experiment(pairs=[NEAR]), deployment, store)
         assert (tally.ok, tally.attempts_failed) == (1, 0)
@@ -518,30 +606,40 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment, store):
 
     gone = replace(
         deployment,
-        hosts=tuple(replace(h, port=1) if h.name == "near" else h for h in deployment.hosts),
+        hosts=tuple(
+            replace(h, port=1) if h.name == "near" else h for h in deployment.hosts
+        ),
     )
     tally = measure(experiment(), gone, store)
     assert (tally.ok, tally.failed) == (1, 1)
     assert measure(experiment(), deployment, store).ok == 1
-    nobody = replace(deployment, hosts=tuple(replace(h, port=1) for h in deployment.hosts))
+    nobody = replace(
+        deployment, hosts=tuple(replace(h, port=1) for h in deployment.hosts)
+    )
     with pytest.raises(CollectError, match="no pair of hosts of 't' can be reached"):
         measure(experiment(), nobody, Store(store.path.parent, "u"))
     with pytest.raises(HostError, match="no host 'client'"):
-        measure(experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v"))
+        measure(
+            experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v")
+        )
 
 
 def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_path):
-    """Its port answers only later: the trials of others come first, and none of its own is used up."""
+    """Its port answers only later: the trials of others come first, and none of its own is used
+    up."""
     from dataclasses import replace
 
     near, port = deployment.host("near"), free_port()
     known = tmp_path / "known_hosts"
     known.write_text(
-        "* " + Path(near.known_hosts or "").read_text().splitlines()[1].split(" ", 1)[1] + "\n"
+        "* "
+        + Path(near.known_hosts or "").read_text().splitlines()[1].split(" ", 1)[1]
+        + "\n"
     )
     moved = replace(near, port=port, ssh_config="/dev/null", known_hosts=str(known))
     away = replace(
-        deployment, hosts=tuple(moved if h.name == "near" else h for h in deployment.hosts)
+        deployment,
+        hosts=tuple(moved if h.name == "near" else h for h in deployment.hosts),
     )
     pipe = textwrap.dedent(
         """
@@ -566,7 +664,9 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_pa
             lambda: len(store.run_ids()) >= 1, 180
         )  # the far server's trial was measured meanwhile
         time.sleep(1)
-        answering.append(subprocess.Popen([sys.executable, "-c", pipe, str(port), str(near.port)]))
+        answering.append(
+            subprocess.Popen([sys.executable, "-c", pipe, str(port), str(near.port)])
+        )
 
     said = []
 
@@ -576,7 +676,9 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_pa
 
     try:
         with meanwhile(answer):
-            tally = measure(experiment(), away, store, patience_s=90, progress=Listening(QUIET))
+            tally = measure(
+                experiment(), away, store, patience_s=90, progress=Listening(QUIET)
+            )
     finally:
         for process in answering:
             process.kill()
@@ -616,7 +718,8 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
 def test_two_measurements_in_one_process_have_a_log_each(deployment, store, tmp_path):
     other = Store(tmp_path, "u")
     apart = experiment(
-        name="u", pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}]
+        name="u",
+        pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}],
     )
     with meanwhile(lambda: measure(apart, deployment, other)):
         measure(experiment(pairs=[NEAR | {"server": "far"}], rounds=2), deployment, store)
@@ -643,7 +746,7 @@ def test_measuring_ends_where_the_budget_is_spent(deployment, store):
     assert measure(experiment(rounds=2), deployment, store).ok == 1
 
 
-# -- killed ------------------------------------------------------------------------------------------------------------
+# -- killed ----------------------------------------------------------------------------------------
 
 COLLECTOR = """
     import signal, sys
@@ -657,18 +760,26 @@ COLLECTOR = """
     deployment = lab.status(state).deployment
     print("begin", flush=True)
     collect(schedule(store.declared(), seed=1), deployment, store)
-"""
+"""  # noqa: E501  (as it is run or printed)
 
 
 def start(store, state):
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(COLLECTOR), str(store.path.parent), str(state)],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(COLLECTOR),
+            str(store.path.parent),
+            str(state),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout
-    assert process.stdout.readline() == "begin\n", process.stderr and process.stderr.read()
+    assert process.stdout.readline() == "begin\n", (
+        process.stderr and process.stderr.read()
+    )
     return process
 
 
@@ -680,7 +791,9 @@ def lab_folder(deployment):
 
 
 @pytest.mark.timeout(900 + 20 * KILLS)
-def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(deployment, store, lab_folder):
+def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
+    deployment, store, lab_folder
+):
     before = buffers(deployment)
     tests = [LATENCY, THROUGHPUT | {"tcp_buffer_bytes": [None, 1 << 20]}]
     declared = experiment(tests=tests, rounds=max(2, KILLS // 5), attempts=3)
@@ -699,7 +812,9 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(deployment, store, l
                 for f in ("client.out", "run.json")
             ):
                 assert size, name
-        assert wait_until(lambda: not tools_running(deployment), 30), tools_running(deployment)
+        assert wait_until(lambda: not tools_running(deployment), 30), tools_running(
+            deployment
+        )
     process = start(store, lab_folder)
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
@@ -717,7 +832,8 @@ def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, 
     before = buffers(deployment)
     store.declare(
         experiment(
-            pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}]
+            pairs=[NEAR],
+            tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}],
         )
     )
     process = start(store, lab_folder)

@@ -73,11 +73,19 @@ def test_a_vm_with_a_virtual_function(state, up):
     facts = read_facts(AZURE.replace("{state}", state))
     assert facts["vf_up"] is up
     assert facts["nic_driver"] == ("mlx5_core" if up else "hv_netvsc")
-    assert facts["functions"] == [{"name": "enP12345s1", "driver": "mlx5_core", "state": state}]
-    assert (facts["cpus"], facts["mtu"], facts["congestion_control"]) == (16, 1500, "cubic")
+    assert facts["functions"] == [
+        {"name": "enP12345s1", "driver": "mlx5_core", "state": state}
+    ]
+    assert (facts["cpus"], facts["mtu"], facts["congestion_control"]) == (
+        16,
+        1500,
+        "cubic",
+    )
     assert facts["os"] == "Ubuntu 24.04.1 LTS"
     assert facts["sysctl"]["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
-    assert facts["tools"] == {"iperf3": "iperf 3.16 (cJSON 1.7.15)"}  # qperf is not installed
+    assert facts["tools"] == {
+        "iperf3": "iperf 3.16 (cJSON 1.7.15)"
+    }  # qperf is not installed
 
 
 def test_two_cards_of_one_size_are_told_apart():
@@ -96,7 +104,9 @@ def test_a_vm_whose_virtual_function_is_gone_and_a_machine_that_never_has_one():
     assert gone["vf_up"] is False
     assert (
         read_facts(
-            AZURE.replace("hv_netvsc", "virtio_net").replace("enP12345s1 mlx5_core {state}", "")
+            AZURE.replace("hv_netvsc", "virtio_net").replace(
+                "enP12345s1 mlx5_core {state}", ""
+            )
         )["vf_up"]
         is None
     )
@@ -106,7 +116,9 @@ def test_this_machine_tells_its_own(monkeypatch):
     monkeypatch.setenv(
         "OMP_NUM_THREADS", "1"
     )  # nproc obeys it; the host has as many processors as before
-    facts = read_facts(sh(FACTS, "127.0.0.1", "iperf3 --version", "no-such-tool --version"))
+    facts = read_facts(
+        sh(FACTS, "127.0.0.1", "iperf3 --version", "no-such-tool --version")
+    )
     assert facts["kernel"] == platform.release()
     assert facts["cpus"] == len(os.sched_getaffinity(0))
     assert facts["nic"] in ("lo", None)
@@ -174,7 +186,10 @@ AFTER = CALM | {
         ({"cpu.steal": 300}, "15 % of the CPU went to other machines"),
         ({"Tcp.RetransSegs": 9000}, "9 % of the TCP segments were retransmitted"),
         ({"Tcp.RetransSegs": 50, "Tcp.OutSegs": 60}, None),
-        ({"ethtool.vf_tx_packets": 0}, "0 of 100000 packets sent took the virtual function"),
+        (
+            {"ethtool.vf_tx_packets": 0},
+            "0 of 100000 packets sent took the virtual function",
+        ),
         (
             {"ethtool.vf_rx_packets": 45_000},
             "45000 of 90000 packets received took the virtual function",
@@ -199,5 +214,8 @@ def test_what_makes_a_number_doubtful_is_said(changed, said):
 
 def test_no_virtual_function_is_missed_where_there_should_be_none():
     assert not warnings(
-        CALM, AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0}, "vm1", False
+        CALM,
+        AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0},
+        "vm1",
+        False,
     )

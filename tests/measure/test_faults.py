@@ -1,4 +1,5 @@
-"""What people will meet while measuring: each is one line with a remedy, and the other conditions complete."""
+"""What people will meet while measuring: each is one line with a remedy, and the other
+conditions complete."""
 
 import logging
 import os
@@ -56,7 +57,9 @@ def changed(deployment, host, *commands, undo):
 
 def why(store):
     """Server and reason of each failed run."""
-    said = [(r["trial"]["server"], r["error"] or r["log"]["error"]) for r in records(store)]
+    said = [
+        (r["trial"]["server"], r["error"] or r["log"]["error"]) for r in records(store)
+    ]
     assert all("\n" not in reason for _, reason in said if reason)
     return {(server, reason) for server, reason in said if reason}
 
@@ -78,7 +81,9 @@ def settings(deployment):
 @pytest.mark.parametrize("host", ["near", "other"])
 def test_a_full_disk_on_a_host(deployment, store, host):
     fill = "mount -t tmpfs -o size=64k none /tmp"
-    with changed(deployment, host, fill, "! cat /dev/zero >/tmp/fill", undo="umount /tmp"):
+    with changed(
+        deployment, host, fill, "! cat /dev/zero >/tmp/fill", undo="umount /tmp"
+    ):
         other = {"client": "other", "server": "near", "placement": "same-zone"}
         tally = measure(
             experiment(pairs=[other, FAR], tests=[LATENCY, THROUGHPUT], attempts=1),
@@ -91,14 +96,19 @@ def test_a_full_disk_on_a_host(deployment, store, host):
 
 @as_root
 def test_ports_that_a_firewall_blocks(deployment, store, monkeypatch):
-    # packets from a source that no route leads back to are dropped without a word, as a security group does
+    # packets from a source that no route leads back to are dropped without a word, as a security
+    # group does
     client = deployment.host("client").data_address
     limit(monkeypatch, "qperf", 4)
     route, strict = f"blackhole {client}/32", "/proc/sys/net/ipv4/conf/eth0/rp_filter"
     drop = f"/sbin/ip route add {route} && echo 1 >{strict}"
-    with changed(deployment, "near", drop, undo=f"/sbin/ip route del {route}; echo 0 >{strict}"):
+    with changed(
+        deployment, "near", drop, undo=f"/sbin/ip route del {route}; echo 0 >{strict}"
+    ):
         tally = measure(
-            experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), deployment, store
+            experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1),
+            deployment,
+            store,
         )
     assert (tally.ok, tally.failed) == (3, 3)
     for server, reason in why(store):
@@ -115,11 +125,18 @@ def test_ports_that_a_firewall_blocks(deployment, store, monkeypatch):
     "test", [LATENCY | {"test": "tcp_bw"}, THROUGHPUT], ids=lambda t: str(t["tool"])
 )
 def test_a_buffer_that_the_kernel_would_cut_is_no_condition(deployment, store, test):
-    theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
-    measure(experiment(pairs=[NEAR], tests=[test | {"tcp_buffer_bytes": [1 << 30]}]), theirs, store)
+    theirs = replace(
+        deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts)
+    )
+    measure(
+        experiment(pairs=[NEAR], tests=[test | {"tcp_buffer_bytes": [1 << 30]}]),
+        theirs,
+        store,
+    )
     assert f"a TCP buffer of {1 << 30} bytes cannot be set" in one(why(store))
-    assert f"sudo sysctl -w net.core.rmem_max={1 << 30} net.core.wmem_max={1 << 30}" in one(
-        why(store)
+    assert (
+        f"sudo sysctl -w net.core.rmem_max={1 << 30} net.core.wmem_max={1 << 30}"
+        in one(why(store))
     )
     assert all(r["started_utc"] is None for r in records(store))  # its attempts are left
 
@@ -128,7 +145,9 @@ def test_a_tool_that_hangs(deployment, store, monkeypatch):
     limit(monkeypatch, "iperf3", 8)
     with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
         tally = measure(
-            experiment(tests=[THROUGHPUT | {"duration_s": 4}], pairs=[NEAR]), deployment, store
+            experiment(tests=[THROUGHPUT | {"duration_s": 4}], pairs=[NEAR]),
+            deployment,
+            store,
         )
     assert (tally.ok, tally.attempts_failed) == (1, 1)
     assert "iperf3 on host client" in one(why(store))
@@ -171,7 +190,9 @@ def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measu
     fixed = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
     with changed(deployment, "near", fixed, undo=f"umount {place}"):
         tally = measure(
-            experiment(tests=[LADDER], pairs=[NEAR], rounds=3, attempts=1), deployment, store
+            experiment(tests=[LADDER], pairs=[NEAR], rounds=3, attempts=1),
+            deployment,
+            store,
         )
         assert settings(deployment) == before
     assert (tally.ok, tally.failed) == (3, 3)
@@ -186,11 +207,15 @@ def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measu
 @as_root
 def test_an_ordinary_user_measures_all_but_what_needs_root(deployment, store):
     ordinary = "(cat /etc/passwd; echo ordinary:*:4711:4711::/tmp:/bin/sh) >/run/passwd"
-    open_keys = "mount --bind /run/passwd /etc/passwd && chmod 711 /run/netperf-lab && chmod 644 /run/netperf-lab/au*"
+    open_keys = (
+        "mount --bind /run/passwd /etc/passwd && chmod 711 /run/netperf-lab && chmod 644 "
+        "/run/netperf-lab/au*"
+    )
     theirs = replace(
         deployment,
         hosts=tuple(
-            replace(h, user="ordinary") if h.name == "near" else h for h in deployment.hosts
+            replace(h, user="ordinary") if h.name == "near" else h
+            for h in deployment.hosts
         ),
     )
     before = settings(deployment)
@@ -214,24 +239,34 @@ for word; do package=$word; done
 [ -e "/run/packages/$package" ] || { echo "E: Unable to locate package $package" >&2; exit 100; }
 ln -s "/run/packages/$package" "/usr/local/bin/$package"
 """
-"""A package manager that really brings a program to where it is found, out of a folder instead of the internet."""
+"""A package manager that really brings a program to where it is found, out of a folder instead
+of the internet."""
 
 
 @as_root
 def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment, store):
-    qperf, sockperf, apt = (shutil.which(name) for name in ("qperf", "sockperf", "apt-get"))
+    qperf, sockperf, apt = (
+        shutil.which(name) for name in ("qperf", "sockperf", "apt-get")
+    )
     assert qperf
     assert sockperf
     if not apt:
         pytest.skip("no package manager to stand in for")
     commands = (
-        "mkdir /run/packages && touch /run/nothing /run/packages/qperf && mount -t tmpfs none /usr/local/bin",
+        (
+            "mkdir /run/packages && touch /run/nothing /run/packages/qperf && mount -t tmpfs none "
+            "/usr/local/bin"
+        ),
         f"mount --bind {qperf} /run/packages/qperf",
         f"mount --bind /run/nothing {qperf} && mount --bind /run/nothing {sockperf}",
-        f"printf %s {shlex.quote(PACKAGES)} >/run/apt && chmod 755 /run/apt && mount --bind /run/apt {apt}",
+        (
+            f"printf %s {shlex.quote(PACKAGES)} >/run/apt && chmod 755 /run/apt && mount --bind "
+            f"/run/apt {apt}"
+        ),
     )
     undo = (
-        f"umount {apt}; umount {sockperf}; umount {qperf}; umount /run/packages/qperf; umount /usr/local/bin; "
+        f"umount {apt}; umount {sockperf}; umount {qperf}; umount /run/packages/qperf; umount "
+        "/usr/local/bin; "
         "rm -r /run/packages /run/nothing /run/apt"
     )
     declared = experiment(tests=[LATENCY, SOCKPERF])
@@ -253,9 +288,13 @@ def test_a_tool_that_prints_without_end(deployment, store, monkeypatch):
     module = tools.tool("iperf3")
     endless = ("sh", "-c", "exec yes iperf3")
     plain = module.commands
-    monkeypatch.setattr(module, "commands", lambda *given: replace(plain(*given), client=endless))
+    monkeypatch.setattr(
+        module, "commands", lambda *given: replace(plain(*given), client=endless)
+    )
     monkeypatch.setattr(ssh, "MAX_OUTPUT_BYTES", 5_000_000)
-    tally = measure(experiment(tests=[THROUGHPUT], pairs=[NEAR], attempts=1), deployment, store)
+    tally = measure(
+        experiment(tests=[THROUGHPUT], pairs=[NEAR], attempts=1), deployment, store
+    )
     assert (tally.ok, tally.attempts_failed) == (0, 1)
     assert "printed more than 256 MiB and was ended" in one(why(store))
     (run_id,) = store.run_ids()

@@ -1,4 +1,5 @@
-"""A host that goes away for good; this machine stands in for it, so no other test measures on it."""
+"""A host that goes away for good; this machine stands in for it, so no other test measures on
+it."""
 
 from contextlib import suppress
 
@@ -6,7 +7,15 @@ from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
 
 from ..sshd import Sshd, alive, wait_until
-from .test_collector import THROUGHPUT, descends, experiment, marked, meanwhile, measure, records
+from .test_collector import (
+    THROUGHPUT,
+    descends,
+    experiment,
+    marked,
+    meanwhile,
+    measure,
+    records,
+)
 
 
 def test_a_host_that_goes_away_for_good(tmp_path):
@@ -29,7 +38,9 @@ def test_a_host_that_goes_away_for_good(tmp_path):
             servers["near"].stop()
 
         # so long that it is noticed on a busy machine, too
-        declared = experiment(tests=[THROUGHPUT | {"duration_s": 8}], hosts={"source": "inventory"})
+        declared = experiment(
+            tests=[THROUGHPUT | {"duration_s": 8}], hosts={"source": "inventory"}
+        )
         with meanwhile(go):
             tally = measure(declared, gone, store)
         assert (tally.ok, tally.failed) == (1, 1)

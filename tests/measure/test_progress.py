@@ -13,7 +13,10 @@ PAIR = Pair(client="a", server="b", placement="ppg")
 def trial(**changed):
     spec = TestSpec(tool="qperf", test="tcp_lat")
     return Trial(
-        **({"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec} | changed)
+        **(
+            {"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec}
+            | changed
+        )
     )
 
 

@@ -1,4 +1,5 @@
-"""Every verb killed at random moments: nothing stays behind, and repeated it ends as if nothing had happened.
+"""Every verb killed at random moments: nothing stays behind, and repeated it ends as if nothing
+had happened.
 
 `make soak` runs this (KILLS=50 SEED=1); the usual tests do not.
 """
@@ -60,7 +61,9 @@ def test_every_verb_killed_at_any_moment(tmp_path):
     def npl(verb):
         command = [sys.executable, "-m", "netperf_lib", *VERBS[verb]]
         with (tmp_path / "log").open("ab") as log:
-            return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+            return subprocess.Popen(
+                command, cwd=tmp_path, env=environment, stdout=log, stderr=log
+            )
 
     def left():
         return {p.name for p in temporary.iterdir()}
@@ -75,7 +78,8 @@ def test_every_verb_killed_at_any_moment(tmp_path):
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
             if (tmp_path / "results" / "soak" / "raw").exists():
                 assert all(
-                    r["status"] == "ok" for _, r in Store(tmp_path / "results", "soak").runs()
+                    r["status"] == "ok"
+                    for _, r in Store(tmp_path / "results", "soak").runs()
                 ), verb
         if verb != "lab up":
             process = npl(verb)

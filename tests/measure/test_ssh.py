@@ -56,16 +56,20 @@ async def test_output_and_exit_code_arrive_unchanged(remote):
 
 
 async def test_much_output_arrives_whole(remote):
-    code, out, _ = await output(remote, "sh", "-c", "head -c 20000000 /dev/zero; printf end")
+    code, out, _ = await output(
+        remote, "sh", "-c", "head -c 20000000 /dev/zero; printf end"
+    )
     assert (code, len(out), out[-3:]) == (0, 20_000_003, b"end")
 
 
 async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(
     tmp_path,
 ):
-    """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has neither."""
+    """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has
+    neither."""
     server = Sshd(
-        tmp_path, more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n'
+        tmp_path,
+        more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n',
     )
     remote = Remote(server.host(), "test")
     try:
@@ -102,7 +106,9 @@ HOSTILE = [
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     words=st.lists(
@@ -131,7 +137,9 @@ async def test_a_missing_program_is_told_from_one_that_fails(remote):
 
 async def test_a_command_ends_when_its_time_is_over(remote):
     begun = time.monotonic()
-    code, out, _ = await output(remote, "sh", "-c", "echo begun; sleep 987.1", limit_s=0.5)
+    code, out, _ = await output(
+        remote, "sh", "-c", "echo begun; sleep 987.1", limit_s=0.5
+    )
     assert (code, out) == (124, b"begun\n")
     assert time.monotonic() - begun < 8
     # a killed process can be seen until it is scheduled once more
@@ -180,7 +188,11 @@ async def test_a_server_is_ready_when_it_listens(remote):
     err = io.BytesIO()
     begun = time.monotonic()
     process = await remote.start(
-        [sys.executable, "-c", slow], out=io.BytesIO(), err=err, limit_s=60, listens=[("tcp", port)]
+        [sys.executable, "-c", slow],
+        out=io.BytesIO(),
+        err=err,
+        limit_s=60,
+        listens=[("tcp", port)],
     )
     assert await process.listening()
     assert time.monotonic() - begun > 0.4
@@ -192,7 +204,10 @@ async def test_a_server_is_ready_when_it_listens(remote):
 
 async def test_udp_too(remote):
     port = free_port()
-    code = f"import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0',{port})); time.sleep(60)"
+    code = (
+        "import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); "
+        f"s.bind(('0.0.0.0',{port})); time.sleep(60)"
+    )
     process = await remote.start(
         [sys.executable, "-c", code],
         out=io.BytesIO(),
@@ -225,7 +240,11 @@ async def test_a_port_of_a_connection_that_just_ended_is_busy(remote):
             accepted, _ = server.accept()
             accepted.close()  # the side that closes first waits
     process = await remote.start(
-        ["sleep", "60"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("tcp", port)]
+        ["sleep", "60"],
+        out=io.BytesIO(),
+        err=io.BytesIO(),
+        limit_s=60,
+        listens=[("tcp", port)],
     )
     assert await process.wait() == BUSY
 
@@ -265,7 +284,15 @@ def _arguments(sshd):
     return repr(
         {
             n: getattr(host, n)
-            for n in ("name", "address", "data_address", "port", "user", "identity", "known_hosts")
+            for n in (
+                "name",
+                "address",
+                "data_address",
+                "port",
+                "user",
+                "identity",
+                "known_hosts",
+            )
         }
     )
 
@@ -310,7 +337,9 @@ async def test_leftovers_are_ended_and_nobody_elses_process(sshd):
 async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd):
     remote = Remote(sshd.host(), "test")
     await remote.connect()
-    process = await remote.start(["sleep", "987.5"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60)
+    process = await remote.start(
+        ["sleep", "987.5"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60
+    )
     await asyncio.sleep(0.3)
     for pid in sshd.sessions:
         os.kill(pid, signal.SIGKILL)
@@ -329,7 +358,9 @@ async def test_a_host_that_hangs_is_given_up(sshd, monkeypatch):
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 2)
     remote = Remote(sshd.host(), "test")
     await remote.connect()
-    process = await remote.start(["sleep", "987.6"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60)
+    process = await remote.start(
+        ["sleep", "987.6"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60
+    )
     sessions = sshd.sessions
     try:
         for pid in sessions:
@@ -366,8 +397,12 @@ async def test_each_refusal_has_its_remedy(sshd, tmp_path, monkeypatch):
     assert "host key" in await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
 
     assert "sshd running" in await _refused(Remote(sshd.host(port=free_port()), "t"))
-    assert "identity" in await _refused(Remote(sshd.host(identity=str(tmp_path / "absent")), "t"))
-    assert "address" in await _refused(Remote(sshd.host(address="no-such-host.invalid"), "t"))
+    assert "identity" in await _refused(
+        Remote(sshd.host(identity=str(tmp_path / "absent")), "t")
+    )
+    assert "address" in await _refused(
+        Remote(sshd.host(address="no-such-host.invalid"), "t")
+    )
 
     monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
     with socket.socket() as silent:
@@ -388,7 +423,11 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
         return plain(*given, **options)
 
     monkeypatch.setattr(ssh.asyncssh, "connect", connect)
-    how = {"install": False, "log": logging.getLogger("t"), "logins": asyncio.Semaphore(8)}
+    how = {
+        "install": False,
+        "log": logging.getLogger("t"),
+        "logins": asyncio.Semaphore(8),
+    }
     session = HostSession(sshd.host(port=free_port()), "t:1", (), **how)
     for _ in range(3):
         with pytest.raises(UnreachableError, match="connection refused"):
@@ -407,7 +446,8 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
 async def test_the_ssh_configuration_is_honoured(sshd, tmp_path):
     config = tmp_path / "config"
     config.write_text(
-        f"Host lan-*\n  Port {sshd.port}\n  User {sshd.host().user}\n  IdentityFile {sshd.identity}\n"
+        f"Host lan-*\n  Port {sshd.port}\n  User {sshd.host().user}\n  IdentityFile "
+        f"{sshd.identity}\n"
         f"  UserKnownHostsFile {sshd.known_hosts}\n  HostName 127.0.0.1\n"
         "Host lan-behind\n  ProxyJump lan-gate\n"
     )
@@ -421,7 +461,9 @@ async def test_the_ssh_configuration_is_honoured(sshd, tmp_path):
     for address in ("lan-gate", "lan-behind"):
         remote = Remote(sshd.host(address=address, **bare), "t")
         await remote.connect()
-        assert (await remote.script("echo $SSH_CONNECTION")).out.split()[-1] == str(sshd.port)
+        assert (await remote.script("echo $SSH_CONNECTION")).out.split()[-1] == str(
+            sshd.port
+        )
         await remote.close()
 
 
@@ -434,16 +476,24 @@ async def _reaches(host):
         await remote.close()
 
 
-async def test_keys_with_a_passphrase_come_from_the_agent(tmp_path, tmp_path_factory, monkeypatch):
+async def test_keys_with_a_passphrase_come_from_the_agent(
+    tmp_path, tmp_path_factory, monkeypatch
+):
     own = Sshd(tmp_path)
-    place = str(tmp_path_factory.getbasetemp() / "agent")  # a socket's path may not be long
+    place = str(
+        tmp_path_factory.getbasetemp() / "agent"
+    )  # a socket's path may not be long
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
     try:
         assert wait_until(lambda: Path(place).exists())
         subprocess.run(
-            ["ssh-add", "-q", own.identity], env={**os.environ, "SSH_AUTH_SOCK": place}, check=True
+            ["ssh-add", "-q", own.identity],
+            env={**os.environ, "SSH_AUTH_SOCK": place},
+            check=True,
         )
-        subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", own.identity], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-p", "-N", "secret", "-f", own.identity], check=True
+        )
         monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
         assert "ssh-add" in await _refused(Remote(own.host(), "t"))
         config = tmp_path / "config"
@@ -465,7 +515,8 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
     try:
         config = tmp_path / "config"
         config.write_text(
-            f'Host vm\n\tHostName 127.0.0.1\n\tUser {own.host().user}\n\tCertificateFile "{tmp_path}/signed.pub"\n'
+            f"Host vm\n\tHostName 127.0.0.1\n\tUser {own.host().user}\n\tCertificateFile "
+            f'"{tmp_path}/signed.pub"\n'
             f'\tIdentityFile "{key}"\n'
         )
         vm = own.host(address="vm", user=None, identity=None, ssh_config=str(config))
@@ -562,7 +613,8 @@ def jump(sshd, tmp_path):
 
 def test_hosts_behind_a_jump_host_are_all_reached(sshd, jump):
     hosts = tuple(
-        sshd.host(name=f"h{n}", ssh_config=str(jump[1]), known_hosts=None) for n in range(20)
+        sshd.host(name=f"h{n}", ssh_config=str(jump[1]), known_hosts=None)
+        for n in range(20)
     )
     found = guests(hosts, marker="t", wait_s=0)
     assert [answer for answer in found.values() if isinstance(answer, str)] == []

@@ -35,16 +35,24 @@ def executed(book, parameters):
     outputs = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("netperf_lib.reporting.answer.lead_paragraph", LEAD)
-        patch.setattr(builtins, "display", lambda *some: outputs.extend(some), raising=False)
+        patch.setattr(
+            builtins, "display", lambda *some: outputs.extend(some), raising=False
+        )
         for cell in nbformat.read(book, as_version=4).cells:
             if cell.cell_type != "code":
                 continue
             plt.close("all")  # as in a notebook, a cell begins a figure of its own
             tree = ast.parse(re.sub(r"(?m)^%.*$", "", cell.source))
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            last = (
+                tree.body.pop()
+                if tree.body and isinstance(tree.body[-1], ast.Expr)
+                else None
+            )
             exec(compile(tree, book.name, "exec"), names)
             if isinstance(last, ast.Expr):
-                shown = eval(compile(ast.Expression(last.value), book.name, "eval"), names)
+                shown = eval(
+                    compile(ast.Expression(last.value), book.name, "eval"), names
+                )
                 outputs += shown.parts() if hasattr(shown, "parts") else [shown]
             if "parameters" in cell.metadata.get("tags", []):
                 names |= parameters

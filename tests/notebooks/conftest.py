@@ -16,7 +16,9 @@ PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
     """The recorded experiment, where reports may be left beside it."""
-    return Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full"))
+    return Path(
+        shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full")
+    )
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,9 @@ def executed(name):
     for cell in book.cells:
         tags = cell.metadata.get("tags", [])
         if "injected-parameters" in tags:  # the experiment lies elsewhere each time
-            source = cell.source.replace(f'"{RECORDED}/', 'os.environ["NETPERF_RECORDED"] + "/')
+            source = cell.source.replace(
+                f'"{RECORDED}/', 'os.environ["NETPERF_RECORDED"] + "/'
+            )
             cell.source = f"import os\n\n{source}"
         if any(words in cell.source for words in CHANGING) and cell.cell_type == "code":
             tags, cell.outputs = [*tags, "nbval-ignore-output"], []

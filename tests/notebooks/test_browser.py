@@ -14,7 +14,9 @@ import pytest
 import netperf_lib as npl
 
 CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
 )
 REPO = Path(__file__).parents[2]
 
@@ -44,7 +46,9 @@ def checkout(tmp_path_factory):
 def lab(checkout):
     """Address of the JupyterLab that `make notebooks` starts."""
     home = checkout / "home"
-    options = "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser"
+    options = (
+        "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser"
+    )
     env = {
         **os.environ,
         "HOME": str(home),
@@ -115,7 +119,10 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
         "() => document.body.innerText.includes('Not answered yet')", timeout=540_000
     )
     assert "Traceback" not in page.inner_text("body")
-    for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "Correct")):
+    for answer, said in (
+        ("len(wide) * 1000", "Not yet"),
+        ("len(wide.dropna())", "Correct"),
+    ):
         cell = page.locator(".jp-CodeCell", has_text="runs.size")
         cell.scroll_into_view_if_needed()
         editor = cell.locator(".cm-content")
@@ -161,7 +168,9 @@ def test_run_all_works_as_committed_and_follows_choices(desk, lab):
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
     """The first page and one other, in one file."""
-    folder = Path(shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("phone") / "lab-full"))
+    folder = Path(
+        shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("phone") / "lab-full")
+    )
     (*_, place) = npl.report(folder, notebooks=["summary", "01-placement"], to="html")
     return place
 
@@ -180,7 +189,8 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser, html, scheme):
     assert box
     assert box["x"] + box["width"] <= 390
     look = (
-        "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"
+        "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, "
+        "s.color]; }"
     )
     paper, ink = page.evaluate(look)
     light = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in (paper, ink)]

@@ -27,7 +27,9 @@ def printed(path, metric, accelerated="on"):
     """Return a figure of the study in East Asia as it was printed."""
     figures = pd.read_csv(REPO / "data/published/figures.tsv", sep="\t")
     figures = figures.query("source == 'azure-eastasia-d8sv3' and path == @path")
-    figures = figures[figures["condition"].isin(["128 MB buffers"]) | figures["condition"].isna()]
+    figures = figures[
+        figures["condition"].isin(["128 MB buffers"]) | figures["condition"].isna()
+    ]
     figures = figures.query("metric == @metric and accelerated == @accelerated")
     [value] = figures["value"]
     return float(value)
@@ -53,7 +55,9 @@ def far(streams):
 
 
 def one_way(placement):
-    return median("latency_oneway_us", tool="qperf", placement=placement, accelerated=True)
+    return median(
+        "latency_oneway_us", tool="qperf", placement=placement, accelerated=True
+    )
 
 
 def minutes(session):
@@ -62,7 +66,9 @@ def minutes(session):
 
 
 def measured_in_every_round():
-    runs = recorded().runs.query("tool == 'qperf' and placement == 'same-zone' and status == 'ok'")
+    runs = recorded().runs.query(
+        "tool == 'qperf' and placement == 'same-zone' and status == 'ok'"
+    )
     both = runs.groupby("round")["accelerated"].nunique() == 2
     return len(both) == runs["round"].max() and bool(both.all())
 
@@ -76,7 +82,9 @@ def waits_under_load():
 def beside_zone():
     """Return whether `plain` is in the zone of `zone`, and without acceleration."""
     pairs = yaml.safe_load((REPO / LAB).read_text("utf-8"))["pairs"]
-    near, plain = (next(p for p in pairs if p["server"] == name) for name in ("zone", "plain"))
+    near, plain = (
+        next(p for p in pairs if p["server"] == name) for name in ("zone", "plain")
+    )
     same = near["placement"] == plain["placement"]
     return same and near["accelerated"] and not plain["accelerated"]
 
@@ -169,7 +177,9 @@ def texts(place):
         yield exercises()[place].because
     else:
         [lesson] = WORKSHOP.glob(f"{place}-*.ipynb")
-        yield from ("".join(c["source"]) for c in json.loads(lesson.read_text("utf-8"))["cells"])
+        yield from (
+            "".join(c["source"]) for c in json.loads(lesson.read_text("utf-8"))["cells"]
+        )
 
 
 @pytest.mark.parametrize(("place", "claim"), CLAIMS)

@@ -27,7 +27,8 @@ NOT_HERE = ("summary", "explore")
 def pages(runs, monkeypatch, *only, **tables):
     """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
     empty = {
-        n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")
+        n: pd.DataFrame(columns=list(made.SCHEMAS[n].names))
+        for n in ("intervals", "percentiles")
     } | tables
     tables = {"runs": table_of(runs).copy()} | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
@@ -74,7 +75,9 @@ def round_trips(runs):
 
 def imported(runs):
     """Logs of somebody else's: neither clock nor facts nor zones."""
-    nothing = [c for c in runs if str(c).endswith(("_zone", "_region", "_vm_size", "_physical"))]
+    nothing = [
+        c for c in runs if str(c).endswith(("_zone", "_region", "_vm_size", "_physical"))
+    ]
     runs[[*nothing, "kernel", "nic_driver", "accelerated", "tool_version"]] = None
     runs["started_utc"] = pd.Series(pd.NaT, index=runs.index).dt.tz_localize("UTC")
     runs["rack"] = runs["placement"].map({"ppg": "a1"}).fillna("b2")
@@ -126,15 +129,22 @@ def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
     found = pages(lab, monkeypatch)
     texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
     assert declared
-    assert {"01-placement-latency", "02-accelerated-latency", "03-streams-throughput"} <= set(found)
+    assert {
+        "01-placement-latency",
+        "02-accelerated-latency",
+        "03-streams-throughput",
+    } <= set(found)
     assert "better" in texts
 
 
 def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
     runs = changed(
-        lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1"))
+        lab,
+        lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1")),
     )
-    key = next(p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack")
+    key = next(
+        p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack"
+    )
     shown = "\n".join(map(str, pages(runs, monkeypatch, key)[key]))
     assert "b7" in shown
     assert "c1" in shown
@@ -167,7 +177,9 @@ def test_the_interval_of_three_runs_tells_its_confidence(zones):
 def test_a_long_experiment_has_a_page_over_time_with_its_change(
     monkeypatch,
 ):
-    found = pages(npl.load(npl.recorded().parent / "day"), monkeypatch, "time-rtt")["time-rtt"]
+    found = pages(npl.load(npl.recorded().parent / "day"), monkeypatch, "time-rtt")[
+        "time-rtt"
+    ]
     assert sum(isinstance(o, npl.plots.Chart) for o in found) == 1
     assert "from 02 November 2026, 15:00 to 19:00 UTC" in "\n".join(map(str, found))
 

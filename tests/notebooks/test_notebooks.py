@@ -35,14 +35,20 @@ RECORDED = npl.recorded().parent
 SECOND = [
     ("01-placement", {"metric": "throughput_bps", "baseline": "ppg"}),
     ("02-accelerated", {"metric": "throughput_bps"}),
-    ("03-streams", {"metric": "throughput_sent_bps", "share": 0.9, "advertised_gbps": 8.0}),
+    (
+        "03-streams",
+        {"metric": "throughput_sent_bps", "share": 0.9, "advertised_gbps": 8.0},
+    ),
     ("04-tcp-buffers", {"target_gbps": 2.5, "eta": 0.7}),
     ("05-paths", {"metric": "throughput_bps", "baseline": "cross-region"}),
     ("06-tails", {"metric": "latency_oneway_p999_us"}),
     ("factor", {"factor": "streams", "metric": "throughput_bps", "baseline": "4"}),
     ("time", {"name": "lab-full", "metric": "throughput_bps"}),
     ("published", {"source": "oci-phoenix-vmstandard2.16"}),
-    ("before-after", {"before": str(npl.recorded()), "metric": "throughput_bps", "margin": 0.2}),
+    (
+        "before-after",
+        {"before": str(npl.recorded()), "metric": "throughput_bps", "margin": 0.2},
+    ),
     ("explore", {"metric": "throughput_bps", "factor": "streams"}),
 ]
 
@@ -68,7 +74,9 @@ FOOTER, HEIGHT = 40, 757
 @pytest.fixture(scope="module")
 def reports(recorded):
     steps = []
-    pdfs = npl.report(recorded, progress=lambda done, every, _: steps.append((done, every)))
+    pdfs = npl.report(
+        recorded, progress=lambda done, every, _: steps.append((done, every))
+    )
     assert steps[-1] == (len(pdfs), len(pdfs))
     return {p.stem: p for p in pdfs}
 
@@ -87,7 +95,9 @@ def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports):
 def figures(book):
     """Return what stands in the tables of an executed notebook."""
     outputs = [output for cell in cells(book) for output in cell.get("outputs", ())]
-    shown = "\n".join(output.get("data", {}).get("text/markdown", "") for output in outputs)
+    shown = "\n".join(
+        output.get("data", {}).get("text/markdown", "") for output in outputs
+    )
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     found = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
     return [squeezed(as_text(cell)) for cell in found if "Warning" not in cell]
@@ -116,7 +126,9 @@ def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
     assert "ppgagainstsame-zone" in first
     assert npl.read(npl.recorded()).store.root_digest() in "".join(others[-2:])
     titles = str(pypdf.PdfReader(pdf).outline)
-    chapters = "Placement,Accelerated networking,Parallel streams,TCP buffers,Tails,Quality"
+    chapters = (
+        "Placement,Accelerated networking,Parallel streams,TCP buffers,Tails,Quality"
+    )
     assert [title for title in chapters.split(",") if title not in titles] == []
 
 
@@ -128,8 +140,12 @@ def flat(outline):
 def heights(page):
     """How far above the foot of a page its words stand."""
     found = []
-    page.extract_text(visitor_text=lambda words, cm, tm, *_: found.append((words, cm, tm)))
-    return [tm[4] * cm[1] + tm[5] * cm[3] + cm[5] for words, cm, tm in found if words.strip()]
+    page.extract_text(
+        visitor_text=lambda words, cm, tm, *_: found.append((words, cm, tm))
+    )
+    return [
+        tm[4] * cm[1] + tm[5] * cm[3] + cm[5] for words, cm, tm in found if words.strip()
+    ]
 
 
 def test_no_page_ends_early_and_no_heading_stands_alone(reports):
@@ -142,7 +158,9 @@ def test_no_page_ends_early_and_no_heading_stands_alone(reports):
         assert low < FOOTER + HEIGHT / 5, f"page {n + 1} ends early"
         begins_anew = max(heads[n + 1], default=0) > 0.95 * HEIGHT + FOOTER
         under = min(heads[n], default=HEIGHT) - low
-        assert begins_anew or under > 60, f"page {n + 1} ends with a heading and little else"
+        assert begins_anew or under > 60, (
+            f"page {n + 1} ends with a heading and little else"
+        )
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -178,7 +196,9 @@ def test_a_notebook_is_short_and_imports_the_library_alone(book):
     sources = [cell.source for cell in code(book) if not cell.source.startswith("%%")]
     lines = [line for source in sources for line in source.splitlines() if line.strip()]
     assert len(lines) <= 60
-    for part, name in re.findall(r"npl\.(analysis|plots|workshop)\.(\w+)", "\n".join(lines)):
+    for part, name in re.findall(
+        r"npl\.(analysis|plots|workshop)\.(\w+)", "\n".join(lines)
+    ):
         assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"
     python = "\n".join(line for line in lines if line[0] not in "!%")
     for node in ast.walk(ast.parse(python)):
@@ -242,19 +262,28 @@ REFERENCES = sorted(reference.FOLDER.glob("*.ipynb"))
 
 @pytest.mark.parametrize("place", REFERENCES, ids=lambda p: p.stem)
 def test_a_reference_has_the_cells_of_its_notebook(place):
-    tagged = [c for c in cells(place) if "injected-parameters" not in c.metadata.get("tags", [])]
-    assert [c.source for c in tagged] == [c.source for c in cells(notebooks()[place.stem])]
+    tagged = [
+        c for c in cells(place) if "injected-parameters" not in c.metadata.get("tags", [])
+    ]
+    assert [c.source for c in tagged] == [
+        c.source for c in cells(notebooks()[place.stem])
+    ]
 
 
 def compared(python, folder):
     """Have nbval execute a folder's notebooks and compare them; return what it prints."""
     options = ["-p", "no:cacheprovider", "-o", "addopts=", "-q", "--nbval"]
-    options += ["--nbval-cell-timeout=300", f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}"]
+    options += [
+        "--nbval-cell-timeout=300",
+        f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}",
+    ]
     # pytest looks at what lies beside each folder above, which may be somebody else's
     options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
     command = [python, "-m", "pytest", *options, str(folder)]
     env = os.environ | {"NETPERF_RECORDED": str(RECORDED)}
-    done = subprocess.run(command, env=env, cwd=reference.FOLDER, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=env, cwd=reference.FOLDER, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -299,7 +328,9 @@ def answered(shell, cell):
 
 
 @pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)
-def test_a_lesson_waits_for_answers_and_its_solution_holds(place, shell, tmp_path, monkeypatch):
+def test_a_lesson_waits_for_answers_and_its_solution_holds(
+    place, shell, tmp_path, monkeypatch
+):
     """Both in one run: a cell of the lesson comes before that of the solution."""
     monkeypatch.chdir(tmp_path)
     shell.reset(new_session=False)
@@ -347,7 +378,9 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path):
     slides, handout = workshop.build(tmp_path, [name])
     assert slides.name == f"{name}.slides.html"
     page, printed = slides.read_text("utf-8"), squeezed("".join(texts(handout)))
-    title = workshop.lessons([name])[name].cells[0].source.split("\n")[0].removeprefix("# ")
+    title = (
+        workshop.lessons([name])[name].cells[0].source.split("\n")[0].removeprefix("# ")
+    )
     assert title in page
     assert squeezed("A switch in the portal") in printed
     assert all(slide.count("<img") <= 1 for slide in page.split("<section"))
@@ -379,7 +412,10 @@ def measured():
     runs, before = npl.read(npl.recorded()), dict(CHECKS)
     for name, asked in before.items():
         right, slips = asked.truth(runs), asked.mistakes(runs)
-        known = {"truth": lambda _, right=right: right, "mistakes": lambda _, slips=slips: slips}
+        known = {
+            "truth": lambda _, right=right: right,
+            "mistakes": lambda _, slips=slips: slips,
+        }
         CHECKS[name] = replace(asked, **known)
     yield runs
     CHECKS.update(before)
@@ -411,8 +447,13 @@ def meant(runs):
     near, step = median["same-zone"], median["same-zone"] - median["ppg"]
     rounds = CHECKS["runs.rounds"].truth(runs)
     flight, gain = CHECKS["window.bytes"].truth(runs), CHECKS["window.gain"].truth(runs)
-    timed = npl.observe(runs, "latency_oneway_p99_us").runs.groupby("condition", observed=True)
-    p99, p50 = timed["latency_oneway_p99_us"].median(), timed["latency_oneway_p50_us"].median()
+    timed = npl.observe(runs, "latency_oneway_p99_us").runs.groupby(
+        "condition", observed=True
+    )
+    p99, p50 = (
+        timed["latency_oneway_p99_us"].median(),
+        timed["latency_oneway_p50_us"].median(),
+    )
     means = timed["latency_oneway_p99_us"].mean()
     busy = next(name for name in p99.index if str(name).startswith("cross-region, load"))
     tail = p99["ppg"]
@@ -430,7 +471,10 @@ def meant(runs):
             [f"{flight / 1e6:.2f} MB", f"{flight / 2**20:.2f} MiB"],
             [flight / 2, f"{flight / 1e6:.2f}", f"{flight} µs"],
         ),
-        "window.gain": ([f"{100 * gain:.0f}%", f"×{gain:.2f}", f"{gain:.2f} times"], [1 / gain]),
+        "window.gain": (
+            [f"{100 * gain:.0f}%", f"×{gain:.2f}", f"{gain:.2f} times"],
+            [1 / gain],
+        ),
         "tails.p99": (
             [f"{tail:.1f} µs", f"{tail / 1000:.4f} ms"],
             [means["ppg"], p50["ppg"], p99["same-zone"]],
@@ -454,9 +498,21 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured):
     ("name", "right", "wrong"),
     [
         ("ping.basis", ("2", 2.0), ("0.5", 1)),
-        ("ping.protocol", ("ICMP echo", "icmpv4", "ICMP."), ("TCP", "TCP or ICMP", "not ICMP")),
-        ("placement.nearest", ("PPG", "the proximity placement group"), ("zone", "ppg or zone")),
-        ("accelerated.factor", ("3.65", "365 %", "×3.65"), (40 / 146, 3.82 / 3.65, "106 µs")),
+        (
+            "ping.protocol",
+            ("ICMP echo", "icmpv4", "ICMP."),
+            ("TCP", "TCP or ICMP", "not ICMP"),
+        ),
+        (
+            "placement.nearest",
+            ("PPG", "the proximity placement group"),
+            ("zone", "ppg or zone"),
+        ),
+        (
+            "accelerated.factor",
+            ("3.65", "365 %", "×3.65"),
+            (40 / 146, 3.82 / 3.65, "106 µs"),
+        ),
         ("accelerated.room", ("91 %", "0.9125"), ("95.5 %", "8.75 %", "3.65 Gbit/s")),
         ("tails.published", ("c)", "C"), ("a", "59")),
         ("tails.calls", ("63.4%", 1 - 0.99**100), ("100 %", 1, "36.6 %")),

@@ -18,7 +18,9 @@ def exp(request):
 
 def test_each_column_has_a_value_and_plain_cells(exp):
     assert exp.runs.notna().any().all()
-    kinds = {type(v) for column in exp.runs for v in exp.runs[column].dropna().astype(object)}
+    kinds = {
+        type(v) for column in exp.runs for v in exp.runs[column].dropna().astype(object)
+    }
     assert kinds <= {str, int, float, bool, pd.Timestamp}
     whole = exp.runs.columns[exp.runs.notna().all()]
     assert all(
@@ -32,7 +34,9 @@ def test_pandas_counts_groups_and_writes_the_runs(exp, tmp_path):
     assert len(exp.runs.drop_duplicates()) == len(exp.runs)
     assert exp.runs.groupby("tool").size().sum() == len(exp.runs)
     place = tmp_path / "runs.xlsx"
-    utc = {c: exp.runs[c].dt.tz_localize(None) for c in exp.runs.select_dtypes("datetimetz")}
+    utc = {
+        c: exp.runs[c].dt.tz_localize(None) for c in exp.runs.select_dtypes("datetimetz")
+    }
     exp.runs.assign(**utc).to_excel(place, index=False)
     assert list(pd.read_excel(place)) == list(exp.runs)
 

@@ -16,7 +16,11 @@ import pytest
 from netperf_lib.hosts import lab
 from tests.sshd import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.usefixtures("lab_runs")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("lab_runs"),
+]
 
 
 @dataclass
@@ -77,7 +81,11 @@ def started(recorded, tmp_path_factory):
     runtime.mkdir(mode=0o700)
     # no tool is on PATH but the system's: the workshop itself finds what stands beside its Python
     folders = {"XDG_RUNTIME_DIR": runtime, "JUPYTER_RUNTIME_DIR": runtime, "HOME": home}
-    env = os.environ | {k: str(v) for k, v in folders.items()} | {"JUPYTER_CONFIG_DIR": str(home)}
+    env = (
+        os.environ
+        | {k: str(v) for k, v in folders.items()}
+        | {"JUPYTER_CONFIG_DIR": str(home)}
+    )
     words = ["-m", "netperf_lib", "workshop", "start", str(home / "desk"), "--no-browser"]
     process = subprocess.Popen(
         [sys.executable, *words, "--experiment", str(recorded)],

@@ -1,10 +1,6 @@
 """An experiment for tests: the recorded one with noise, as if its raw runs had been read."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +13,19 @@ from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import SCHEMAS
 
 NOTICE = (
-    "Made-up numbers for a test. No host was measured; nothing here says anything about a network."
+    "Made-up numbers for a test. No host was measured; nothing here says anything about a "
+    "network."
 )
 
 
 def experiment(
-    root: Path,
+    root,
     *,
-    rounds: int = 12,
-    seed: int = 7,
-    name: str = "lab",
-    rename: dict[str, str] | None = None,
-) -> Path:
+    rounds=12,
+    seed=7,
+    name="lab",
+    rename=None,
+):
     """Write the tables of an experiment; return its folder.
 
     `rename` gives other names to placements.
@@ -39,7 +36,9 @@ def experiment(
     for old, new in names.items():
         text = re.sub(rf"(placement: |\[|, ){old}\b", rf"\g<1>{new}", text)
     declared = yaml.safe_load(text) | {"rounds": rounds, "name": name}
-    (store.path / "experiment.yaml").write_text(yaml.safe_dump(declared, sort_keys=False), "utf-8")
+    (store.path / "experiment.yaml").write_text(
+        yaml.safe_dump(declared, sort_keys=False), "utf-8"
+    )
     exp = npl.read(npl.recorded())
     runs = table_of(exp).query("round <= @rounds").assign(experiment=name, notice=NOTICE)
     runs["placement"] = runs["placement"].astype(str).replace(names)
@@ -47,7 +46,7 @@ def experiment(
     figures = [column for column in runs if column.endswith(("_us", "_bps"))]
     noise = np.random.default_rng(seed).normal(0, 0.02, (len(runs), 1))
     runs[figures] = runs[figures].astype(float) * np.exp(noise)
-    tables: dict[Any, Any] = {
+    tables = {
         "runs": runs,
         "intervals": exp.intervals,
         "percentiles": exp.percentiles,

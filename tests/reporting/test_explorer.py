@@ -1,12 +1,8 @@
 """The explorer in a real browser, offline: clicks, hostile labels, and what it writes."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +15,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium (Debian: apt-get install chromium)"
+    ),
 ]
 ROWS = """() => [...document.querySelectorAll('.row')].map(row => ({
   name: row.dataset.condition, value: row.querySelector('.value').textContent,
@@ -34,11 +32,17 @@ ATTACK = """() => { window.refused = [];
   const script = document.createElement('script');
   script.textContent = 'window.ran = 2';
   document.body.append(script); }"""
-HOSTILE = [*STRANGE, "<!-- <script>", "$x^{2$ __proto__ !!python/object", "\u2028\u202e", "ü" * 120]
+HOSTILE = [
+    *STRANGE,
+    "<!-- <script>",
+    "$x^{2$ __proto__ !!python/object",
+    "\u2028\u202e",
+    "ü" * 120,
+]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     options = ["--no-sandbox", "--disable-dev-shm-usage"]
     with playwright.sync_playwright() as p:
@@ -50,68 +54,77 @@ def browser() -> Iterator[Any]:
 class Page:
     """A page opened without a network; what it asks for, or reports as an error, is collected."""
 
-    def __init__(self, browser: Any, address: str, **options: Any) -> None:
+    def __init__(self, browser, address, **options):
         view = {"viewport": {"width": 1280, "height": 900}, **options}
         self.context = browser.new_context(offline=True, **view)
         self.page = self.context.new_page()
-        self.bad: list[str] = []
+        self.bad = []
         self.page.on("console", lambda message: self.bad.append(message.text))
         self.page.on("pageerror", lambda error: self.bad.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.bad.append("dialog") or dialog.dismiss())
+        self.page.on(
+            "dialog", lambda dialog: self.bad.append("dialog") or dialog.dismiss()
+        )
         self.page.on("request", self.ask)
         self.open(address)
 
-    def open(self, address: str) -> None:
+    def open(self, address):
         self.page.goto("about:blank")
         self.page.goto(address)
         self.page.wait_for_selector(".row")
 
-    def ask(self, request: Any) -> None:
+    def ask(self, request):
         if not request.url.startswith(("file:", "about:")):
             self.bad.append(request.url)
 
-    def rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.page.evaluate(ROWS)
-        return rows
+    def rows(self):
+        return self.page.evaluate(ROWS)
 
-    def level(self, factor: str, words: str) -> Any:
+    def level(self, factor, words):
         labels = self.page.locator(f'.filters label:has(input[name="{factor}"])')
-        return labels.filter(has_text=re.compile(rf"^{re.escape(words)}$")).locator("input")
+        return labels.filter(has_text=re.compile(rf"^{re.escape(words)}$")).locator(
+            "input"
+        )
 
-    def close(self) -> None:
+    def close(self):
         assert self.bad == []
         self.context.close()
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Any:
+def recorded():
     return npl.read(npl.recorded())
 
 
 @pytest.fixture(scope="module")
-def address(recorded: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return npl.explore(recorded).save(tmp_path_factory.mktemp("e") / "explorer.html").as_uri()
+def address(recorded, tmp_path_factory):
+    return (
+        npl.explore(recorded)
+        .save(tmp_path_factory.mktemp("e") / "explorer.html")
+        .as_uri()
+    )
 
 
 @pytest.fixture
-def view(browser: Any, address: str) -> Iterator[Page]:
+def view(browser, address):
     view = Page(browser, address)
     yield view
     view.close()
 
 
-def test_a_filter_leaves_every_other_row_as_it_was(view: Page) -> None:
+def test_a_filter_leaves_every_other_row_as_it_was(view):
     before = view.rows()
     view.level("tool", "sockperf").click()
     after = view.rows()
     assert 0 < len(after) < len(before)
-    assert all(row in before for row in after), "a filter changed a level, a name or a colour"
+    assert all(row in before for row in after), (
+        "a filter changed a level, a name or a colour"
+    )
     assert not any("sockperf" in row["name"] for row in after)
     view.page.get_by_text("Start again").click()
     assert view.rows() == before
 
 
-def test_clicks_lead_to_a_log_and_the_view_travels(view: Page, recorded: Any) -> None:
+def test_clicks_lead_to_a_log_and_the_view_travels(view, recorded):
     page = view.page
     page.select_option('select[name="panels"]', "accelerated")
     assert page.locator("figure section h2").count() == 2
@@ -136,7 +149,7 @@ def test_clicks_lead_to_a_log_and_the_view_travels(view: Page, recorded: Any) ->
     assert view.rows() == rows
 
 
-def test_a_link_to_a_run_opens_its_log(view: Page, address: str, recorded: Any) -> None:
+def test_a_link_to_a_run_opens_its_log(view, address, recorded):
     digest = recorded.store.root_digest()[:16]
     assert view.page.get_by_text(f"Root digest {digest}").is_visible()
     run_id = recorded.runs["run_id"].iloc[7]
@@ -145,10 +158,10 @@ def test_a_link_to_a_run_opens_its_log(view: Page, address: str, recorded: Any) 
     assert view.page.locator(".log p").first.inner_text() == run_id
 
 
-def test_the_python_of_a_view_gives_its_levels(view: Page) -> None:
+def test_the_python_of_a_view_gives_its_levels(view):
     view.page.select_option('select[name="metric"]', "throughput_bps")
     view.level("accelerated", "no accelerated networking").click()
-    names: dict[str, Any] = {}
+    names = {}
     exec(view.page.locator(".code pre").text_content(), names)
     levels, shown = names["levels"], view.rows()
     assert sorted(levels["n"]) == sorted(row["points"] for row in shown)
@@ -156,18 +169,20 @@ def test_the_python_of_a_view_gives_its_levels(view: Page) -> None:
 
 
 def test_the_caveat_is_complete_on_a_phone_that_scrolls_only_down(
-    browser: Any, address: str, recorded: Any
-) -> None:
+    browser, address, recorded
+):
     size = {"width": 390, "height": 844}
     view = Page(browser, address, viewport=size, color_scheme="dark", is_mobile=True)
     caveat = " ".join(view.page.locator(".caveat").all_text_contents())
     assert caveat.startswith(recorded.notice.split(";")[0])
     assert caveat.endswith(recorded.notice.split()[-1])
-    assert view.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+    assert (
+        view.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+    )
     view.close()
 
 
-def test_hostile_labels_run_nothing(browser: Any, recorded: Any, tmp_path: Path) -> None:
+def test_hostile_labels_run_nothing(browser, recorded, tmp_path):
     data = explorer._data(recorded) | {"name": HOSTILE[0], "notice": HOSTILE[1]}
     for factor in data["factors"]:
         count = len(factor["words"])
@@ -185,12 +200,19 @@ def test_hostile_labels_run_nothing(browser: Any, recorded: Any, tmp_path: Path)
         view.page.keyboard.press(key)
     view.page.wait_for_selector(".log pre")
     assert view.page.locator(".log pre").text_content() == HOSTILE[0]
-    for wish in ("{", "%00", "null", "[]", '{"metric":5,"off":{"__proto__":[1]}}', "run=<script>"):
+    for wish in (
+        "{",
+        "%00",
+        "null",
+        "[]",
+        '{"metric":5,"off":{"__proto__":[1]}}',
+        "run=<script>",
+    ):
         view.open(f"{file.as_uri()}#{wish}")
     view.close()
 
 
-def test_the_policy_allows_nothing_else(browser: Any, address: str) -> None:
+def test_the_policy_allows_nothing_else(browser, address):
     page = Page(browser, address).page
     page.evaluate(ATTACK)
     page.wait_for_timeout(300)
@@ -199,7 +221,7 @@ def test_the_policy_allows_nothing_else(browser: Any, address: str) -> None:
     assert {"img-src", "style-src-attr", "script-src-elem"} <= refused
 
 
-def test_a_notebook_shows_the_page_in_a_frame_without_an_origin(recorded: Any) -> None:
+def test_a_notebook_shows_the_page_in_a_frame_without_an_origin(recorded):
     shown = npl.explore(recorded)._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads"')
     assert shown.count("<") == 2, "the page stands escaped in its attribute"

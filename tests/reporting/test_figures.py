@@ -1,12 +1,9 @@
 """Figures as a reader sees them: no text is cut, none lies over another, none is too small."""
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -27,7 +24,7 @@ SMALLEST, PAGE = 7.0, 6.54
 """Points of the smallest text as printed, and inches of a page between its margins."""
 
 
-def last_value(code: str, names: dict[str, Any]) -> Any:
+def last_value(code, names):
     """Execute code; return the value of its last expression."""
     tree = ast.parse(code)
     *before, last = tree.body
@@ -39,13 +36,15 @@ def last_value(code: str, names: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def gallery() -> dict[str, Any]:
+def gallery():
     """The figures of the gallery by the name of their function."""
-    names: dict[str, Any] = {}
+    names = {}
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(GALLERY.parent)
-        for code in re.findall(r"(?ms)^```python\n(.*?)^```", Path(GALLERY).read_text("utf-8")):
+        for code in re.findall(
+            r"(?ms)^```python\n(.*?)^```", Path(GALLERY).read_text("utf-8")
+        ):
             shown = last_value(code, names)
             if isinstance(shown, Axes):
                 found[re.findall(r"npl\.plots\.(\w+)\(", code)[-1]] = shown.figure
@@ -53,7 +52,7 @@ def gallery() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def figures(gallery: dict[str, Any]) -> dict[str, Any]:
+def figures(gallery):
     """The figures of the gallery, and those of a page of each notebook by its cell."""
     found = dict(gallery)
     with mpl.rc_context(STYLE):  # as the kernels of a report have it
@@ -65,27 +64,33 @@ def figures(gallery: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def drawn_by_notebooks(known: set[int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def drawn_by_notebooks(known):
+    found = {}
     pages = {page.notebook: page for page in npl.analysis.pages(npl.load(npl.recorded()))}
     for page in pages.values():
-        names: dict[str, Any] = {"display": lambda *_: None}
-        for n, cell in enumerate(nbformat.read(notebooks()[page.notebook], as_version=4).cells):
+        names = {"display": lambda *_: None}
+        for n, cell in enumerate(
+            nbformat.read(notebooks()[page.notebook], as_version=4).cells
+        ):
             if cell.cell_type != "code":
                 continue
             shown = last_value(re.sub(r"(?m)^%.*$", "", cell.source), names)
             if "parameters" in cell.metadata.get("tags", []):
                 names |= {"experiment": str(npl.recorded()), **page.parameters}
-            drawn = [figure for figure in map(plt.figure, plt.get_fignums()) if figure.axes]
+            drawn = [
+                figure for figure in map(plt.figure, plt.get_fignums()) if figure.axes
+            ]
             drawn = [shown.figure] if isinstance(shown, npl.plots.Chart) else drawn
             new = [figure for figure in drawn if id(figure) not in known]
-            found |= {f"{page.key}, cell {n}, {i}": figure for i, figure in enumerate(new)}
+            found |= {
+                f"{page.key}, cell {n}, {i}": figure for i, figure in enumerate(new)
+            }
             known |= set(map(id, new))
             plt.figure()  # the next cell draws on one of its own
     return found
 
 
-def outside(figure: Any) -> set[int]:
+def outside(figure):
     """Labels of ticks that lie outside of their axis, which are not drawn."""
     hidden = set()
     for axes in figure.findobj(Axes):
@@ -99,17 +104,21 @@ def outside(figure: Any) -> set[int]:
     return hidden
 
 
-def texts(figure: Any) -> list[Text]:
+def texts(figure):
     hidden = outside(figure)
-    every = (text for text in figure.findobj(Text) if text.get_visible() and id(text) not in hidden)
+    every = (
+        text
+        for text in figure.findobj(Text)
+        if text.get_visible() and id(text) not in hidden
+    )
     return [text for text in every if text.get_text().strip()]
 
 
-def test_the_gallery_has_a_figure_of_each_function(gallery: dict[str, Any]) -> None:
+def test_the_gallery_has_a_figure_of_each_function(gallery):
     assert {n for n in npl.plots.__all__ if n[0].islower()} == set(gallery)
 
 
-def test_a_figure_carries_the_notice_and_a_short_caption(gallery: dict[str, Any]) -> None:
+def test_a_figure_carries_the_notice_and_a_short_caption(gallery):
     for figure in gallery.values():
         if isinstance(figure, npl.plots.Plot):
             *caption, notice = figure.get_supxlabel().split("\n")
@@ -118,33 +127,39 @@ def test_a_figure_carries_the_notice_and_a_short_caption(gallery: dict[str, Any]
             assert len(caption) <= 2
 
 
-def test_the_report_has_figures(figures: dict[str, Any], gallery: dict[str, Any]) -> None:
+def test_the_report_has_figures(figures, gallery):
     assert len(figures) > len(gallery) + 5
 
 
-def test_no_text_of_a_figure_is_cut(figures: dict[str, Any]) -> None:
+def test_no_text_of_a_figure_is_cut(figures):
     cut = [
         (name, text.get_text())
         for name, figure in figures.items()
-        if isinstance(figure, npl.plots.Plot)  # Jupyter makes others as large as their texts
+        if isinstance(
+            figure, npl.plots.Plot
+        )  # Jupyter makes others as large as their texts
         for text in texts(figure)
         if not all(
-            figure.bbox.padded(1).contains(*end) for end in text.get_window_extent().corners()
+            figure.bbox.padded(1).contains(*end)
+            for end in text.get_window_extent().corners()
         )
     ]
     assert cut == []
 
 
-def test_no_text_of_a_figure_lies_over_another(figures: dict[str, Any]) -> None:
+def test_no_text_of_a_figure_lies_over_another(figures):
     over = []
     for name, figure in figures.items():
-        boxes = [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in texts(figure)]
+        boxes = [
+            (text.get_text(), text.get_window_extent().padded(-0.5))
+            for text in texts(figure)
+        ]
         pairs = combinations(boxes, 2)
         over += [(name, a, b) for (a, one), (b, other) in pairs if one.overlaps(other)]
     assert over == []
 
 
-def test_no_text_of_a_figure_is_too_small(figures: dict[str, Any]) -> None:
+def test_no_text_of_a_figure_is_too_small(figures):
     small = []
     for name, figure in figures.items():
         scale = min(1, PAGE / figure.get_tightbbox().width)

@@ -1,11 +1,8 @@
-"""What a reader meets: answers with their base, warnings beside verdicts, one way to tell a number."""
-
-from __future__ import annotations
+"""What a reader meets: answers with their base, warnings beside verdicts, one way to tell a
+number."""
 
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pypdf
@@ -34,26 +31,30 @@ LAB = RECORDED / "lab-full"
 
 
 @pytest.fixture(scope="module")
-def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def doubted(tmp_path_factory):
     """An experiment in which one claim about one host is false."""
     folder = made.experiment(tmp_path_factory.mktemp("doubted"))
     declared = Store.at(folder).declared()
     ppg = next(p.server for p in declared.pairs if p.placement == "ppg")
     false = Proof(claim="one way takes 40 µs", holds=False, evidence="median 59 µs")
     hosts = tuple(
-        Host(name=n, address="::1", data_address="::1", proofs=(false,) if n == ppg else ())
+        Host(
+            name=n, address="::1", data_address="::1", proofs=(false,) if n == ppg else ()
+        )
         for n in {h for p in declared.pairs for h in (p.client, p.server)}
     )
-    Store.at(folder).write_deployment(1, Deployment(deployment_id="d1", source="lab", hosts=hosts))
+    Store.at(folder).write_deployment(
+        1, Deployment(deployment_id="d1", source="lab", hosts=hosts)
+    )
     return npl.read(folder)
 
 
-def rows_of(table: blocks.Shown) -> list[str]:
+def rows_of(table):
     """The rows of a table in markdown, without its heads."""
     return [line for line in table.markdown.splitlines() if line.startswith("| ")][1:]
 
 
-def test_a_verdict_stands_with_its_base_and_its_warnings(doubted: Any) -> None:
+def test_a_verdict_stands_with_its_base_and_its_warnings(doubted):
     declared = npl.analysis.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     table = blocks.verdicts(family, declared)
@@ -64,8 +65,12 @@ def test_a_verdict_stands_with_its_base_and_its_warnings(doubted: Any) -> None:
             assert re.search(rf"{re.escape(name)}: [\d.,]+ (µs|ms|[GMk]?bit/s)", row), row
         if c.settled and c.verdict != "equivalent":  # a bound is an end of the interval
             least = re.findall(r"at least ([\d.,]+)", c.words)
-            assert set(least) < {*re.findall(r"[\d.,]+", span(c.ratio, c.low, c.high))}, c.words
-        assert ("one way takes 40 µs (median 59 µs)" in "\n".join(c.warnings)) == rests, c.names
+            assert set(least) < {*re.findall(r"[\d.,]+", span(c.ratio, c.low, c.high))}, (
+                c.words
+            )
+        assert ("one way takes 40 µs (median 59 µs)" in "\n".join(c.warnings)) == rests, (
+            c.names
+        )
         assert ("Warning 1." in row) == rests, row
     for text in (table.text, table.markdown, repr(family)):
         assert text.count("one way takes 40 µs") == 1
@@ -83,15 +88,17 @@ def test_a_verdict_stands_with_its_base_and_its_warnings(doubted: Any) -> None:
         (1 / 158.4, 1, "−99.3 %"),  # as a sentence says it
     ],
 )
-def test_an_interval_is_rounded_outwards(ratio: float, outward: int, words: str) -> None:
+def test_an_interval_is_rounded_outwards(ratio, outward, words):
     assert effect(ratio, outward) == words
 
 
 @given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
 @example(4.0, 1.0, 1.0)
 @example(1.2, 1.0, 1.0)
-def test_cells_and_sentences_have_the_same_figures(ratio: float, low: float, high: float) -> None:
-    words = spread(ratio, low, high).replace("the same", "1.0 times" if ratio >= 3 else "0.0 %")
+def test_cells_and_sentences_have_the_same_figures(ratio, low, high):
+    words = spread(ratio, low, high).replace(
+        "the same", "1.0 times" if ratio >= 3 else "0.0 %"
+    )
     ends = span(ratio, low, high)
     assert re.findall(r"\d[\d.,]*", words) == re.findall(r"\d[\d.,]*", ends)
     times = ends.count("×")
@@ -99,12 +106,16 @@ def test_cells_and_sentences_have_the_same_figures(ratio: float, low: float, hig
     assert span(ratio, low, high, short=True).count("×") == times
 
 
-def test_page_one_holds_the_answers_and_begins_with_the_picture(tmp_path: Path) -> None:
+def test_page_one_holds_the_answers_and_begins_with_the_picture(tmp_path):
     folder = made.experiment(tmp_path)
     books = ["summary", "01-placement", "05-paths"]
     page = pypdf.PdfReader(npl.report(folder, notebooks=books)[-1]).pages[0]
     first = " ".join(page.extract_text().split())
-    for words in ("ppg against same-zone", "less latency", "ppg: proximity placement group"):
+    for words in (
+        "ppg against same-zone",
+        "less latency",
+        "ppg: proximity placement group",
+    ):
         assert words in first
     assert re.search(r"One-way latency: [\d.]+ µs and [\d.]+ µs", first)
     body = npl.report(folder, notebooks=books, to="html")[-1].read_text("utf-8")
@@ -119,8 +130,10 @@ def test_page_one_holds_the_answers_and_begins_with_the_picture(tmp_path: Path) 
 
 @pytest.mark.parametrize("experiment", ["lab-full", "paths", "zones"])
 @pytest.mark.parametrize("metric", ["latency_oneway_us", "throughput_bps"])
-def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric: str) -> None:
-    names = [str(name) for name in npl.observe(RECORDED / experiment, metric).conditions.index]
+def test_a_condition_looks_the_same_alone_and_among_all(experiment, metric):
+    names = [
+        str(name) for name in npl.observe(RECORDED / experiment, metric).conditions.index
+    ]
     looks = colours(names)
     assert len(set(looks.values())) == len(names)
     if experiment != "zones":  # the colours of names that are no placements are few
@@ -129,20 +142,20 @@ def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric:
     assert len(set(sites.values())) == 60
 
 
-def test_contrasts_that_were_added_later_are_counted(doubted: Any) -> None:
-    late: Any = Measured(doubted.runs, replace(doubted.origin, added=2))
+def test_contrasts_that_were_added_later_are_counted(doubted):
+    late = Measured(doubted.runs, replace(doubted.origin, added=2))
     lead = Lead((), npl.compare(doubted), (), declared=True)
     assert "2 comparisons added after the first run" in Summary(lead, late).caveats
 
 
-def test_a_column_of_causes_that_are_not_known_is_left_out() -> None:
+def test_a_column_of_causes_that_are_not_known_is_left_out():
     figures = "7.5 Gbit/s", "7.6 Gbit/s", "+1 %", "equivalent", "16"
     unknown = lines.Line("1 stream", "ppg", "throughput_bps", *figures)
     assert "limited by" not in lines.text([unknown])
     assert "limited by" in lines.text([unknown, replace(unknown, held="link")])
 
 
-def test_of_very_many_levels_a_page_shows_the_largest_differences() -> None:
+def test_of_very_many_levels_a_page_shows_the_largest_differences():
     exp = npl.read(LAB)
     runs = exp.runs.query("tool == 'iperf3' and placement == 'ppg' and streams == 1")
     many = [
@@ -158,14 +171,15 @@ def test_of_very_many_levels_a_page_shows_the_largest_differences() -> None:
     assert (len(answer.verdicts), len(rows_of(table))) == (190, 12)
     assert "cni-19: " in rows_of(table)[0]
     assert "at most 5 %" not in table.markdown, "no verdict stands in it"
-    assert "the 12 largest of 190 differences; npl compare FOLDER --by cni prints all" in words
+    assert (
+        "the 12 largest of 190 differences; npl compare FOLDER --by cni prints all"
+        in words
+    )
     assert answer.plot().figure.get_figheight() < 9
 
 
 @pytest.mark.parametrize(("tools", "pages"), [(["iperf3"], 1), (["iperf3", "iperf2"], 2)])
-def test_what_was_sent_has_a_page_where_no_tool_says_what_arrived(
-    tools: list[str], pages: int
-) -> None:
+def test_what_was_sent_has_a_page_where_no_tool_says_what_arrived(tools, pages):
     runs = npl.load(LAB).query("tool == 'iperf3' and streams == 1").copy()
     runs["throughput_sent_bps"] = 1.1 * runs["throughput_bps"]
     other = runs.assign(tool="iperf2", throughput_bps=None, run_id="2-" + runs["run_id"])

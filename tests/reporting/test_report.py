@@ -1,13 +1,10 @@
 """Reports: what is refused, what fails, and what the pages hold."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pypdf
@@ -26,15 +23,17 @@ from netperf_lib.reporting.kernels import Kernels
 from ..sshd import wait_until
 from . import made
 
-NOTHING = "from netperf_lib.errors import NothingToReport\nraise NothingToReport('one VM size')"
+NOTHING = (
+    "from netperf_lib.errors import NothingToReport\nraise NothingToReport('one VM size')"
+)
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def experiment(tmp_path_factory):
     return made.experiment(tmp_path_factory.mktemp("{results}"))
 
 
-def notebook(folder: Path, *sources: str, name: str = "mine") -> Path:
+def notebook(folder, *sources, name="mine"):
     """A notebook with a parameters cell and the given code."""
     lines = 'experiment = "here"  # folder\nlimit = 3  # a number\nstart = 2 * 3600'
     first = nbformat.v4.new_code_cell(lines, metadata={"tags": ["parameters"]})
@@ -45,23 +44,23 @@ def notebook(folder: Path, *sources: str, name: str = "mine") -> Path:
     return place
 
 
-def text(pdf: Path) -> str:
+def text(pdf):
     pages = (page.extract_text() for page in pypdf.PdfReader(pdf).pages)
     return " ".join(" ".join(pages).split())
 
 
 @pytest.fixture(scope="module")
-def placement(experiment: Path) -> Path:
+def placement(experiment):
     (made_file,) = npl.report(experiment, notebooks=["01-placement"])
     return made_file
 
 
-def test_a_pdf_is_tagged_has_the_notice_and_the_same_bytes(
-    placement: Path, experiment: Path
-) -> None:
+def test_a_pdf_is_tagged_has_the_notice_and_the_same_bytes(placement, experiment):
     reader = pypdf.PdfReader(placement)
-    assert all("Made-up numbers for a test" in page.extract_text() for page in reader.pages)
-    root: Any = reader.trailer["/Root"]
+    assert all(
+        "Made-up numbers for a test" in page.extract_text() for page in reader.pages
+    )
+    root = reader.trailer["/Root"]
     assert root["/MarkInfo"]["/Marked"]
     assert b"pdfuaid" in root["/Metadata"].get_data()
     assert reader.metadata is not None
@@ -71,12 +70,18 @@ def test_a_pdf_is_tagged_has_the_notice_and_the_same_bytes(
     assert again.read_bytes() == before
 
 
-def test_a_notebook_that_fails_costs_its_own_page_alone(experiment: Path, tmp_path: Path) -> None:
+def test_a_notebook_that_fails_costs_its_own_page_alone(experiment, tmp_path):
     bad = notebook(tmp_path, "x = 1", "1 / 0", "print('never seen')")
-    with pytest.raises(ReportError, match=r"cell 4 failed: ZeroDivisionError.*mine\.ipynb") as e:
+    with pytest.raises(
+        ReportError, match=r"cell 4 failed: ZeroDivisionError.*mine\.ipynb"
+    ) as e:
         npl.report(experiment, notebooks=[bad, "02-accelerated"])
     pdf, other, whole = e.value.reports
-    assert [pdf.name, other.name, whole.name] == ["mine.pdf", "02-accelerated.pdf", "report.pdf"]
+    assert [pdf.name, other.name, whole.name] == [
+        "mine.pdf",
+        "02-accelerated.pdf",
+        "report.pdf",
+    ]
     for page in (text(pdf), text(whole)):
         assert "This page could not be made" in page
         assert "ZeroDivisionError" in page
@@ -87,25 +92,24 @@ def test_a_notebook_that_fails_costs_its_own_page_alone(experiment: Path, tmp_pa
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [("import sys; sys.exit(0)", "cells were not executed"), ("import os; os._exit(3)", "died")],
+    [
+        ("import sys; sys.exit(0)", "cells were not executed"),
+        ("import os; os._exit(3)", "died"),
+    ],
 )
-def test_leaving_the_kernel_is_a_failure(
-    experiment: Path, tmp_path: Path, code: str, said: str
-) -> None:
+def test_leaving_the_kernel_is_a_failure(experiment, tmp_path, code, said):
     with pytest.raises(ReportError, match=said):
         npl.report(experiment, notebooks=[notebook(tmp_path, code, "print(1)")])
 
 
-def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path: Path) -> None:
+def test_nothing_to_report_is_said_and_is_no_failure(experiment, tmp_path):
     book = notebook(tmp_path, NOTHING, "print('never seen')")
     (pdf,) = npl.report(experiment, notebooks=[book])
     assert "Not in this experiment: one VM size." in text(pdf)
     assert "never seen" not in text(pdf)
 
 
-def test_notebooks_run_beside_their_files_with_parameters_alone(
-    experiment: Path, tmp_path: Path
-) -> None:
+def test_notebooks_run_beside_their_files_with_parameters_alone(experiment, tmp_path):
     here, books = Path.cwd(), []
     for name in ("one", "{two"):
         (tmp_path / name).mkdir()
@@ -121,11 +125,13 @@ def test_notebooks_run_beside_their_files_with_parameters_alone(
     with pytest.raises(UsageError, match="name=value"):
         parse_parameters(["metric"])
     for name in ("margen", "experiment"):
-        with pytest.raises(UsageError, match=rf"no parameter '{name}' in one.* limit, start\)"):
+        with pytest.raises(
+            UsageError, match=rf"no parameter '{name}' in one.* limit, start\)"
+        ):
             npl.report(experiment, notebooks=books, parameters={name: 1})
 
 
-def executed(book: Path) -> str:
+def executed(book):
     """The text of a notebook that was executed as one of the library's, beside another."""
     done = book.with_name(f"{book.stem}-done.ipynb")
     with Kernels() as kernels:
@@ -136,25 +142,23 @@ def executed(book: Path) -> str:
     return done.read_text("utf-8")
 
 
-def test_notebooks_of_the_library_leave_no_names_in_their_kernel(tmp_path: Path) -> None:
+def test_notebooks_of_the_library_leave_no_names_in_their_kernel(tmp_path):
     assert "False" in executed(notebook(tmp_path, "'left' in dir()"))
 
 
-def test_outputs_of_a_widget_do_not_stop_a_notebook(tmp_path: Path) -> None:
+def test_outputs_of_a_widget_do_not_stop_a_notebook(tmp_path):
     shown = ["import ipywidgets\nout = ipywidgets.Output()\nout"]
     executed(notebook(tmp_path, *shown, *["with out:\n    print(1)"] * 60))
 
 
 @pytest.mark.parametrize("short", ["03", "streams"])
-def test_a_notebook_is_named_by_its_number_or_without_it(short: str) -> None:
+def test_a_notebook_is_named_by_its_number_or_without_it(short):
     assert _book(short) == ("03-streams", notebooks()["03-streams"])
     with pytest.raises(UsageError, match="01-placement"):
         _book("02-placement-of-old")
 
 
-def test_html_is_one_file_that_needs_nothing_from_elsewhere(
-    experiment: Path, tmp_path: Path
-) -> None:
+def test_html_is_one_file_that_needs_nothing_from_elsewhere(experiment, tmp_path):
     (page,) = npl.report(experiment, notebooks=["04-tcp-buffers"], to="html")
     body = page.read_text("utf-8")
     for part in ("Made-up numbers", "data:image/svg+xml", "<math"):
@@ -166,10 +170,12 @@ def test_html_is_one_file_that_needs_nothing_from_elsewhere(
     assert re.findall(loads, body) == []
 
 
-def test_the_experiment_chooses_notebooks_and_parameters(experiment: Path, tmp_path: Path) -> None:
+def test_the_experiment_chooses_notebooks_and_parameters(experiment, tmp_path):
     found = npl.analysis.pages(npl.read(experiment))
     names = ["summary", "01-placement", "03-streams"]
-    books = {name: notebooks()[name] for name in names} | {"mine": notebook(tmp_path, "1")}
+    books = {name: notebooks()[name] for name in names} | {
+        "mine": notebook(tmp_path, "1")
+    }
     own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
     chosen = _pages(found, books, own, {"share": 0.8})
     streams = "03-streams-throughput"
@@ -186,9 +192,7 @@ def test_the_experiment_chooses_notebooks_and_parameters(experiment: Path, tmp_p
         _pages(found, only, {}, {"metric": "throughput"})
 
 
-def test_page_one_says_what_changed_since_the_last_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_one_says_what_changed_since_the_last_time(tmp_path, monkeypatch):
     """`npl run --anew` sets the measurement before aside, under its name and time."""
     for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
         folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
@@ -200,7 +204,9 @@ def test_page_one_says_what_changed_since_the_last_time(
     first = " ".join(pypdf.PdfReader(pdf).pages[0].extract_text().split())
     assert f"Since the last time: {changed}" in first
     monkeypatch.chdir(tmp_path)
-    mistyped = CliRunner().invoke(cli, ["report", "lab", "--against", "lab-20261106T05000"])
+    mistyped = CliRunner().invoke(
+        cli, ["report", "lab", "--against", "lab-20261106T05000"]
+    )
     assert "no experiment here" in str(mistyped.exception)
     other = {"before": "lab-20261106T050000"}  # from here, not from the notebook
     (pdf,) = npl.report("lab", notebooks=["before-after"], parameters=other)
@@ -208,9 +214,7 @@ def test_page_one_says_what_changed_since_the_last_time(
     assert "labagainstlab-20261106T050000" in "".join(text(pdf).split())
 
 
-def test_a_data_root_shows_each_experiment_over_its_measurements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_data_root_shows_each_experiment_over_its_measurements(tmp_path, monkeypatch):
     names = ("lab", "lab-20261120T090100", "other")
     for number, name in enumerate(names):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
@@ -221,14 +225,16 @@ def test_a_data_root_shows_each_experiment_over_its_measurements(
     assert sorted(line.partition(" (")[0] for line in lines) == sorted(names)
     assert all("Placement: Latency is " in line for line in lines)
     monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
-    pdf = npl.report(tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
+    pdf = npl.report(
+        tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"}
+    )[-1]
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / name for name in names[:2]])
     found = npl.analysis.ask_history(runs, "throughput_bps").runs
     assert f"{len(found)} runs from" in text(pdf)
 
 
-def test_ctrl_c_ends_a_report_and_its_kernels(experiment: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_report_and_its_kernels(experiment, tmp_path):
     code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
     books = [str(notebook(tmp_path, code, name=name)) for name in ("one", "two", "three")]
     words = [word for book in books for word in ("--notebook", book)]

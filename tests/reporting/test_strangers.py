@@ -1,6 +1,5 @@
-"""Labels, folders and declarations of strangers: nothing in a page runs or loads, no cell is a formula."""
-
-from __future__ import annotations
+"""Labels, folders and declarations of strangers: nothing in a page runs or loads, no cell is a
+formula."""
 
 import hashlib
 import io
@@ -13,7 +12,6 @@ import unicodedata
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import openpyxl
@@ -36,7 +34,14 @@ from netperf_lib.analysis.words import Words, as_markdown
 from netperf_lib.data.imports import labels_template, read_logs, understand
 from netperf_lib.data.labels import is_one_line
 from netperf_lib.data.layout import imported_records, packed_records
-from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, of_cell, visible
+from netperf_lib.errors import (
+    CONTROL,
+    NetperfError,
+    UsageError,
+    as_cell,
+    of_cell,
+    visible,
+)
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.measure.progress import Display
 from netperf_lib.reporting import blocks, fonts, html
@@ -66,16 +71,24 @@ SEEDS = range(max(1, EXAMPLES // 100))
 """Each of a hundred labels."""
 
 
-def generated(seed: int, number: int = 100) -> list[str]:
+def generated(seed, number=100):
     """Labels of any Unicode that an import takes, a third of them made of hostile pieces."""
     rng = random.Random(seed)
-    ranges = [(0x20, 0x7E), (0xA1, 0x2FF), (0x300, 0x24FF), (0x2500, 0xD7FF), (0xE000, 0x1FFFF)]
-    labels: dict[str, None] = {}
+    ranges = [
+        (0x20, 0x7E),
+        (0xA1, 0x2FF),
+        (0x300, 0x24FF),
+        (0x2500, 0xD7FF),
+        (0xE000, 0x1FFFF),
+    ]
+    labels = {}
     while len(labels) < number:
         label = "".join(rng.choices(PIECES, k=rng.randint(1, 3)))
         if rng.random() < 0.6:
             low, high = rng.choice(ranges) if rng.random() < 0.6 else ranges[0]
-            label = "".join(chr(rng.randint(low, high)) for _ in range(rng.randint(1, 20)))
+            label = "".join(
+                chr(rng.randint(low, high)) for _ in range(rng.randint(1, 20))
+            )
         if is_one_line(label) and (label := label.strip()):
             labels[label] = None
     return list(labels)
@@ -85,14 +98,16 @@ EVENTS = re.compile(r"on[a-z]+", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stranger(tmp_path_factory):
     """Logs that are known to be fine, with labels that are not."""
     folder = tmp_path_factory.mktemp("stranger")
     rows = []
     for i, label in enumerate(HOSTILE):
         for number in (1, 2):
             name = f"{i}-{number}.txt"
-            (folder / name).write_text(f"tcp_lat:\n    latency  =  {50 + i + number} us\n")
+            (folder / name).write_text(
+                f"tcp_lat:\n    latency  =  {50 + i + number} us\n"
+            )
             other = {FACTOR: HOSTILE[-1 - i], "round": number}
             rows.append({"file": name, "placement": label, **other})
     npl.import_logs(folder, labels=pd.DataFrame(rows), into=folder.with_name("mine"))
@@ -100,15 +115,17 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(stranger: Path) -> dict[str, BeautifulSoup]:
+def pages(stranger):
     """Every chapter by itself, and the combined report."""
     files = npl.report(stranger, to="html")
-    return {file.stem: BeautifulSoup(file.read_text("utf-8"), "html.parser") for file in files}
+    return {
+        file.stem: BeautifulSoup(file.read_text("utf-8"), "html.parser") for file in files
+    }
 
 
-def is_dead(page: BeautifulSoup) -> None:
+def is_dead(page):
     """Nothing in a page runs, loads or leads elsewhere."""
-    policy: Any = page.find("meta", attrs={"http-equiv": "Content-Security-Policy"})
+    policy = page.find("meta", attrs={"http-equiv": "Content-Security-Policy"})
     assert policy["content"].startswith("default-src 'none';")
     assert "script" not in policy["content"]
     assert not page.find_all(["script", "iframe", "object", "embed", "base", "form"])
@@ -120,7 +137,7 @@ def is_dead(page: BeautifulSoup) -> None:
         assert str(tag.get("xlink:href", "#")).startswith(("#", "data:image")), tag
 
 
-def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
+def test_nothing_in_a_page_is_live(pages):
     assert len(pages) > 2
     assert any(FACTOR in page.get_text() for page in pages.values())
     for page in pages.values():
@@ -129,43 +146,49 @@ def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
     assert all(label in words for label in HOSTILE[:3])
 
 
-def test_nothing_in_a_pdf_is_live(pages: dict[str, BeautifulSoup], stranger: Path) -> None:
+def test_nothing_in_a_pdf_is_live(pages, stranger):
     for name in pages.keys() - {"report"}:
         book = nbformat.read(stranger / "reports" / f"{name}.ipynb", as_version=4)
         is_inert(typeset(combine({name: document(book, name=name)})))
 
 
-def is_inert(pdf: bytes) -> str:
+def is_inert(pdf):
     """A PDF without actions and links to elsewhere; its text."""
     reader = pypdf.PdfReader(io.BytesIO(pdf))
-    notes = [note.get_object() for page in reader.pages for note in page.get("/Annots") or ()]
+    notes = [
+        note.get_object() for page in reader.pages for note in page.get("/Annots") or ()
+    ]
     assert all(note["/A"]["/S"] == "/GoTo" for note in notes if "/A" in note)
     assert not {"/OpenAction", "/AA", "/AcroForm"} & reader.trailer["/Root"].keys()
     assert not re.search(rb"/(JavaScript|Launch|URI|SubmitForm|EmbeddedFile)\b", pdf)
     return "".join(page.extract_text() for page in reader.pages)
 
 
-def unbroken(text: str) -> str:
+def unbroken(text):
     """A text without what a page puts where it breaks a long word."""
     return re.sub("[\\s\u200b\u00ad\u2010\u2011-]", "", text)
 
 
-def squeezed(text: str) -> str:
+def squeezed(text):
     return "".join(text.split())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_generated_labels_are_text_in_pages(seed: int) -> None:
+def test_generated_labels_are_text_in_pages(seed):
     """Labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
     labels = generated(seed)
-    shown: list[Any] = [Words.of(f"In {label} it is 5 % lower.", f"{label}.") for label in labels]
+    shown = [Words.of(f"In {label} it is 5 % lower.", f"{label}.") for label in labels]
     shown.append(Words.of(*(f"- {label}: more" for label in labels)))
     shown.append(blocks.callout(labels[0], title=labels[1]))
-    shown.append(Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2]))
+    shown.append(
+        Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])
+    )
     data = ({"text/markdown": one._repr_markdown_()} for one in shown)
     outputs = [nbformat.v4.new_output("display_data", bundle) for bundle in data]
     title = nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}")
-    book = nbformat.v4.new_notebook(cells=[title, nbformat.v4.new_code_cell(outputs=outputs)])
+    book = nbformat.v4.new_notebook(
+        cells=[title, nbformat.v4.new_code_cell(outputs=outputs)]
+    )
     made = combine({"labels": document(book, name="labels")})
     page = BeautifulSoup(html.page(made), "html.parser")
     is_dead(page)
@@ -178,37 +201,46 @@ def test_generated_labels_are_text_in_pages(seed: int) -> None:
     assert sum(printed.count(form) >= 4 for form in forms) > 0.9 * len(forms)
 
 
-def test_what_no_font_holds_is_spelled_out_and_the_rest_is_as_it_is() -> None:
+def test_what_no_font_holds_is_spelled_out_and_the_rest_is_as_it_is():
     text = "caf\u00e9 \u021e \U0001f680\ufe0f \u4e2d x\u0304 \u1c05\u0369 \ue000"
     spelled = "‹U+1F680› ‹U+4E2D› x\u0304 ‹U+1C05›‹U+0369› ‹U+E000›"
     assert fonts.printable(text) == f"caf\u00e9 \u021e {spelled}"
 
 
-def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> None:
+def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path):
     (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "=HYPERLINK(1).txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    (tmp_path / "logs" / "=HYPERLINK(1).txt").write_text(
+        "tcp_lat:\n    latency  =  50 us\n"
+    )
     table = labels_template(tmp_path / "logs")
     assert "\n'=HYPERLINK(1).txt," in table
     (tmp_path / "labels.csv").write_text(
         table.replace("placement", "rack").replace("txt,,", "txt,,'@home")
     )
     [run], _ = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
-    assert run.labels["rack"] == "@home"  # the apostrophe is the spreadsheet's, not the label's
-
-
-def test_a_price_in_a_label_is_text_in_a_figure() -> None:
-    exp = npl.read(npl.recorded())
-    runs = exp.runs.assign(placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2"))
     assert (
-        "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
+        run.labels["rack"] == "@home"
+    )  # the apostrophe is the spreadsheet's, not the label's
+
+
+def test_a_price_in_a_label_is_text_in_a_figure():
+    exp = npl.read(npl.recorded())
+    runs = exp.runs.assign(
+        placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2")
+    )
+    assert (
+        "$5/h vs $6^{2"
+        in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
     )
 
 
-def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
+def test_a_notebook_that_a_folder_names_is_not_run(tmp_path):
     folder = tmp_path / "theirs"
     shutil.copytree(npl.recorded(), folder)
     mark = tmp_path / "ran"
-    own = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')")])
+    own = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')")]
+    )
     nbformat.write(own, tmp_path / "own.ipynb")
     declared = folder / "experiment.yaml"
     declared.write_text(
@@ -222,7 +254,7 @@ def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J\x9b31m\u202edetrevni\ud800"
 
 
-def test_a_declaration_with_control_characters_is_refused_with_its_line() -> None:
+def test_a_declaration_with_control_characters_is_refused_with_its_line():
     with pytest.raises(
         UsageError, match=r"experiment:2: .* contains control or invalid characters"
     ):
@@ -230,7 +262,7 @@ def test_a_declaration_with_control_characters_is_refused_with_its_line() -> Non
 
 
 @pytest.fixture(scope="module")
-def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def escapes(tmp_path_factory):
     """A folder whose records were written by others, with what the import would have refused."""
     folder = tmp_path_factory.mktemp("escapes")
     for label, us in (("ppg", 50), ("zone", 70)):
@@ -239,7 +271,9 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"tcp_lat:\n    latency  =  {us + number} us\n")
     pattern = "{placement}/r{round}.txt"
-    mine = Path(npl.import_logs(folder / "logs", pattern=pattern, into=folder / "mine").path)
+    mine = Path(
+        npl.import_logs(folder / "logs", pattern=pattern, into=folder / "mine").path
+    )
     [packed] = mine.glob("raw/*/runs.json.gz")
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()
     records = list(imported_records(packed.read_bytes()).values())
@@ -271,9 +305,7 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "plan FILE",
     ],
 )
-def test_no_command_prints_what_a_terminal_acts_on(
-    escapes: Path, line: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_prints_what_a_terminal_acts_on(escapes, line, capfd):
     file = escapes.parent / os.fsdecode(ESCAPES.encode("utf-8", "surrogatepass"))
     file.write_text("no log")
     places = {"{}": str(escapes), "FILE": str(file)}
@@ -288,14 +320,16 @@ def test_no_command_prints_what_a_terminal_acts_on(
     assert not CONTROL.search(printed), printed
 
 
-def is_as_printed(text: str) -> None:
+def is_as_printed(text):
     """A terminal shows every character, in its own colour, and changes nothing else."""
     # this terminal drops the rest of a line after what has no width and does not combine
     lines = "".join(c for c in text if c == "\n" or wcwidth(c) > 0).split("\n")
     screen = pyte.Screen(max(map(len, lines)) * 2 + 1, len(lines) + 1)
     pyte.Stream(screen).feed("\r\n".join(lines))
     for line, row in zip(lines, screen.display, strict=False):
-        shown, sent = (squeezed(unicodedata.normalize("NFC", words)) for words in (row, line))
+        shown, sent = (
+            squeezed(unicodedata.normalize("NFC", words)) for words in (row, line)
+        )
         assert shown == sent
     cells = [cell for row in screen.buffer.values() for cell in row.values()]
     assert {cell.fg for cell in cells} | {cell.bg for cell in cells} == {"default"}
@@ -303,24 +337,28 @@ def is_as_printed(text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def compared(escapes: Path) -> list[lines.Line]:
+def compared(escapes):
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
     return lines.lines(npl.compare(runs, by="placement", metric="latency_oneway_us"))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_generated_labels_are_compared(escapes: Path, seed: int) -> None:
+def test_generated_labels_are_compared(escapes, seed):
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
-    one = runs.runs[runs.runs["placement"] == "ppg"]  # two runs of a label in a round are refused
+    one = runs.runs[
+        runs.runs["placement"] == "ppg"
+    ]  # two runs of a label in a round are refused
     labels = generated(seed, 8)
-    several = pd.concat([one.assign(placement=label) for label in labels], ignore_index=True)
+    several = pd.concat(
+        [one.assign(placement=label) for label in labels], ignore_index=True
+    )
     family = npl.compare(several, by="placement", metric="latency_oneway_us")
     assert {name for c in family for name in c.names} == set(labels)
     assert json.loads(json.dumps(family.to_dict()))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], seed: int) -> None:
+def test_generated_labels_are_text_in_every_format(compared, seed):
     """Labels of any Unicode that can be shown, in the words of a comparison and in cells."""
     labels = generated(seed)
     rows = [replace(compared[0], name=label) for label in labels]
@@ -339,18 +377,25 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_generated_labels_are_imported_as_they_are(seed: int, tmp_path: Path) -> None:
+def test_generated_labels_are_imported_as_they_are(seed, tmp_path):
     labels = generated(seed)
     (tmp_path / "a.txt").write_text(
         "".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(len(labels)))
     )
-    table = pd.DataFrame({"file": "a.txt", "run": range(1, len(labels) + 1), "rack": labels})
+    table = pd.DataFrame(
+        {"file": "a.txt", "run": range(1, len(labels) + 1), "rack": labels}
+    )
     mine = npl.import_logs(tmp_path / "a.txt", labels=table, into=tmp_path / "mine")
-    expected = dict(zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True))
-    assert dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True)) == expected
+    expected = dict(
+        zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True)
+    )
+    assert (
+        dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True))
+        == expected
+    )
 
 
-def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
+def test_the_lead_paragraph_keeps_the_blanks_of_a_label():
     runs = npl.load(npl.recorded())
     runs["placement"] = runs["placement"].map(lambda level: f"a {level} b")
     assert "a ppg b" in "\n".join(lead_paragraph(runs).lines)
@@ -372,8 +417,9 @@ def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
     ],
     ids=ascii,
 )
-def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
-    """A spreadsheet set to another country splits lines of CSV at other characters than the comma."""
+def test_no_separator_of_a_spreadsheet_begins_a_formula(cell):
+    """A spreadsheet set to another country splits lines of CSV at other characters than the
+    comma."""
     written = pd.DataFrame({"rack": [as_cell(cell)]}).to_csv(index=False).splitlines()[1:]
     for part in re.split("[;\t\n]", "\n".join(written)):
         assert not re.match(r'\s*"?\s*[=+\-@\uff1d\uff0b\uff0d\uff20]', part), part
@@ -395,14 +441,14 @@ def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
     ],
     ids=ascii,
 )
-def test_no_label_looks_like_another_by_what_nobody_sees(label: str) -> None:
+def test_no_label_looks_like_another_by_what_nobody_sees(label):
     assert not is_one_line(label)
     assert label not in visible(label)
-    assert (
-        visible("\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e")
-        == (
-            "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"  # where a script or an emoji has them
-        )
+    assert visible(
+        "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"
+    ) == (
+        # where a script or an emoji has them
+        "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"
     )
 
 
@@ -412,16 +458,17 @@ def test_no_label_looks_like_another_by_what_nobody_sees(label: str) -> None:
         *(("round", value) for value in ("inf", "1e400", "1e30", "-1", "nan")),
         *(("duration_s", value) for value in ("inf", "nan", "-1")),
         *((name, "1e30") for name in ("deployment", "streams", "tcp_buffer_bytes")),
-        *(("rack", f"a{c}b") for c in ("\x1b[2J", "\x07", "\x9b", "\u202e", "\n", "\x85")),
+        *(
+            ("rack", f"a{c}b")
+            for c in ("\x1b[2J", "\x07", "\x9b", "\u202e", "\n", "\x85")
+        ),
         ("rack", "x" * 201),
         ("x" * 201, "rack"),
         ("a\x1b[2Jb", "rack"),
     ],
     ids=lambda value: ascii(value)[:24],
 )
-def test_an_impossible_cell_is_refused_in_one_sentence(
-    tmp_path: Path, column: str, value: str
-) -> None:
+def test_an_impossible_cell_is_refused_in_one_sentence(tmp_path, column, value):
     (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
     labels = pd.DataFrame({"file": ["a.txt"], column: [value]})
     with pytest.raises(UsageError, match=r"^labels(:2)?: .*(write|remove)") as caught:
@@ -430,15 +477,30 @@ def test_an_impossible_cell_is_refused_in_one_sentence(
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports() -> None:
-    names = ["../../../x", "..", "a/b", "a-b", "x" * 200, "\U0001f680" * 200, "{x}", "a\\b", "team"]
-    keys = [Page("factor", {"factor": name, "metric": "latency_oneway_us"}).key for name in names]
+def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports():
+    names = [
+        "../../../x",
+        "..",
+        "a/b",
+        "a-b",
+        "x" * 200,
+        "\U0001f680" * 200,
+        "{x}",
+        "a\\b",
+        "team",
+    ]
+    keys = [
+        Page("factor", {"factor": name, "metric": "latency_oneway_us"}).key
+        for name in names
+    ]
     assert len(set(keys)) == len(names)
-    assert all(Path(key).name == key and len(f".{key}.ipynb".encode()) < 256 for key in keys)
+    assert all(
+        Path(key).name == key and len(f".{key}.ipynb".encode()) < 256 for key in keys
+    )
     assert keys[-1] == "factor-team-latency"
 
 
-def test_a_label_in_a_pull_request_is_code(compared: list[lines.Line]) -> None:
+def test_a_label_in_a_pull_request_is_code(compared):
     """GitHub looks for names, numbers and links everywhere but in code."""
     text = "@org/team fixes #12\n```\n<img src=x>"
     shown = lines.fenced(lines.text([replace(compared[0], name=text)], notes=[text]))
@@ -448,13 +510,21 @@ def test_a_label_in_a_pull_request_is_code(compared: list[lines.Line]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [":smile: x", "[link=https://example.org]x[/link]", "[bold]x", "[/]", "x\\", "\x1b[2Jx"]
+    "text",
+    [
+        ":smile: x",
+        "[link=https://example.org]x[/link]",
+        "[bold]x",
+        "[/]",
+        "x\\",
+        "\x1b[2Jx",
+    ],
 )
-def test_a_word_on_a_terminal_is_no_markup(text: str) -> None:
+def test_a_word_on_a_terminal_is_no_markup(text):
     console = Console(
         file=io.StringIO(), width=200, force_terminal=True, color_system=None, emoji=False
     )
     Display(console).say(text)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = console.file.getvalue()
     assert visible(text) in shown
     assert "\x1b]8" not in shown

@@ -1,10 +1,7 @@
 """A notebook full of what breaks converters: nothing may be lost on the way to the page."""
 
-from __future__ import annotations
-
 import base64
 import io
-from typing import Any
 
 import pandas as pd
 import pypdf
@@ -48,47 +45,61 @@ Emoji 🚀 and 😀, CJK 中文 日本語, Greek λ, arrows →.
 """
 
 
-def png() -> str:
+def png():
     out = io.BytesIO()
     Figure(figsize=(1, 1)).savefig(out, format="png")
     return base64.b64encode(out.getvalue()).decode()
 
 
-def shown(one: Any) -> Any:
+def shown(one):
     return new_output("display_data", data={"text/markdown": one._repr_markdown_()})
 
 
-def pdf_of(*cells: Any, code: bool = False) -> bytes:
+def pdf_of(*cells, code=False):
     made = document(new_notebook(cells=list(cells)), name="stress", code=code)
     return typeset(combine({"stress": made}))
 
 
-def text_of(pdf: bytes) -> str:
-    return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages)
+def text_of(pdf):
+    return "\n".join(
+        page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages
+    )
 
 
 @pytest.fixture(scope="module")
-def stress() -> bytes:
+def stress():
     plain = "#set page(width: 1cm) \\ ] } 🚀 $ * _ `"
     outputs = [
         shown(Table.of(LONG, "A long table.")),
         shown(blocks.callout("Said with `code` and $x^2$.", title="Mind *this*")),
         shown(Words.of("Said **in bold** with 1 < 2 & #hash.")),
-        new_output("execute_result", data={"text/html": WIDE.to_html(), "text/plain": "wide"}),
+        new_output(
+            "execute_result", data={"text/html": WIDE.to_html(), "text/plain": "wide"}
+        ),
         new_output("stream", name="stdout", text="re\x1b[31md and\tblack\x1b[0m"),
         new_output("stream", name="stderr", text="a warning nobody needs"),
         new_output("stream", name="stdout", text="x" * 3000),
         new_output("display_data", data={"image/png": png(), "text/plain": "<Figure>"}),
-        new_output("display_data", data={"text/latex": "$$E = mc^2$$", "text/plain": "E"}),
+        new_output(
+            "display_data", data={"text/latex": "$$E = mc^2$$", "text/plain": "E"}
+        ),
         new_output("display_data", data={"text/plain": plain}),
     ]
-    source = "value = '" + "y" * 300 + "'\n" + "\n".join(f"line_{i} = {i}" for i in range(120))
-    return pdf_of(new_markdown_cell(MARKDOWN), new_code_cell(source, outputs=outputs), code=True)
+    source = (
+        "value = '" + "y" * 300 + "'\n" + "\n".join(f"line_{i} = {i}" for i in range(120))
+    )
+    return pdf_of(
+        new_markdown_cell(MARKDOWN), new_code_cell(source, outputs=outputs), code=True
+    )
 
 
-def test_every_cell_of_a_table_is_on_the_pages(stress: bytes) -> None:
+def test_every_cell_of_a_table_is_on_the_pages(stress):
     words = set(text_of(stress).split())
-    assert {*LONG["run"], *WIDE.to_numpy().ravel(), *(f"note{i}" for i in range(260))} <= words
+    assert {
+        *LONG["run"],
+        *WIDE.to_numpy().ravel(),
+        *(f"note{i}" for i in range(260)),
+    } <= words
 
 
 @pytest.mark.parametrize(
@@ -109,11 +120,11 @@ def test_every_cell_of_a_table_is_on_the_pages(stress: bytes) -> None:
         "😀",
     ],
 )
-def test_words_that_look_like_markup_stay_words(stress: bytes, words: str) -> None:
+def test_words_that_look_like_markup_stay_words(stress, words):
     assert words in " ".join(text_of(stress).split())
 
 
-def test_long_lines_are_wrapped_not_cut(stress: bytes) -> None:
+def test_long_lines_are_wrapped_not_cut(stress):
     text = text_of(stress)
     assert text.count("y") >= 300
     assert text.count("x") >= 3000
@@ -121,29 +132,38 @@ def test_long_lines_are_wrapped_not_cut(stress: bytes) -> None:
     assert "a warning nobody needs" not in text
 
 
-def test_code_is_hidden_unless_asked() -> None:
+def test_code_is_hidden_unless_asked():
     cell = new_code_cell("hidden_name = 1")
     assert "hidden_name" not in text_of(pdf_of(cell))
     assert "hidden_name" in text_of(pdf_of(cell, code=True))
 
 
-def test_a_fence_that_is_left_open_swallows_no_cell() -> None:
-    text = text_of(pdf_of(new_markdown_cell("```\nnever closed"), new_markdown_cell("after it")))
+def test_a_fence_that_is_left_open_swallows_no_cell():
+    text = text_of(
+        pdf_of(new_markdown_cell("```\nnever closed"), new_markdown_cell("after it"))
+    )
     assert "never closed" in text
     assert "after it" in text
 
 
-def test_an_explanation_is_given_once() -> None:
+def test_an_explanation_is_given_once():
     books = {}
     for name in "abc":
-        texts = [f"# {name}", "## Notes\n\nThe same words.", "## Figures\n\nThe same.", name]
+        texts = [
+            f"# {name}",
+            "## Notes\n\nThe same words.",
+            "## Figures\n\nThe same.",
+            name,
+        ]
         cells = [new_markdown_cell(text) for text in texts]
         books[name] = document(new_notebook(cells=cells), name=name)
     sources = [cell.source for cell in combine(books).cells if cell.source]
     assert sources[4:10] == ["# b", "## Figures", "b", "# c", "## Figures", "c"]
 
 
-@pytest.mark.parametrize("cell", ["1", "−3.5", "+4 %", "58.2 µs", "1,234", "3e-05", "0.5 s"])
-def test_numbers_are_told_from_words(cell: str) -> None:
+@pytest.mark.parametrize(
+    "cell", ["1", "−3.5", "+4 %", "58.2 µs", "1,234", "3e-05", "0.5 s"]
+)
+def test_numbers_are_told_from_words(cell):
     assert numeric([cell, "–"])
     assert not numeric([cell, "same-zone"])

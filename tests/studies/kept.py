@@ -28,7 +28,10 @@ LOGS = {
     "study-placement": (12, []),
     "study-ladder": (14, []),
     "study-paths": (12, []),
-    "study-domains": (8, _below("latency_oneway_us", "1 ms", server=("ad1", "ad2", "ad3"))),
+    "study-domains": (
+        8,
+        _below("latency_oneway_us", "1 ms", server=("ad1", "ad2", "ad3")),
+    ),
     "study-minute": (300, _below("rtt_us", "100 us", placement=("ppg",))),
 }
 """Rounds, and contrasts that are declared with the logs."""
@@ -55,7 +58,10 @@ def kept(name, folder, *, rounds, noise=0.01):
         file.write_text(_log(trial, values, at))
         row = {"file": file.name, "client": pair.client, "server": pair.server}
         row |= {"round": trial.round, "placement": pair.placement}
-        row |= {"accelerated": "on" if pair.accelerated else "off", "started": at.isoformat()}
+        row |= {
+            "accelerated": "on" if pair.accelerated else "off",
+            "started": at.isoformat(),
+        }
         row |= {"tcp_buffer_bytes": trial.tcp_buffer_bytes, **pair.labels}
         rows.append(row | {"bandwidth_mbps": bandwidth})
         at += timedelta(seconds=60)

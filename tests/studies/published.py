@@ -53,7 +53,9 @@ def domains(trial):
     """feifo on Qiita: Oracle Cloud, Phoenix, three availability domains."""
     if trial.test.test == "tcp_bw":
         return {"throughput_bps": 16e9}
-    return {"latency_oneway_us": {"ad2": 402.0, "ad3": 386.0, "ad1": 113.0}[trial.pair.server]}
+    return {
+        "latency_oneway_us": {"ad2": 402.0, "ad3": 386.0, "ad1": 113.0}[trial.pair.server]
+    }
 
 
 def paths(trial):
@@ -101,7 +103,15 @@ def unchanged(_at):
 
 
 def planted(
-    experiment, truth, root, *, noise=0.01, seed=5, start=START, notice=NOTICE, change=unchanged
+    experiment,
+    truth,
+    root,
+    *,
+    noise=0.01,
+    seed=5,
+    start=START,
+    notice=NOTICE,
+    change=unchanged,
 ):
     """Write the table of runs of an experiment: each truth with noise, changed by time."""
     store = Store(root, experiment.name)
@@ -143,7 +153,10 @@ def _record(experiment, trial, at, notice):
     hosts = {}
     for side, region in regions.items():
         given = (options.get("hosts") or {}).get(getattr(trial.pair, side), {})
-        where = {"region": given.get("region", options.get(region)), "zone": given.get("zone")}
+        where = {
+            "region": given.get("region", options.get(region)),
+            "zone": given.get("zone"),
+        }
         hosts[side] = where | {"vm_size": options.get("vm_size")}
     return {
         "experiment": experiment.name,

@@ -31,7 +31,9 @@ STUDIES = [p for p in ALL if p.stem.startswith("study-")]
 def test_a_study_is_short_and_asks_its_question_before_the_data(path):
     assert len(STUDIES) == 5
     lines = [
-        line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")
+        line
+        for line in path.read_text().splitlines()
+        if line.strip() and not line.startswith("#")
     ]
     assert len(lines) < 30
     assert load_experiment(path).contrasts

@@ -29,7 +29,11 @@ def reach(declared, sshd):
     options = declared["hosts"]["options"]
     options |= {"user": getuser(), "identity": str(sshd.identity)}
     for number, machine in enumerate(options["hosts"].values(), 1):
-        machine |= {"address": "127.0.0.1", "port": sshd.port, "known_hosts": str(sshd.known_hosts)}
+        machine |= {
+            "address": "127.0.0.1",
+            "port": sshd.port,
+            "known_hosts": str(sshd.known_hosts),
+        }
         machine["data_address"] = f"127.0.0.{number}"
 
 
@@ -66,9 +70,13 @@ def test_the_tutorial_on_own_hosts_is_typed(sshd, tmp_path, python, monkeypatch)
         words = shlex.split(line, comments=True)
         if words[0] == "report":
             continue
-        words += ["--anyway"] if words[0] == "collect" else []  # these hosts are one machine
+        words += (
+            ["--anyway"] if words[0] == "collect" else []
+        )  # these hosts are one machine
         command = [python, "-m", "netperf_lib", *words]
-        done = subprocess.run(command, input="\n\n", capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command, input="\n\n", capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, (line, done.stderr)
         if words[0] == "init":
             changed(Path("my-hosts.yaml"), reach, sshd)

@@ -77,7 +77,9 @@ CONCLUSIONS = {
 def page(book, place, **parameters):
     """Return what a notebook says, in one line."""
     _, outputs = executed(notebooks()[book], {"experiment": str(place), **parameters})
-    shown = [o._repr_markdown_() if hasattr(o, "_repr_markdown_") else str(o) for o in outputs]
+    shown = [
+        o._repr_markdown_() if hasattr(o, "_repr_markdown_") else str(o) for o in outputs
+    ]
     return " ".join(re.sub(r"[|*]", " ", as_text("\n".join(shown))).split())
 
 

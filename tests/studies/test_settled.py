@@ -17,7 +17,10 @@ def with_slow_runs(truth):
     """The same, with a run in 33 half as slow again."""
 
     def values(trial):
-        if np.random.default_rng(zlib.crc32(f"slow {trial.run_id}".encode())).random() >= 0.03:
+        if (
+            np.random.default_rng(zlib.crc32(f"slow {trial.run_id}".encode())).random()
+            >= 0.03
+        ):
             return truth(trial)
         return {
             name: v / 1.5 if name.startswith("throughput") else v * 1.5
@@ -30,7 +33,9 @@ def with_slow_runs(truth):
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_is_plainly_so_is_settled(name, tmp_path):
     experiment = load_experiment(DECLARED / f"{name}.yaml")
-    exact = npl.compare(planted(experiment, STUDIES[name], tmp_path / "exact", noise=1e-6))
+    exact = npl.compare(
+        planted(experiment, STUDIES[name], tmp_path / "exact", noise=1e-6)
+    )
     noisy = npl.compare(
         planted(experiment, with_slow_runs(STUDIES[name]), tmp_path / "noisy", noise=0.02)
     )

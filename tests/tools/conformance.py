@@ -1,10 +1,12 @@
-"""Real documents of the tools that Debian has, each with what happened as seen from outside of its reader.
+"""Real documents of the tools that Debian has, each with what happened as seen from outside of
+its reader.
 
-``python tests/tools/conformance.py`` (``make golden`` runs it as root) measures some hundred cases between network
-namespaces: each tool × options × TCP and UDP × directions × streams × forms of output, and tests that something ends:
-the peer or the client is killed, the network is lost for 2 s, the clock is stepped. It writes ``conformance.jsonl.gz``,
-a document a line: its text, and what the counters of the interfaces, ``ss`` and the exit status say. The test beside it
-holds the readers against that.
+``python tests/tools/conformance.py`` (``make golden`` runs it as root) measures some hundred cases
+between network namespaces: each tool × options × TCP and UDP × directions × streams × forms of
+output, and tests that something ends: the peer or the client is killed, the network is lost for 2
+s, the clock is stepped. It writes ``conformance.jsonl.gz``, a document a line: its text, and what
+the counters of the interfaces, ``ss`` and the exit status say. The test beside it holds the readers
+against that.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from netperf_lib.tools import TOOLS
 HERE = Path(__file__).parent
 CORPUS = HERE / "conformance.jsonl.gz"
 RATE, QUEUE = "60mbit", "60k"
-"""Each way of a path: so slow that eight at a time do not fill a processor, with so short a queue that little is under
-way when a test ends."""
+"""Each way of a path: so slow that eight at a time do not fill a processor, with so short a
+queue that little is under way when a test ends."""
 SERVER, PORT = "10.9.0.2", 5201
 PATHS = int(os.environ.get("PATHS", "8"))
 CLOCK = """
@@ -57,7 +59,7 @@ int gettimeofday(struct timeval *restrict v, void *restrict z) {
   struct timespec t; clock_gettime(CLOCK_REALTIME, &t); v->tv_sec = t.tv_sec; v->tv_usec = t.tv_nsec / 1000; return 0;
 }
 time_t time(time_t *p) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); if (p) *p = t.tv_sec; return t.tv_sec; }
-"""
+"""  # noqa: E501  (as it is run or printed)
 """A library that steps the clock of one program after a second."""
 
 
@@ -89,7 +91,7 @@ class Case:
         )
 
 
-# --- cases ------------------------------------------------------------------------------------------------------------
+# --- cases ----------------------------------------------------------------------------------------
 
 
 def iperf3():
@@ -110,14 +112,23 @@ def iperf3():
     udp = [*shared, "-b 90M", "-b 0", "--udp-counters-64bit", "-R -b 90M"]
     forms = ["-J", "", "-V", "-f k", "-f M", "--timestamps"]
     for transport, options in (("", tcp), ("-u", udp)):
-        for option, way, streams in itertools.product(options, ("", "-R", "--bidir"), ("1", "4")):
+        for option, way, streams in itertools.product(
+            options, ("", "-R", "--bidir"), ("1", "4")
+        ):
             if "-R" in option and way:
                 continue
             text = forms[1 + (len(option) + len(way) + int(streams)) % 5]
             for form in ("-J", text):
                 rate = "-b 15M" if transport and "-b" not in option else ""
-                words = f"iperf3 -c {{server}} -t 2 {transport} {rate} {option} {way} -P {streams} {form}"
-                words = words.replace("-t 2", "") if "-n" in option or "-k" in option else words
+                words = (
+                    f"iperf3 -c {{server}} -t 2 {transport} {rate} {option} {way} -P "
+                    f"{streams} {form}"
+                )
+                words = (
+                    words.replace("-t 2", "")
+                    if "-n" in option or "-k" in option
+                    else words
+                )
                 yield Case(
                     "iperf3",
                     tuple(words.split()),
@@ -148,12 +159,15 @@ def iperf2():
         ):
             rate = "-b 15M" if transport and "-b" not in option else ""
             words = (
-                f"iperf -c {{server}} -t 2 {transport} {rate} {option} {way} -P {streams} {form}"
+                f"iperf -c {{server}} -t 2 {transport} {rate} {option} {way} -P {streams} "
+                f"{form}"
             )
             words = words.replace("-t 2", "") if "-n" in option else words
             serving = f"iperf -s {transport} {form} {'-i 1' if '-i' in option else ''}"
             serving += f" {option}" if option.startswith("-f") else ""
-            yield Case("iperf2", tuple(words.split()), tuple(serving.split()), bool(transport))
+            yield Case(
+                "iperf2", tuple(words.split()), tuple(serving.split()), bool(transport)
+            )
 
 
 def latency_tools():
@@ -162,16 +176,22 @@ def latency_tools():
     sizes = ("", "-m 1", "-m 64", "-m 1000", "-m 1400", "-m 8K", "-m 32K")
     forms = (
         "",
-        *"-v|-vv|-vvs -vvt -vvu -uu|-uu -un|-v -vvs|-vvs|-vvt|-vvu|-vvc|-ub|-e 6".split("|"),
+        *"-v|-vv|-vvs -vvt -vvu -uu|-uu -un|-v -vvs|-vvs|-vvt|-vvu|-vvc|-ub|-e 6".split(
+            "|"
+        ),
     )
-    for test, size, form, buffer in itertools.product(tests, sizes, forms, ("", "-sb 64K")):
+    for test, size, form, buffer in itertools.product(
+        tests, sizes, forms, ("", "-sb 64K")
+    ):
         if test.startswith("udp") and size.endswith("K"):
             continue
         words = f"qperf {{server}} -ip {PORT + 1} -t 1 {form} {size} {buffer} {test}"
         yield Case("qperf", tuple(words.split()), ("qperf",), test.startswith("udp"))
     yield Case(
         "qperf",
-        tuple(f"qperf {{server}} -ip {PORT + 1} -t 1 -oo msg_size:1:64:*4 tcp_lat".split()),
+        tuple(
+            f"qperf {{server}} -ip {PORT + 1} -t 1 -oo msg_size:1:64:*4 tcp_lat".split()
+        ),
         ("qperf",),
     )
     modes = ("ping-pong", "under-load", "throughput")
@@ -192,7 +212,9 @@ def latency_tools():
         "--tcp-avoid-nodelay",
     )
     options += ("--reply-every 10", "--timeout 100", "--client_port 7777")
-    for mode, message, option, tcp in itertools.product(modes, messages, options, ("", "--tcp")):
+    for mode, message, option, tcp in itertools.product(
+        modes, messages, options, ("", "--tcp")
+    ):
         if (mode == "throughput" and option == "--full-rtt") or (
             "reply" in option and mode != "under-load"
         ):
@@ -203,13 +225,14 @@ def latency_tools():
             continue
         rate = "--mps 2000" if mode != "ping-pong" and "--pps" not in option else ""
         seconds = 2 if option == "--no-rdtsc" else 1  # its first second is not counted
-        words = (
-            f"sockperf {mode} -i {{server}} -t {seconds} {message} {rate} {option} {tcp}".replace(
-                "--pps", "--mps"
-            )
+        words = f"sockperf {mode} -i {{server}} -t {seconds} {message} {rate} {option} {tcp}".replace(  # noqa: E501
+            "--pps", "--mps"
         )
         yield Case(
-            "sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp
+            "sockperf",
+            tuple(words.split()),
+            tuple(f"sockperf server {tcp}".split()),
+            not tcp,
         )
     for mode, mps, message, form in itertools.product(
         modes, (500, 1000, 2000, 4000), (14, 100, 500, 1200), ("", "--full-rtt", "--tcp")
@@ -218,7 +241,10 @@ def latency_tools():
         words = f"sockperf {mode} -i {{server}} -t 1 --mps {mps} -m {message} {form}"
         if mode != "throughput" or form != "--full-rtt":
             yield Case(
-                "sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp
+                "sockperf",
+                tuple(words.split()),
+                tuple(f"sockperf server {tcp}".split()),
+                not tcp,
             )
 
 
@@ -236,7 +262,12 @@ EVENTS += ("clock -1 h",)
 def broken():
     """Tests that something happens to after a second."""
     commands = [
-        ("iperf3", f"iperf3 -c {{server}} -t 4 {u} {way} {form}", f"iperf3 -s -1 {form}", bool(u))
+        (
+            "iperf3",
+            f"iperf3 -c {{server}} -t 4 {u} {way} {form}",
+            f"iperf3 -s -1 {form}",
+            bool(u),
+        )
         for u in ("", "-u -b 15M")
         for way in ("", "-R", "--bidir")
         for form in ("-J", "", "-i 0.5")
@@ -277,7 +308,9 @@ def lossy():
     for rate, way, streams, form in itertools.product(
         rates, ("", "-R", "--bidir"), (1, 4), ("-J", "")
     ):
-        words = f"iperf3 -c {{server}} -t 2 -u -b {20 // streams}M {way} -P {streams} {form}"
+        words = (
+            f"iperf3 -c {{server}} -t 2 -u -b {20 // streams}M {way} -P {streams} {form}"
+        )
         yield Case(
             "iperf3",
             tuple(words.split()),
@@ -321,11 +354,17 @@ def own():
         for test in tool.TESTS:
             for given, streams in itertools.product(options.get(test, [{}]), (1, 4)):
                 many = streams > 1 and tool.NAME not in ("iperf2", "iperf3")
-                if many or "sctp" in test or not given.keys() <= {o.name for o in tool.OPTIONS}:
+                if (
+                    many
+                    or "sctp" in test
+                    or not given.keys() <= {o.name for o in tool.OPTIONS}
+                ):
                     continue
                 spec = TestSpec(tool=tool.NAME, test=test, options=given, duration_s=2)
                 pair = Pair(client="a", server="b", placement="ppg")
-                trial = Trial(deployment=1, round=1, order=0, pair=pair, test=spec, streams=streams)
+                trial = Trial(
+                    deployment=1, round=1, order=0, pair=pair, test=spec, streams=streams
+                )
                 commands = tool.commands(trial.request, SERVER, PORT)
                 assert commands.server
                 udp = "udp" in (test, given.get("protocol"), test[:3]) or (
@@ -339,18 +378,23 @@ def cases():
     return list(dict.fromkeys(every))
 
 
-# --- measuring --------------------------------------------------------------------------------------------------------
+# --- measuring ------------------------------------------------------------------------------------
 
 
 def run(command):
-    return subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        command.split(), capture_output=True, text=True, check=True
+    ).stdout
 
 
 class Link:
     """Two namespaces and a path between them; counters at both ends."""
 
     def __init__(self, number):
-        self.client, self.server = f"conf{os.getpid()}c{number}", f"conf{os.getpid()}s{number}"
+        self.client, self.server = (
+            f"conf{os.getpid()}c{number}",
+            f"conf{os.getpid()}s{number}",
+        )
         for name in (self.client, self.server):
             run(f"ip netns add {name}")
         run(f"ip -n {self.client} link add v0 type veth peer name v0 netns {self.server}")
@@ -358,7 +402,9 @@ class Link:
             run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
             # little is written and not yet sent when a test ends
             memory = ["net.ipv4.tcp_wmem=4096 16384 65536"]
-            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", *memory], check=True)
+            subprocess.run(
+                ["ip", "netns", "exec", name, "sysctl", "-qw", *memory], check=True
+            )
             run(f"ip -n {name} addr add {address}/24 dev v0")
             run(f"ip -n {name} link set v0 gso_max_segs 1 up")
             run(f"ip -n {name} link set lo up")
@@ -397,13 +443,22 @@ class Link:
 
 
 def inside(namespace, host, words, log, **options):
-    """Start a program in a namespace, under another name of the host; both its outputs go to the log."""
+    """Start a program in a namespace, under another name of the host; both its outputs go to the
+    log."""
     with log.open("wb") as out:
         script = f'hostname {host}; exec "$@"'
         return subprocess.Popen(
-            ["ip", "netns", "exec", namespace, "unshare", "--uts", "sh", "-c", script, "sh", *words],
-            stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options,
-        )  # fmt: skip
+            [
+                *f"ip netns exec {namespace} unshare --uts sh -c".split(),
+                script,
+                "sh",
+                *words,
+            ],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            **options,
+        )
 
 
 def stop(process, number):
@@ -418,7 +473,9 @@ def stop(process, number):
 
 def listening(link, udp, port):
     kind = "-u" if udp else "-t"
-    return bool(run(f"ip netns exec {link.server} ss -lnH {kind} sport = :{port}").strip())
+    return bool(
+        run(f"ip netns exec {link.server} ss -lnH {kind} sport = :{port}").strip()
+    )
 
 
 def measure(case, link, folder):
@@ -426,8 +483,14 @@ def measure(case, link, folder):
     link.shape(case.rate)
     chosen = ("-lp" if case.tool == "qperf" else "-p", str(PORT))
     words = tuple(w.replace("{server}", SERVER) for w in case.client)
-    command = (words[0], *chosen, *words[1:]) if case.tool != "sockperf" else (*words, *chosen)
-    serving = (*case.server, *chosen, *(("-i", SERVER) if case.tool == "sockperf" else ()))
+    command = (
+        (words[0], *chosen, *words[1:]) if case.tool != "sockperf" else (*words, *chosen)
+    )
+    serving = (
+        *case.server,
+        *chosen,
+        *(("-i", SERVER) if case.tool == "sockperf" else ()),
+    )
     if case.own:
         command, serving = case.client, case.server
     logs = {"server": folder / "server", "client": folder / "client"}
@@ -473,7 +536,9 @@ def measure(case, link, folder):
         "rate": case.rate,
     }
     shared["truth"] = truth
-    texts = {end: log.read_bytes().decode("utf-8", "replace") for end, log in logs.items()}
+    texts = {
+        end: log.read_bytes().decode("utf-8", "replace") for end, log in logs.items()
+    }
     return [
         shared | {"end": end, "text": texts[end]}
         for end in ("client", "server")
@@ -536,7 +601,10 @@ def read():
 
 
 def write(documents, to=CORPUS):
-    with to.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as f:
+    with (
+        to.open("wb") as raw,
+        gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as f,
+    ):
         for document in documents:
             f.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
 
@@ -548,11 +616,14 @@ def main():
     parser.add_argument("--out", type=Path, default=CORPUS)
     a = parser.parse_args()
     if os.geteuid() or not all(map(shutil.which, ("ip", "tc", "ss", "unshare", "cc"))):
-        print("the conformance corpus is not made anew: that needs root, iproute2 and a C compiler")
+        print(
+            "the conformance corpus is not made anew: that needs root, iproute2 and a C compiler"
+        )
         return
     chosen = [c for c in cases() if re.search(a.only, c.name)] * a.times
     documents = every(
-        chosen, lambda n: print(f"\r{n} of {len(chosen)}", end="", file=sys.stderr, flush=True)
+        chosen,
+        lambda n: print(f"\r{n} of {len(chosen)}", end="", file=sys.stderr, flush=True),
     )
     write(documents, a.out)
     print(f"\n{len(documents)} documents, {a.out.stat().st_size / 1e6:.2f} MB")

@@ -1,7 +1,8 @@
-"""Golden logs: ``tests/logs/<tool>/<log>`` and beside each ``<log>.expected.json``, what a reader finds in it.
+"""Golden logs: ``tests/logs/<tool>/<log>`` and beside each ``<log>.expected.json``, what a
+reader finds in it.
 
-Run as a script (``make golden``) to write the expectations anew; it prints every difference, for a person to check
-against the log before it is committed.
+Run as a script (``make golden``) to write the expectations anew; it prints every difference, for a
+person to check against the log before it is committed.
 """
 
 import difflib
@@ -59,7 +60,8 @@ def digest(edge):
 
 
 def complete(run):
-    """Everything that a reader says about a run; tables with their columns and a digest of their values."""
+    """Everything that a reader says about a run; tables with their columns and a digest of their
+    values."""
     plain = logs.to_json(run)
     plain["parameters"] = dict(sorted(run.parameters.items()))
     del plain["file"]
@@ -74,7 +76,10 @@ def complete(run):
             for column in sorted(batch):
                 digest.update("\n".join(map(_text, batch[column])).encode() + b"\0")
         if columns:
-            plain |= {f"{name}_columns": columns, f"{name}_digest": digest.hexdigest()[:16]}
+            plain |= {
+                f"{name}_columns": columns,
+                f"{name}_digest": digest.hexdigest()[:16],
+            }
     return plain
 
 
@@ -100,7 +105,8 @@ def dump(value):
 
 
 def difference(log):
-    """Return the unified difference between what is expected and what is read; empty when there is none."""
+    """Return the unified difference between what is expected and what is read; empty when there
+    is none."""
     path = expectation(log)
     expected = json.loads(path.read_text()) if path.exists() else None
     found = read(log.read_bytes())
@@ -117,14 +123,19 @@ def difference(log):
 
 
 def damaged(log):
-    """Return a digest of all that is read of a log that is cut, loses, repeats or changes a line, or meets another."""
+    """Return a digest of all that is read of a log that is cut, loses, repeats or changes a
+    line, or meets another."""
     rng = random.Random(log.name)
     data, digest = log.read_bytes(), hashlib.sha256()
     rows = data.splitlines(keepends=True)
-    for i in sorted(rng.sample(range(len(rows)), min(16 if len(data) < 4000 else 5, len(rows)))):
+    for i in sorted(
+        rng.sample(range(len(rows)), min(16 if len(data) < 4000 else 5, len(rows)))
+    ):
         changed = {_another(rows[i], rng) for _ in range(5)} - {rows[i]}
         for lines in ([], [rows[i]] * 2, *([row] for row in sorted(changed))):
-            digest.update(dump(read(b"".join((*rows[:i], *lines, *rows[i + 1 :])))).encode())
+            digest.update(
+                dump(read(b"".join((*rows[:i], *lines, *rows[i + 1 :])))).encode()
+            )
         digest.update(dump(read(b"".join(rows[:i]))).encode())
     for _ in range(4):
         digest.update(dump(read(data[: rng.randrange(len(data) + 1)])).encode())
@@ -145,7 +156,11 @@ def _another(row, rng):
     figures = list(re.finditer(rb"\d+", row))
     if not figures or rng.random() < 0.2:
         letters = list(re.finditer(rb"[A-Za-z]", row))
-        return row[: (at := rng.choice(letters).start())] + b"q" + row[at + 1 :] if letters else row
+        return (
+            row[: (at := rng.choice(letters).start())] + b"q" + row[at + 1 :]
+            if letters
+            else row
+        )
     m = rng.choice(figures)
     of = m[0]
     way = rng.choice(
@@ -158,7 +173,11 @@ def _another(row, rng):
             b"-1",
         )
     )
-    return row[: m.start()] + (way if of[:1] != b"0" else way.rjust(len(of), b"0")) + row[m.end() :]
+    return (
+        row[: m.start()]
+        + (way if of[:1] != b"0" else way.rjust(len(of), b"0"))
+        + row[m.end() :]
+    )
 
 
 @cache
@@ -190,7 +209,8 @@ def main():
         "utf-8",
     )
     print(
-        f"{changed} of {len(golden_logs())} expectations changed; check each against its log before you commit"
+        f"{changed} of {len(golden_logs())} expectations changed; check each against its log "
+        "before you commit"
     )
 
 

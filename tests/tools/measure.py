@@ -1,9 +1,11 @@
-"""Every log that is damaged: cut at each line and anywhere, one line lost or doubled, two logs written into one file.
+"""Every log that is damaged: cut at each line and anywhere, one line lost or doubled, two logs
+written into one file.
 
-``python -m tests.tools.measure`` (``make damages``) does all of it to all golden logs and prints which are silently
-wrong: a run is `ok`, and a number of it is not the intact log's (to the rounding of three digits), or one that the
-intact log gives is gone without a warning. Nothing is left out, not even a log that is cut where the tool would have
-ended with fewer options. The page of the documentation lists those that no reader can tell (`untold`).
+``python -m tests.tools.measure`` (``make damages``) does all of it to all golden logs and prints
+which are silently wrong: a run is `ok`, and a number of it is not the intact log's (to the rounding
+of three digits), or one that the intact log gives is gone without a warning. Nothing is left out,
+not even a log that is cut where the tool would have ended with fewer options. The page of the
+documentation lists those that no reader can tell (`untold`).
 """
 
 import random
@@ -18,7 +20,8 @@ PAGE = Path(__file__).parents[2] / "docs/reference/logs.md"
 
 
 def right(run, truth):
-    """Whether a run that is `ok` says what some run of the intact logs says, or warns of what it lacks."""
+    """Whether a run that is `ok` says what some run of the intact logs says, or warns of what it
+    lacks."""
     if run.status != "ok":
         return True
     for other in truth:
@@ -28,7 +31,9 @@ def right(run, truth):
             if near(run.metrics[k], other.metrics[k])
         }
         lost = other.metrics.keys() - run.metrics.keys()
-        if same == run.metrics.keys() and (not lost or set(run.warnings) - set(other.warnings)):
+        if same == run.metrics.keys() and (
+            not lost or set(run.warnings) - set(other.warnings)
+        ):
             return True
     return False
 
@@ -39,30 +44,41 @@ def near(a, b):
 
 
 def damages(data, other, rng, lines=None, cuts=20):
-    """Every way to end a log early, to lose or repeat a line; some cuts anywhere; and the `other` log, line by line.
+    """Every way to end a log early, to lose or repeat a line; some cuts anywhere; and the
+    `other` log, line by line.
 
     With `lines` only that many lines are damaged.
     """
     rows = data.splitlines(keepends=True)
     places = range(1, len(rows))
-    for i in places if lines is None or lines >= len(places) else rng.sample(places, lines):
+    for i in (
+        places if lines is None or lines >= len(places) else rng.sample(places, lines)
+    ):
         yield "cut", b"".join(rows[:i])
         yield "dropped", b"".join(rows[:i] + rows[i + 1 :])
         yield "doubled", b"".join(rows[: i + 1] + rows[i:])
-    for cut in range(1, len(data)) if len(data) < 200 else rng.choices(range(1, len(data)), k=cuts):
+    for cut in (
+        range(1, len(data))
+        if len(data) < 200
+        else rng.choices(range(1, len(data)), k=cuts)
+    ):
         yield "torn", data[:cut]
     yield "interleaved", interleaved(data, other, rng)
 
 
 def every(seed, lines=None, only=""):
-    """Do all `damages` to all logs, or to `only` one; return which were silently wrong, and how many were tried."""
+    """Do all `damages` to all logs, or to `only` one; return which were silently wrong, and how
+    many were tried."""
     rng = random.Random(seed)
     wrong = set()
     tried = Counter()
     logs = {
-        p: p.read_bytes() for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json")
+        p: p.read_bytes()
+        for p in sorted(LOGS.glob("*/*"))
+        if not p.name.endswith(".expected.json")
     }
-    # written by hand, many tests in one file and with what is printed only on request: nobody can tell what is gone
+    # written by hand, many tests in one file and with what is printed only on request: nobody can
+    # tell what is gone
     logs = {p: data for p, data in logs.items() if not p.name.startswith("forms-")}
     truth = {p: read(data) for p, data in logs.items()}
     for p, data in logs.items():
@@ -70,7 +86,9 @@ def every(seed, lines=None, only=""):
             continue
         alike = [q for q in logs if q.parent == p.parent and q != p and truth[q]]
         other = rng.choice(alike) if alike else p
-        for kind, damaged in damages(data, logs[other], rng, lines, lines or (400 if only else 20)):
+        for kind, damaged in damages(
+            data, logs[other], rng, lines, lines or (400 if only else 20)
+        ):
             tried[kind] += 1
             known = truth[p] + (truth[other] if kind == "interleaved" else [])
             if not all(right(run, known) for run in read(damaged)):
@@ -89,7 +107,9 @@ def interleaved(one, two, rng):
 
 def untold():
     """The damages (kind and log) that no reader can tell, as the documentation lists them."""
-    rows = re.findall(r"^\| ([\w, ]+) \| `([\w.-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([\w, ]+) \| `([\w.-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE
+    )
     return {(kind, name) for kinds, name in rows for kind in kinds.split(", ")}
 
 
@@ -97,11 +117,13 @@ def main():
     """Print what is silently wrong."""
     wrong, tried = every(seed=1)
     print(
-        f"{len(wrong)} logs silently wrong in a kind of damage, of {tried.total()} damages {dict(tried)}"
+        f"{len(wrong)} logs silently wrong in a kind of damage, of {tried.total()} damages "
+        f"{dict(tried)}"
     )
     for kind, name in sorted(wrong | untold()):
         print(
-            f"  {kind}: {name}{'' if (kind, name) in wrong else ': in the documentation, and right now'}"
+            f"  {kind}: "
+            f"{name}{'' if (kind, name) in wrong else ': in the documentation, and right now'}"
         )
 
 

@@ -1,11 +1,12 @@
-"""How much of the readers the tests hold: change one constant or one comparison, and see whether a test turns red.
+"""How much of the readers the tests hold: change one constant or one comparison, and see whether
+a test turns red.
 
-``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is one more (from 100
-on: twice as large), a text has another end, a comparison is its opposite. Each change is tried in a fork of this
-process, which has everything imported but the library's readers. First the golden logs of the changed tool are read,
-then their damaged copies and the conformance corpus; a change that they do not show runs the other tests of the
-readers. The sample takes the same share of every file. It prints the share that turned a test red, and every change
-that did not.
+``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is
+one more (from 100 on: twice as large), a text has another end, a comparison is its opposite. Each
+change is tried in a fork of this process, which has everything imported but the library's readers.
+First the golden logs of the changed tool are read, then their damaged copies and the conformance
+corpus; a change that they do not show runs the other tests of the readers. The sample takes the
+same share of every file. It prints the share that turned a test red, and every change that did not.
 """
 
 from __future__ import annotations
@@ -31,14 +32,25 @@ from tests.tools import conformance
 
 PACKAGE = Path(__file__).parents[2] / "netperf_lib"
 OPPOSITE = {
-    ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==",
-    ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
-}  # fmt: skip
+    ast.Lt: ">=",
+    ast.LtE: ">",
+    ast.Gt: "<=",
+    ast.GtE: "<",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+}
 TESTS = ["tests/tools", "tests/data/test_logs.py", "--ignore=tests/tools/test_golden.py"]
-TESTS += ["--ignore=tests/tools/test_conformance.py", "--ignore=tests/tools/test_corpus.py"]
+TESTS += [
+    "--ignore=tests/tools/test_conformance.py",
+    "--ignore=tests/tools/test_corpus.py",
+]
 WITHOUT = """any_ runs_and every_packet documentation alternation ipv6 what_arrived large_file throughput_is unnoticed
 full_round words_around two_logs by_turns early cannot_be_used reversed_test packed_log a_damaged_log_is_right
-a_damaged_packet a_cut_log_is_never a_folder_a_pattern""".split()
+a_damaged_packet a_cut_log_is_never a_folder_a_pattern""".split()  # noqa: E501  (as it is run or printed)
 """Tests that take long: they draw thousands of logs, or run the tools."""
 DOCUMENTS = conformance.read()
 SECONDS = 60
@@ -66,7 +78,8 @@ def changed_line(change):
 
 
 def changes(path):
-    """Every change of a file; texts that only people read (docstrings, annotations) are left out."""
+    """Every change of a file; texts that only people read (docstrings, annotations) are left
+    out."""
     source = path.read_text("utf-8")
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -79,10 +92,15 @@ def changes(path):
     name = str(path.relative_to(PACKAGE))
     tree = ast.parse(source)
     calls = (
-        n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
     )
     to_strip = {
-        id(text) for call in calls if "strip" in ast.unparse(call.func) for text in call.args
+        id(text)
+        for call in calls
+        if "strip" in ast.unparse(call.func)
+        for text in call.args
     }
     for node in walk(tree):
         if (
@@ -90,7 +108,10 @@ def changes(path):
             and node.end_lineno == node.lineno
             and node.end_col_offset is not None
         ):
-            at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
+            at, to = (
+                offset(node.lineno, node.col_offset),
+                offset(node.lineno, node.end_col_offset),
+            )
             old = source[at:to]
             if isinstance(node.value, int | float) and not isinstance(node.value, bool):
                 other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
@@ -103,7 +124,9 @@ def changes(path):
             ):
                 # of characters to strip, one fewer
                 last = (1 + (old[-3] == "\\")) if id(node) in to_strip else 0
-                yield Change(name, to - 1 - last, to - 1, "" if last else "~", "text", node.lineno)
+                yield Change(
+                    name, to - 1 - last, to - 1, "" if last else "~", "text", node.lineno
+                )
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = node.left, node.comparators[0]
             if (
@@ -191,11 +214,21 @@ def red(change):
             del sys.modules[name]
             package, _, last = name.rpartition(".")
             if package in sys.modules:
-                vars(sys.modules[package]).pop(last, None)  # else it would be imported from there
+                vars(sys.modules[package]).pop(
+                    last, None
+                )  # else it would be imported from there
     conformance.read = lambda: DOCUMENTS
     return _figures_differ(Path(change.path).parts[1].removesuffix(".py")) or bool(
         pytest.main(
-            ["-q", "-x", "-p", "no:cacheprovider", *TESTS, "-k", f"not ({' or '.join(WITHOUT)})"]
+            [
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                *TESTS,
+                "-k",
+                f"not ({' or '.join(WITHOUT)})",
+            ]
         )
     )
 
@@ -207,21 +240,31 @@ def _figures_differ(part):
     if list(test_commands.told()) != test_commands.EXPECTED.read_text().splitlines():
         return True
     names = {log.parent.name for log in golden.golden_logs()}
-    chosen = {part} if part in names else {"iperf2", "iperf3"} if part == "iperf_rows" else names
+    chosen = (
+        {part}
+        if part in names
+        else {"iperf2", "iperf3"}
+        if part == "iperf_rows"
+        else names
+    )
     logs = [log for log in golden.golden_logs() if log.parent.name in chosen]
     logs.sort(key=lambda log: log.stat().st_size)
     if any(map(golden.difference, logs)):
         return True
     expected = dict(line.split() for line in golden.DAMAGED.read_text().splitlines())
     small = [log for log in logs if f"{log.parent.name}/{log.name}" in expected]
-    if any(golden.damaged(log) != expected[f"{log.parent.name}/{log.name}"] for log in small):
+    if any(
+        golden.damaged(log) != expected[f"{log.parent.name}/{log.name}"] for log in small
+    ):
         return True
     from tests.tools import test_conformance
 
     digests = test_conformance.DIGESTS.read_text().split()
     if any(golden.digest(edge) != edge["read"] for edge in golden.edges()):
         return True
-    each = [pair for pair in zip(DOCUMENTS, digests, strict=True) if pair[0]["tool"] in chosen]
+    each = [
+        pair for pair in zip(DOCUMENTS, digests, strict=True) if pair[0]["tool"] in chosen
+    ]
     return any(test_conformance.digest(d) != digest for d, digest in each)
 
 
@@ -244,7 +287,9 @@ def stratified(size, rng):
     """Draw changes, the same share of every file."""
     files = [list(changes(path)) for path in sorted((PACKAGE / "tools").rglob("*.py"))]
     total = sum(map(len, files))
-    return [c for every in files for c in rng.sample(every, round(size * len(every) / total))]
+    return [
+        c for every in files for c in rng.sample(every, round(size * len(every) / total))
+    ]
 
 
 def main():

@@ -1,4 +1,5 @@
-"""What each tool is told to run, word by word: for every test, with each option and level by itself."""
+"""What each tool is told to run, word by word: for every test, with each option and level by
+itself."""
 
 from pathlib import Path
 
@@ -14,7 +15,14 @@ LEVELS = (
     {"omit_s": 2},
     {"duration_s": 2.5},
 )
-VALUES = {"rate": "2.5M", "messages": "max", "word": "reno", bool: True, int: 12, float: 0.5}
+VALUES = {
+    "rate": "2.5M",
+    "messages": "max",
+    "word": "reno",
+    bool: True,
+    int: 12,
+    float: 0.5,
+}
 
 
 def told():
@@ -37,13 +45,19 @@ def told():
             {"mps": 50, "reply_every": 0},
         ]
         for test in tool.TESTS:
-            cases = [(level, {}) for level in LEVELS] + [({}, option) for option in options]
+            cases = [(level, {}) for level in LEVELS] + [
+                ({}, option) for option in options
+            ]
             for level, given in cases:
                 request = Request(
-                    **{"tool": name, "test": test, "duration_s": 10, "options": given} | level
+                    **{"tool": name, "test": test, "duration_s": 10, "options": given}
+                    | level
                 )
                 yield f"{name} {test} {level | given}: {answer(request, '10.0.0.2')}"
-            yield f"{name} {test} IPv6: {answer(Request(tool=name, test=test, duration_s=10), 'fd00::2')}"
+            yield (
+                f"{name} {test} IPv6: "
+                f"{answer(Request(tool=name, test=test, duration_s=10), 'fd00::2')}"
+            )
 
 
 def answer(request, address):
@@ -52,7 +66,10 @@ def answer(request, address):
         c = tool.commands(request, address, 5201)
     except UsageError as error:
         return f"refused, {error}"
-    ends = f"{' '.join(c.client)} | {' '.join(c.server or ())} | {c.listens} {c.timeout_s:g} {c.server_ends}"
+    ends = (
+        f"{' '.join(c.client)} | {' '.join(c.server or ())} | {c.listens} {c.timeout_s:g} "
+        f"{c.server_ends}"
+    )
     return f"{ends} {tool.rate_bps(request):g}"
 
 

@@ -1,4 +1,5 @@
-"""Documents of real tools, against what the interfaces, ``ss`` and the exit status said at the time (`conformance`)."""
+"""Documents of real tools, against what the interfaces, ``ss`` and the exit status said at the
+time (`conformance`)."""
 
 import hashlib
 import json
@@ -23,7 +24,8 @@ TCP_HEADERS, UDP_HEADERS = 66, 42
 SMALL = 10_000
 """The connections that control a test, in bytes."""
 UNSENT = 300_000
-"""Bytes that wait in the sender's buffers at most when a test of TCP ends: written, and carried after it."""
+"""Bytes that wait in the sender's buffers at most when a test of TCP ends: written, and carried
+after it."""
 NOT_READ = re.compile(
     r"iperf -c .*(?: -d | -r |--full-duplex|--connect-only|-y C)"
     r"|sockperf throughput .*--(?:giga-size|increase_output_precision)"
@@ -34,7 +36,8 @@ NOTHING = re.compile(
 )
 """What a tool says that measured nothing."""
 UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:-R )?clock")
-"""One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
+"""One row says nothing of a clock that was stepped; a trial does, which knows how long it was to
+take."""
 
 
 @cache
@@ -60,7 +63,8 @@ def _rounded(figure):
 
 
 def digest(document):
-    """A digest of all that is read of a document; 12 digits of each figure, for from Python 3.12 on sums are exact."""
+    """A digest of all that is read of a document; 12 digits of each figure, for from Python 3.12
+    on sums are exact."""
     runs = json.dumps([golden.complete(run) for run in parse(document)])
     rounded = json.loads(runs, parse_float=_rounded, parse_int=_rounded)
     return hashlib.sha256(golden.dump(rounded).encode()).hexdigest()[:8]
@@ -70,7 +74,7 @@ def near(read, true, relative, absolute=0.0):
     return abs(read - true) <= relative * abs(true) + absolute
 
 
-def wrong(document, run):
+def wrong(document, run):  # noqa: C901
     """What a run says that the interfaces contradict."""
     m, truth, command = run.metrics, document["truth"], document["command"]
     udp, event, qperf = document["udp"], document["event"], document["tool"] == "qperf"
@@ -86,9 +90,13 @@ def wrong(document, run):
         )
         length, lost = m.get("duration_measured_s"), m.get(f"lost{word}_count")
         for name, end, size in (("", "transferred", passed), ("_sent", "sent", tried)):
-            count, rate = m.get(f"{end}{word}_bytes"), m.get(f"throughput{word}{name}_bps")
+            count, rate = (
+                m.get(f"{end}{word}_bytes"),
+                m.get(f"throughput{word}{name}_bps"),
+            )
             if count is not None and "-O 1" not in command:
-                # written to a socket and never sent, or on its way when the receiver stopped to count
+                # written to a socket and never sent, or on its way when the receiver stopped to
+                # count
                 more, fewer = (UNSENT, 0.0) if end == "sent" else (0.0, UNSENT)
                 if udp:
                     more = fewer = 0.0
@@ -96,7 +104,8 @@ def wrong(document, run):
                     end == "transferred" and f"sent{word}_bytes" in m
                 ):  # which is at least what passed
                     fewer = float("inf")
-                # more passes after a signal, after qperf has stopped its clock, and than a program can read of a flood
+                # more passes after a signal, after qperf has stopped its clock, and than a program
+                # can read of a flood
                 flood = udp and truth[f"{way}_dropped"] > 0.2 * truth[f"{way}_packets"]
                 if event or qperf or flood or (udp and lost):
                     fewer = float("inf")
@@ -128,7 +137,9 @@ def wrong(document, run):
                     f"throughput{word}{name}_bps {rate:.0f} in {length} s are not {count} bytes"
                 )
             seconds = asked_seconds(command)
-            alone = rate and count is None and seconds and not event and not (qperf and udp)
+            alone = (
+                rate and count is None and seconds and not event and not (qperf and udp)
+            )
             if alone and not near(rate, 8 * size / seconds, 0.14, 8 * SMALL / seconds):
                 found.append(
                     f"throughput{word}{name}_bps {rate:.0f}, and {8 * size / seconds:.0f} passed"
@@ -146,13 +157,20 @@ def wrong(document, run):
             unread = packets * (1 - size / passed) if size and passed else 0.0
             # what is lost last is not missed by a receiver
             if not 0.98 * dropped - 30 <= lost <= 1.02 * dropped + 1.02 * unread + 30:
-                found.append(f"lost{word}_count {lost}, and {dropped} of {packets} were dropped")
+                found.append(
+                    f"lost{word}_count {lost}, and {dropped} of {packets} were dropped"
+                )
     length = m.get("duration_measured_s")
     told = any("the clock was stepped" in w for w in run.warnings)
     if length and length > 2 * truth["elapsed_s"] + 1 and not told:
         found.append(f"duration_measured_s {length}, and it took {truth['elapsed_s']} s")
     both = re.search(r"--bidir|-d |-r |--full-duplex", command)
-    if (rtt := m.get("rtt_loaded_us")) and "rtt_us" in truth and "-t 2" in command and not both:
+    if (
+        (rtt := m.get("rtt_loaded_us"))
+        and "rtt_us" in truth
+        and "-t 2" in command
+        and not both
+    ):
         low, high = truth["rtt_us"]
         if not 0.9 * low <= rtt <= 1.8 * high:
             found.append(f"rtt_loaded_us {rtt}, and ss says {low} to {high}")
@@ -163,7 +181,8 @@ def wrong(document, run):
     )
     for name, trips in (("latency_oneway_us", 2), ("rtt_us", 1)):
         if name in m and one_by_one and not event and "--mps" not in command:
-            # sockperf warms up first, and a busy client waits between an answer and its next message
+            # sockperf warms up first, and a busy client waits between an answer and its next
+            # message
             seconds = asked_seconds(command) or 0.0
             true = 1e6 * seconds / truth["forward_packets"] / trips
             if not 0.7 * true <= m[name] <= 1.02 * true * truth["elapsed_s"] / seconds:
@@ -202,7 +221,10 @@ def test_the_documentation_says_how_far_the_counters_are_off():
     most, of = max(unsent)
     *_, second, first = sorted(high for _, high in trips)
     page = golden.ROOT.parents[1].joinpath("docs/reference/logs.md").read_text("utf-8")
-    assert f"{sorted(unsent)[-len(unsent) // 20][0] / 1e6:.2f} MB in one of twenty tests" in page
+    assert (
+        f"{sorted(unsent)[-len(unsent) // 20][0] / 1e6:.2f} MB in one of twenty tests"
+        in page
+    )
     assert f"{most / 1e6:.2f} of {(of - most) / 1e6:.1f} MB at most" in page
     assert f"{min(low for low, _ in trips):.3f} times the smallest" in page
     assert f"{second:.2f} times the largest, and once {first:.2f} times" in page
@@ -227,7 +249,9 @@ def findings(documents):
         if finished and (not runs or any(r.status != "ok" for r in runs)):
             refused.append(f"{label}: {[r.error for r in runs]}")
         good = [r for r in runs if r.status == "ok"]
-        several = len(good) > 1  # both directions one after the other, or several tests of a call
+        several = (
+            len(good) > 1
+        )  # both directions one after the other, or several tests of a call
         if UNSEEN.search(document["command"]):
             continue
         several |= NOT_READ.search(document["command"]) is not None
@@ -256,7 +280,9 @@ def summary(documents):
     kinds = sorted({(d["tool"], "UDP" if d["udp"] else "TCP") for d in documents})
     for tool, transport in kinds:
         mine = [
-            d for d in documents if (d["tool"], "UDP" if d["udp"] else "TCP") == (tool, transport)
+            d
+            for d in documents
+            if (d["tool"], "UDP" if d["udp"] else "TCP") == (tool, transport)
         ]
         ended = [d for d in mine if d["event"]]
         bad, refused, whole = findings([d for d in mine if not d["event"]])
@@ -296,7 +322,8 @@ def test_the_documents_are_of_every_tool_that_is_run():
 
 
 def test_a_trial_refuses_what_took_much_longer_than_it_asked_for():
-    """The clock was stepped by an hour: the log alone may be that of a long test, so the figures agree in it."""
+    """The clock was stepped by an hour: the log alone may be that of a long test, so the figures
+    agree in it."""
     stepped, others = [], []
     for document in DOCUMENTS:
         seconds = asked_seconds(document["command"])
@@ -338,7 +365,10 @@ def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds, status):
         seconds if status == "ok" else None,
     )
     assert (
-        run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)["status"] == "ok"
+        run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)[
+            "status"
+        ]
+        == "ok"
     )
 
 

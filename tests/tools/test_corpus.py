@@ -1,4 +1,5 @@
-"""Every log of the shared collection, against the figures that its index quotes (tests/tools/corpus_*.tsv)."""
+"""Every log of the shared collection, against the figures that its index quotes
+(tests/tools/corpus_*.tsv)."""
 
 import csv
 import os
@@ -46,9 +47,10 @@ def value(run, name):
     if name == "samples":
         return run.samples_count
     if name.startswith("interval_"):
-        column = {"interval_bps": "throughput_bps", "interval_retransmits": "retransmits_count"}[
-            name
-        ]
+        column = {
+            "interval_bps": "throughput_bps",
+            "interval_retransmits": "retransmits_count",
+        }[name]
         return run.intervals[column][0]
     if m := re.fullmatch(r"(p[\d.]+)(_beyond)?", name):
         point = next(p for p in run.percentiles if p.percentile == float(m[1][1:]))
@@ -71,7 +73,9 @@ def check(log, expected):
             tools.parse(data)
         return
     runs = tools.parse(data)
-    assert len(runs) == len(expected), [(log, r.tool, r.line, r.status, r.error) for r in runs]
+    assert len(runs) == len(expected), [
+        (log, r.tool, r.line, r.status, r.error) for r in runs
+    ]
     for (_, status, figures), run in zip(expected, runs, strict=True):
         assert run.status == status, (log, run.error)
         for name, text in figures.items():
@@ -102,10 +106,12 @@ def test_no_log_of_the_index_is_left_out():
 
 
 @pytest.mark.skipif(
-    not (LOGS / "udp").exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)"
+    not (LOGS / "udp").exists(),
+    reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)",
 )
 def test_public_documents_over_udp_are_read():
-    """270 of 270 of the best-known benchmark of container networks were refused once; 30 of them are in the sample."""
+    """270 of 270 of the best-known benchmark of container networks were refused once; 30 of them
+    are in the sample."""
     with (LOGS / "udp" / "INDEX.tsv").open(encoding="utf-8") as table:
         rows = [
             row
@@ -118,5 +124,7 @@ def test_public_documents_over_udp_are_read():
         assert (run.status, run.error) == ("ok", None), row["file"]
         for name, figure in re.findall(r"(\w+)=([\d.e+-]+)", row["key_figures"]):
             # text states CPU times, too, which are not read
-            found = run.metrics.get(name, float(figure) if name.startswith("cpu_") else None)
+            found = run.metrics.get(
+                name, float(figure) if name.startswith("cpu_") else None
+            )
             assert found == pytest.approx(float(figure), rel=1e-6), (row["file"], name)

@@ -1,12 +1,15 @@
-"""Cut, flipped and joined logs of iperf 2 and iperf3: no error but `ParseError`, and no number changed in silence.
+"""Cut, flipped and joined logs of iperf 2 and iperf3: no error but `ParseError`, and no number
+changed in silence.
 
-What "silent" means: the status is still `ok`, and a number differs from the intact log's, or is gone without a warning.
+What "silent" means: the status is still `ok`, and a number differs from the intact log's, or is
+gone without a warning.
 
-What can be demanded is what the log says twice. JSON says a rate beside its bytes and seconds, a sum beside its
-streams, a mean beside its rows: there every figure counts, to the digits in which the two agree. A row of text says its
-throughput twice, each cut to three digits, so it counts to the rounding of both; and it says loss, jitter, windows and
-latencies once: there, a digit in the place of another is a number that only the tool could call wrong. Such flips, a
-digit for a digit in a figure that is said once, are what the tests leave out, and nothing else.
+What can be demanded is what the log says twice. JSON says a rate beside its bytes and seconds, a
+sum beside its streams, a mean beside its rows: there every figure counts, to the digits in which
+the two agree. A row of text says its throughput twice, each cut to three digits, so it counts to
+the rounding of both; and it says loss, jitter, windows and latencies once: there, a digit in the
+place of another is a number that only the tool could call wrong. Such flips, a digit for a digit in
+a figure that is said once, are what the tests leave out, and nothing else.
 """
 
 import json
@@ -30,11 +33,23 @@ NUMERIC = frozenset(b"0123456789. -+eE\t\n")
 SAID_ONCE = {
     "json": {"out_of_order_count"},
     "text": {
-        "cwnd_bytes", "cwnd_max_bytes", "jitter_us", "jitter_reverse_us", "packets_count", "lost_count", "lost_ratio",
-        "retransmits_count", "retransmits_reverse_count", "rtt_loaded_us", "rtt_loaded_min_us", "rtt_loaded_max_us",
-        "connect_us", "out_of_order_count", "duration_measured_s",
+        "cwnd_bytes",
+        "cwnd_max_bytes",
+        "jitter_us",
+        "jitter_reverse_us",
+        "packets_count",
+        "lost_count",
+        "lost_ratio",
+        "retransmits_count",
+        "retransmits_reverse_count",
+        "rtt_loaded_us",
+        "rtt_loaded_min_us",
+        "rtt_loaded_max_us",
+        "connect_us",
+        "out_of_order_count",
+        "duration_measured_s",
     },
-}  # fmt: skip
+}
 """Figures without a second one to check them."""
 
 
@@ -53,7 +68,8 @@ def slack(log, name, value):
 
 
 def changed(run, truth, log):
-    """Metric -> (true, read), of those that a reader would now take for something else without being told."""
+    """Metric -> (true, read), of those that a reader would now take for something else without
+    being told."""
     said = {w for w in run.warnings if w not in truth.warnings}
     found = {}
     for name in run.metrics.keys() | truth.metrics.keys():
@@ -93,7 +109,9 @@ def test_any_prefix(log, share):
     st.one_of(st.sampled_from(b"0123456789. "), st.integers(0, 255)),
 )
 @example(
-    next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"), 0.5, ord(".")
+    next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"),
+    0.5,
+    ord("."),
 )  # power 1.6.18
 def test_any_flipped_byte(log, share, byte):
     data = content(log)
@@ -105,9 +123,14 @@ def test_any_flipped_byte(log, share, byte):
             wrong = least_changed(run, log)
             once = SAID_ONCE[kind(log)] if in_a_number else set()
             if kind(log) != "json":
-                for name in ("out_of_order_count", "connect_us"):  # said in lines of their own
+                for name in (
+                    "out_of_order_count",
+                    "connect_us",
+                ):  # said in lines of their own
                     wrong.pop(name, None)
-            if "fK-n" in log.name:  # over 0.01 s by a clock of 0.01 s no rate can be checked
+            if (
+                "fK-n" in log.name
+            ):  # over 0.01 s by a clock of 0.01 s no rate can be checked
                 continue
             assert set(wrong) <= once, (
                 wrong,
@@ -126,12 +149,16 @@ LATENCY = [
 
 
 def figures(runs):
-    return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
+    return Counter(
+        (r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok"
+    )
 
 
 @settings(max_examples=250, deadline=None)
 @given(
-    st.sampled_from([LOGS, LATENCY]).flatmap(lambda logs: st.tuples(*2 * [st.sampled_from(logs)]))
+    st.sampled_from([LOGS, LATENCY]).flatmap(
+        lambda logs: st.tuples(*2 * [st.sampled_from(logs)])
+    )
 )
 def test_two_logs_in_one_file_are_the_runs_of_both(logs):
     first, second = logs
@@ -147,7 +174,8 @@ def test_two_logs_in_one_file_are_the_runs_of_both(logs):
 
 
 KEYS = (
-    "start end intervals streams sum sum_sent sum_received error bytes seconds sender udp socket bits_per_second "
+    "start end intervals streams sum sum_sent sum_received error bytes seconds sender udp socket "
+    "bits_per_second "
     "retransmits test_start version event data jitter_ms packets"
 ).split()
 
@@ -156,7 +184,10 @@ KEYS = (
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),
-        lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(KEYS), x, max_size=5),
+        lambda x: (
+            st.lists(x, max_size=3)
+            | st.dictionaries(st.sampled_from(KEYS), x, max_size=5)
+        ),
         max_leaves=25,
     )
 )

@@ -1,7 +1,9 @@
-"""Cut, flipped and joined logs: no error but `ParseError`, and no number that the intact log has not.
+"""Cut, flipped and joined logs: no error but `ParseError`, and no number that the intact log has
+not.
 
-Where a log says a figure once, in bare digits, another digit in its place cannot be told from the truth; such a flip is
-left out, except for the logs of what this project itself runs: these hold every figure twice.
+Where a log says a figure once, in bare digits, another digit in its place cannot be told from the
+truth; such a flip is left out, except for the logs of what this project itself runs: these hold
+every figure twice.
 """
 
 from pathlib import Path
@@ -35,7 +37,9 @@ def assert_nothing_new(found, log, *, ignored=(), slack=0):
     for run in found:
         if run.status == "ok":
             claims = [(k, v) for k, v in run.metrics.items() if k not in ignored]
-            assert any(all(says(r, k, v, slack) for k, v in claims) for r in intact(log)), (
+            assert any(
+                all(says(r, k, v, slack) for k, v in claims) for r in intact(log)
+            ), (
                 run,
                 intact(log),
             )
@@ -45,7 +49,9 @@ def assert_nothing_new(found, log, *, ignored=(), slack=0):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from([p for p in LOGS if ("torn", p.name) not in UNTOLD]), st.floats(0, 1))
+@given(
+    st.sampled_from([p for p in LOGS if ("torn", p.name) not in UNTOLD]), st.floats(0, 1)
+)
 def test_any_prefix(log, share):
     data = content(log)
     assert_nothing_new(read(data[: int(share * len(data))]), log)
@@ -58,7 +64,9 @@ def test_any_flipped_byte(log, share, byte):
     place = int(share * len(data))
     assume(not (chr(byte).isdecimal() and chr(data[place]) in "0123456789. "))
     assume(not (chr(byte) == " " and chr(data[place]).isdecimal()))
-    assume(not {byte, data[place]} <= set(b"KMGT"))  # another unit of a figure that is told once
+    assume(
+        not {byte, data[place]} <= set(b"KMGT")
+    )  # another unit of a figure that is told once
     assert_nothing_new(read(data[:place] + bytes([byte]) + data[place + 1 :]), log)
 
 
@@ -82,7 +90,11 @@ def test_any_flipped_byte_where_figures_are_told_twice(name, share, byte):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300))
+@given(
+    st.text(
+        alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300
+    )
+)
 def test_any_text(text):
     for run in read(text.encode()):
         assert run.status != "ok" or run.metrics

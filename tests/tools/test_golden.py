@@ -14,17 +14,22 @@ LOGS = golden.golden_logs()
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_log_reads_as_expected(log):
-    assert golden.expectation(log).exists(), "no expectation: read the log, then `make golden`"
+    assert golden.expectation(log).exists(), (
+        "no expectation: read the log, then `make golden`"
+    )
     assert golden.difference(log) == ""
 
 
 def test_damaged_logs_read_as_before():
     """Status, error, warnings and figures of 20 damages of each log."""
     expected = dict(line.split() for line in golden.DAMAGED.read_text().splitlines())
-    found = {f"{log.parent.name}/{log.name}": golden.damaged(log) for log in golden.small_logs()}
-    assert [name for name in expected | found if expected.get(name) != found.get(name)] == [], (
-        "`make golden` takes what is read now, once you have looked at it"
-    )
+    found = {
+        f"{log.parent.name}/{log.name}": golden.damaged(log)
+        for log in golden.small_logs()
+    }
+    assert [
+        name for name in expected | found if expected.get(name) != found.get(name)
+    ] == [], "`make golden` takes what is read now, once you have looked at it"
 
 
 def test_texts_at_the_edge_of_a_rule_read_as_before():
@@ -36,7 +41,9 @@ def test_every_tool_has_a_golden_log():
     covered = {p.parent.name for p in LOGS}
     # results of other projects are made in their own tests
     assert covered >= {
-        name for name, reader in tools.READERS.items() if not hasattr(reader, "STATES_CONDITIONS")
+        name
+        for name, reader in tools.READERS.items()
+        if not hasattr(reader, "STATES_CONDITIONS")
     }
     assert covered <= set(tools.READERS), "a folder of logs that no tool reads"
 

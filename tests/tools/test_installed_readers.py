@@ -30,7 +30,9 @@ def install(folder, module):
     """Write what an installer writes: the module, and the metadata with its entry points."""
     project = tomllib.loads(block("toml"))["project"]
     (folder / "ping_reader.py").write_text(module)
-    metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata = (
+        folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    )
     metadata.mkdir()
     (metadata / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1\n"
@@ -45,8 +47,12 @@ def install(folder, module):
 def parse(folder, text):
     return subprocess.run(
         [sys.executable, "-m", "netperf_lib", "parse", "-"],
-        input=text, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(folder)}, check=False,
-    )  # fmt: skip
+        input=text,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        check=False,
+    )
 
 
 def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
@@ -74,9 +80,13 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
         ),
     ],
 )
-def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(tmp_path, module, message):
+def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(
+    tmp_path, module, message
+):
     install(tmp_path, module)
-    result = parse(tmp_path, (Path(__file__).parents[1] / "logs/qperf/aks-vvs-gb.txt").read_text())
+    result = parse(
+        tmp_path, (Path(__file__).parents[1] / "logs/qperf/aks-vvs-gb.txt").read_text()
+    )
     assert result.returncode == 0
     assert "is left out" in result.stderr
     assert message in result.stderr

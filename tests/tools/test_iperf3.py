@@ -13,7 +13,8 @@ LOGS = Path(__file__).parents[1] / "logs" / "iperf3"
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.json")), ids=lambda p: p.name)
 def test_large_documents_read_as_small_ones(log):
-    """The quick way of large files and the careful one of all others agree, on every document that takes both."""
+    """The quick way of large files and the careful one of all others agree, on every document
+    that takes both."""
     data = log.read_bytes()
     quick = iperf3.read_whole(data)
     if quick is None:
@@ -90,7 +91,11 @@ def test_retransmits_that_were_never_counted_are_null(value):
 
 
 def test_bytes_that_are_no_text_in_a_document_raise_nothing():
-    data = (LOGS / "gen-3.12-tcp-R.json").read_bytes().replace(b'"host_total"', b'"host_tota\xff"')
+    data = (
+        (LOGS / "gen-3.12-tcp-R.json")
+        .read_bytes()
+        .replace(b'"host_total"', b'"host_tota\xff"')
+    )
     (run,) = tools.parse(data)
     assert (run.status, "'host_total'" in str(run.error)) == ("partial", True)
 
@@ -102,7 +107,9 @@ Reverse mode, remote host iperf3 is sending
 """
 TITLES = "[ ID] Interval           Transfer     Bitrate         Retr\n"
 SENT = "[  5]   0.00-8.00   sec  5.50 MBytes  5.77 Mbits/sec  208             sender\n"
-ARRIVED = "[  5]   0.00-8.02   sec  4.12 MBytes  4.31 Mbits/sec                  receiver\n"
+ARRIVED = (
+    "[  5]   0.00-8.02   sec  4.12 MBytes  4.31 Mbits/sec                  receiver\n"
+)
 
 
 def test_a_host_may_be_called_iperf3():
@@ -113,11 +120,19 @@ def test_a_host_may_be_called_iperf3():
 
 @pytest.mark.parametrize("done", ["", "\niperf Done.\n"])
 def test_the_last_rows_alone_are_a_result(done):
-    (run,) = tools.parse("$ iperf3 -c 10.0.0.9 -t 8 | tail -n 4\n" + SENT + ARRIVED + done)
+    (run,) = tools.parse(
+        "$ iperf3 -c 10.0.0.9 -t 8 | tail -n 4\n" + SENT + ARRIVED + done
+    )
     assert run.status == "ok"
-    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (4.31e6, 208)
+    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (
+        4.31e6,
+        208,
+    )
     (run,) = tools.parse((SENT + ARRIVED + done).replace("[  5]", "[SUM]"))
-    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (4.31e6, 208)
+    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (
+        4.31e6,
+        208,
+    )
 
 
 def test_the_end_of_a_log_does_not_know_its_largest_window():
@@ -134,12 +149,15 @@ def test_the_end_of_a_log_does_not_know_its_largest_window():
 
 def test_datagrams_out_of_order_are_told_in_a_line_of_their_own():
     titles = (
-        "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+        "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total "
+        "Datagrams\n"
     )
     row = "[  5]   0.00-2.00   sec  43.2 MBytes   181 Mbits/sec  0.007 ms  56/348500 (0.016%)\n"
     told = "[  5] Sent 348500 datagrams\n[SUM]  0.0- 2.0 sec  24 datagrams received out-of-order\n"
     rule = "- - - - - - - - - - - - -\n"
-    (run,) = tools.parse(CONNECTED + titles + row + rule + titles + row + told + "\niperf Done.\n")
+    (run,) = tools.parse(
+        CONNECTED + titles + row + rule + titles + row + told + "\niperf Done.\n"
+    )
     assert run.status == "ok"
     assert run.metrics["out_of_order_count"] == 24
 
@@ -157,7 +175,8 @@ def test_a_rate_too_small_for_the_unit_that_was_asked_for():
 
 
 def udp_document():
-    """A test over UDP as iperf3 3.16 writes it: the sender's and the receiver's sums, and one stream."""
+    """A test over UDP as iperf3 3.16 writes it: the sender's and the receiver's sums, and one
+    stream."""
     sent, lost, block = 60_000, 400, 1448
     common = {
         "start": 0,
@@ -168,7 +187,11 @@ def udp_document():
         "sender": True,
     }
     common["lost_percent"] = 100 * lost / sent
-    total = common | {"bytes": sent * block, "bits_per_second": sent * block * 0.8, "packets": sent}
+    total = common | {
+        "bytes": sent * block,
+        "bits_per_second": sent * block * 0.8,
+        "packets": sent,
+    }
     size = (sent - lost) * block
     received = common | {
         "bytes": size,
@@ -210,16 +233,21 @@ def receiver_counts(document, packets):
     ("at_the_receiver", "unaccounted"), [(60_000, None), (60_204, None), (59_700, 300)]
 )
 def test_the_two_ends_of_udp_count_at_different_moments(at_the_receiver, unaccounted):
-    """A few datagrams are under way when the omitted start is over, and a shaper holds many at the end."""
+    """A few datagrams are under way when the omitted start is over, and a shaper holds many at
+    the end."""
     [run] = tools.parse(json.dumps(receiver_counts(udp_document(), at_the_receiver)))
     assert (run.status, run.error) == ("ok", None)
     assert run.metrics["packets_count"] == 60_000
     assert run.metrics["lost_count"] == 400
     assert run.metrics.get("unaccounted_count") == unaccounted
-    assert run.metrics["throughput_bps"] == pytest.approx((at_the_receiver - 400) * 1448 * 0.8)
+    assert run.metrics["throughput_bps"] == pytest.approx(
+        (at_the_receiver - 400) * 1448 * 0.8
+    )
 
 
-@pytest.mark.parametrize("change", [{"packets": 60_204}, {"lost_packets": 401}, {"packets": 300}])
+@pytest.mark.parametrize(
+    "change", [{"packets": 60_204}, {"lost_packets": 401}, {"packets": 300}]
+)
 def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(
     change,
 ):
@@ -240,7 +268,11 @@ def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(
         ),
         ({"lost_percent": None}, "ok", ""),
         ({"jitter_ms": None}, "partial", "a figure is missing"),
-        ({"jitter_ms": 0.006}, "partial", "a jitter of 0.006 ms is not that of the streams"),
+        (
+            {"jitter_ms": 0.006},
+            "partial",
+            "a jitter of 0.006 ms is not that of the streams",
+        ),
         ({"bytes": 0, "bits_per_second": 0}, "partial", "figures are missing"),
     ],
 )
@@ -255,7 +287,9 @@ def test_figures_of_the_receiver_that_contradict_each_other(change, status, word
 
 @pytest.mark.parametrize(("jitter_ms", "status"), [(10001.0, "partial"), (9999.0, "ok")])
 def test_jitter_longer_than_the_test_is_refused(jitter_ms, status):
-    text = json.dumps(udp_document()).replace('"jitter_ms": 0.005', f'"jitter_ms": {jitter_ms}')
+    text = json.dumps(udp_document()).replace(
+        '"jitter_ms": 0.005', f'"jitter_ms": {jitter_ms}'
+    )
     [run] = tools.parse(text)
     assert run.status == status
 
@@ -283,17 +317,29 @@ def test_a_result_without_what_was_received_is_damaged():
 
 
 def test_intervals_that_lack_bytes_cost_no_run_where_both_ends_agree():
-    """Threads of 3.16 and later count at the same time: seen at 90 Gbit/s, where the intervals lacked 5 %."""
-    head = "Connecting to host 10.0.0.2, port 5201\n[  5] local 10.0.0.1 port 4 connected to 10.0.0.2 port 5201\n"
+    """Threads of 3.16 and later count at the same time: seen at 90 Gbit/s, where the intervals
+    lacked 5 %."""
+    head = (
+        "Connecting to host 10.0.0.2, port 5201\n[  5] local 10.0.0.1 port 4 connected to "
+        "10.0.0.2 port 5201\n"
+    )
     head += "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"
     rows = [
         f"[  5]  {i:2}.00-{i + 1}.00  sec  9.50 GBytes  81.6 Gbits/sec    0   1.00 MBytes\n"
         for i in range(10)
     ]
     result = "- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n"
-    result += "[  5]   0.00-10.00  sec   107 GBytes  91.9 Gbits/sec    0             sender\n"
-    for received, status in (("  107 GBytes  91.9", "ok"), ("95.0 GBytes  81.6", "partial")):
-        end = f"[  5]   0.00-10.00  sec  {received} Gbits/sec                  receiver\n\niperf Done.\n"
+    result += (
+        "[  5]   0.00-10.00  sec   107 GBytes  91.9 Gbits/sec    0             sender\n"
+    )
+    for received, status in (
+        ("  107 GBytes  91.9", "ok"),
+        ("95.0 GBytes  81.6", "partial"),
+    ):
+        end = (
+            f"[  5]   0.00-10.00  sec  {received} Gbits/sec                  receiver\n\niperf "
+            "Done.\n"
+        )
         (run,) = tools.parse(head + "".join(rows) + result + end)
         assert run.status == status
 

@@ -18,7 +18,9 @@ PAIR = Pair(client="a", server="b", placement="same-zone")
 def trial(tool, test, *, pair=PAIR, **levels):
     options = levels.pop("options", {})
     spec = TestSpec.model_validate({"tool": tool, "test": test, "duration_s": 1})
-    return Trial(deployment=1, round=1, order=0, pair=pair, test=spec, options=options, **levels)
+    return Trial(
+        deployment=1, round=1, order=0, pair=pair, test=spec, options=options, **levels
+    )
 
 
 @pytest.fixture
@@ -89,9 +91,12 @@ def test_qperf_runs_and_is_read(test, metric, port):
     assert found.metrics[metric] > 0
     assert found.parameters["message_bytes"] == 1400
     assert 0.9 < found.metrics["duration_measured_s"] < 2
-    assert {"cpu_client_ratio", "cpu_server_ratio", "message_rate_per_s", "messages_count"} <= set(
-        found.metrics
-    )
+    assert {
+        "cpu_client_ratio",
+        "cpu_server_ratio",
+        "message_rate_per_s",
+        "messages_count",
+    } <= set(found.metrics)
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
@@ -105,10 +110,15 @@ def test_sockperf_latency_runs_and_is_read(test, protocol, port):
     found = run(trial("sockperf", test, message_bytes=64, options=options), port)
     assert (found.test, found.parameters["protocol"]) == (test, protocol)
     m = found.metrics
-    assert m["latency_oneway_min_us"] <= m["latency_oneway_p50_us"] <= m["latency_oneway_p99_us"]
+    assert (
+        m["latency_oneway_min_us"]
+        <= m["latency_oneway_p50_us"]
+        <= m["latency_oneway_p99_us"]
+    )
     assert found.percentile_basis == "latency_oneway"
     assert all(
-        p.beyond is not None and 0 <= p.beyond < m["messages_count"] for p in found.percentiles
+        p.beyond is not None and 0 <= p.beyond < m["messages_count"]
+        for p in found.percentiles
     )
 
 
@@ -120,10 +130,15 @@ def test_sockperf_full_round_trips_are_another_metric(port):
 
 
 def test_sockperf_keeps_every_packet_when_asked(port):
-    found = run(trial("sockperf", "ping-pong", options={"protocol": "tcp", "samples": True}), port)
+    found = run(
+        trial("sockperf", "ping-pong", options={"protocol": "tcp", "samples": True}), port
+    )
     [batch] = found.samples()
-    assert found.samples_count == len(batch["latency_us"]) == found.metrics["messages_count"]
-    # each figure is rounded separately from clock ticks: one in ten logs differs somewhere, by up to 2 ns
+    assert (
+        found.samples_count == len(batch["latency_us"]) == found.metrics["messages_count"]
+    )
+    # each figure is rounded separately from clock ticks: one in ten logs differs somewhere, by up
+    # to 2 ns
     assert max(batch["latency_us"]) == pytest.approx(
         found.metrics["latency_oneway_max_us"], abs=0.0026
     )
@@ -146,7 +161,12 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts():
         ("sockperf", "ping-pong", "--buffer-size"),
     ):
         commands = tools.tool(tool).commands
-        assert flag in commands(trial(tool, test, tcp_buffer_bytes=65536).request, "h", 5000).client
+        assert (
+            flag
+            in commands(
+                trial(tool, test, tcp_buffer_bytes=65536).request, "h", 5000
+            ).client
+        )
         assert (
             flag
             not in commands(
@@ -163,7 +183,9 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts():
     ],
 )
 def test_datagrams_beside_a_load_are_refused(tool, test, remedy):
-    spec = TestSpec.model_validate({"tool": tool, "test": test, "during": {"tool": "iperf3"}})
+    spec = TestSpec.model_validate(
+        {"tool": tool, "test": test, "during": {"tool": "iperf3"}}
+    )
     loaded = Trial(deployment=1, round=1, order=0, pair=PAIR, test=spec)
     with pytest.raises(UsageError, match="first datagram that is lost") as refusal:
         tools.tool(tool).commands(loaded.request, "h", 5000)

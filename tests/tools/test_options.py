@@ -25,7 +25,12 @@ def test_every_option_says_what_it_is_and_takes_its_own_default(tool):
 
 
 def test_rates():
-    assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G")] == [1e3, 1e3, 1e3, 2.5e9]
+    assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G")] == [
+        1e3,
+        1e3,
+        1e3,
+        2.5e9,
+    ]
     assert Option("x", "rate", "").problem("fast") is not None
 
 
@@ -38,7 +43,9 @@ def test_the_commands_of_a_trial_use_ipv6(program):
         except OSError as e:
             pytest.skip(f"no IPv6 here: {e}")
         port = free.getsockname()[1]
-    commands = TOOLS[program].commands(Request(tool=program, test=test, duration_s=1), "::1", port)
+    commands = TOOLS[program].commands(
+        Request(tool=program, test=test, duration_s=1), "::1", port
+    )
     assert commands.server is not None
     with subprocess.Popen(
         commands.server, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -47,7 +54,8 @@ def test_the_commands_of_a_trial_use_ipv6(program):
             for _ in range(50):
                 log = subprocess.run(commands.client, capture_output=True, check=False)
                 output = log.stdout + log.stderr
-                # as in a measurement, a test without a result is run again: the port after this one may be in use
+                # as in a measurement, a test without a result is run again: the port after this one
+                # may be in use
                 if (
                     log.returncode == 0
                     and b"refused" not in output
@@ -64,5 +72,9 @@ def test_the_commands_of_a_trial_use_ipv6(program):
 @pytest.mark.parametrize("mps", ["fast", "1K", "0", "1e3", 2.5])
 def test_a_rate_of_messages_that_sockperf_does_not_know_is_refused(mps):
     """It was taken, and ended the estimate of the experiment with a traceback."""
-    with pytest.raises(UsageError, match="must be a whole number of messages a second, or max"):
-        TOOLS["sockperf"].commands(request("sockperf", "under-load", mps=mps), "10.0.0.5", 5001)
+    with pytest.raises(
+        UsageError, match="must be a whole number of messages a second, or max"
+    ):
+        TOOLS["sockperf"].commands(
+            request("sockperf", "under-load", mps=mps), "10.0.0.5", 5001
+        )

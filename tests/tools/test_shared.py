@@ -18,7 +18,11 @@ def test_figures_agree_within_their_rounding():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rate", "fits"), [("2.0", "40", True), ("2.0", "45", False), ("0.00", "7", True)]
+    ("seconds", "rate", "fits"),
+    [("2.0", "40", True), ("2.0", "45", False), ("0.00", "7", True)],
 )
 def test_rate_that_bytes_within_seconds_can_give(seconds, rate, fits):
-    assert rate_fits(Figure.printed("10"), Figure.printed(seconds), Figure.printed(rate)) == fits
+    assert (
+        rate_fits(Figure.printed("10"), Figure.printed(seconds), Figure.printed(rate))
+        == fits
+    )

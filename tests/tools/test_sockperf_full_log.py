@@ -15,7 +15,8 @@ from netperf_lib.errors import ParseError
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"
 PING_PONG, UNDER_LOAD = (
-    (LOGS / name).read_bytes() for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv")
+    (LOGS / name).read_bytes()
+    for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv")
 )
 FIRST = PING_PONG.index(b"usec)\n") + 6
 
@@ -32,7 +33,8 @@ def samples(run):
 def test_a_large_file_is_read_and_travels_between_processes(tmp_path):
     n = 120_000
     rows = b"".join(
-        b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000) for i in range(n)
+        b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000)
+        for i in range(n)
     )
     head = b"""------------------------------
 test was performed using the following parameters: --mps=max --burst=1 --reply-every=1 --msg-size=14 --time=1
@@ -53,7 +55,7 @@ sockperf: ---> percentile 25.000 =   10.000
 sockperf: ---> <MIN> observation =   10.000
 ------------------------------
 packet, txTime(sec), rxTime(sec), latency(usec)
-"""
+"""  # noqa: E501  (as it is run or printed)
     file = tmp_path / "packets.csv"
     file.write_bytes(head + rows + b"-" * 30 + b"\n")
     [run] = pickle.loads(pickle.dumps(logs.parse(file)))
@@ -77,7 +79,9 @@ packet, txTime(sec), rxTime(sec), latency(usec)
 
 def test_a_row_with_digits_of_another_script_is_no_row():
     at = PING_PONG.index(b"\n2, ", FIRST)
-    [run] = tools.parse(PING_PONG[:at] + PING_PONG[at:].replace(b"\n2, ", "\n\u0662, ".encode(), 1))
+    [run] = tools.parse(
+        PING_PONG[:at] + PING_PONG[at:].replace(b"\n2, ", "\n\u0662, ".encode(), 1)
+    )
     assert (run.status, run.samples_count) == ("partial", 2)
 
 
@@ -107,7 +111,10 @@ def test_a_cut_log_is_never_complete(length):
     for run in found:
         if run.status == "ok":
             assert run.metrics.items() <= intact.metrics.items()
-            assert run.samples_count in (0, 164)  # without its title there is no list of packets
+            assert run.samples_count in (
+                0,
+                164,
+            )  # without its title there is no list of packets
         else:
             assert not run.metrics
             kept = samples(run)
@@ -119,12 +126,17 @@ def test_a_cut_log_is_never_complete(length):
 def test_a_damaged_packet_is_never_read_as_another(place, byte):
     damaged = PING_PONG[:place] + byte + PING_PONG[place + 1 :]
     whole = samples(tools.parse(PING_PONG)[0])
-    [run] = [r for r in tools.parse(damaged) if r.samples_count] or tools.parse(damaged)[:1]
+    [run] = [r for r in tools.parse(damaged) if r.samples_count] or tools.parse(damaged)[
+        :1
+    ]
     kept = samples(run)
     for k in kept:
         # the last digit of a time is below what the latency shows
         np.testing.assert_allclose(
-            kept[k], whole[k][: len(kept[k])], rtol=0, atol=0.0032 if k == "latency_us" else 5e-9
+            kept[k],
+            whole[k][: len(kept[k])],
+            rtol=0,
+            atol=0.0032 if k == "latency_us" else 5e-9,
         )
     if len(kept.get("t_s", ())) < 164:
         assert run.status == "partial"

@@ -79,10 +79,14 @@ def test_clocks_that_nothing_decides_leave_no_rate():
     run = only(UDP_CLIENT + UDP_RESULT)
 
     assert run.metrics["packets_count"] == 852
-    assert not {"throughput_bps", "throughput_sent_bps", "duration_measured_s"} & {*run.metrics}
+    assert not {"throughput_bps", "throughput_sent_bps", "duration_measured_s"} & {
+        *run.metrics
+    }
 
 
-@pytest.mark.parametrize("before", ["<pre>", "[sudo] password for u: ", "$ qperf h tcp_bw "])
+@pytest.mark.parametrize(
+    "before", ["<pre>", "[sudo] password for u: ", "$ qperf h tcp_bw "]
+)
 def test_qperf_header_behind_other_text(before):
     runs = tools.parse(before + QPERF)
 
@@ -127,7 +131,9 @@ def test_server_without_results_of_its_client_is_one_run():
     receiver = IPERF3_TAIL.splitlines()[1]
     error = "iperf3: error - unable to receive results: Bad file descriptor"
 
-    run = only(f"{head.replace('Retr  Cwnd', '').replace('Retr', '')}{receiver}\n{error}\n")
+    run = only(
+        f"{head.replace('Retr  Cwnd', '').replace('Retr', '')}{receiver}\n{error}\n"
+    )
 
     assert (run.status, run.metrics["throughput_bps"]) == ("ok", 943e6)
     assert any("unable to receive results" in warning for warning in run.warnings)
@@ -137,7 +143,9 @@ ACCEPTED = "Accepted connection from 10.0.0.5, port 39998"
 
 
 def test_streams_of_sums_alone_are_those_of_the_command():
-    run = only(f"$ iperf3 -c 10.0.0.4 -P 4 | grep SUM\n{IPERF3_TAIL.replace('[  5]', '[SUM]')}")
+    run = only(
+        f"$ iperf3 -c 10.0.0.4 -P 4 | grep SUM\n{IPERF3_TAIL.replace('[  5]', '[SUM]')}"
+    )
 
     assert run.parameters["streams"] == 4
 

@@ -18,7 +18,10 @@ SAMPLES = [
     "qperf/gen-v.txt",
     "sockperf/gen-pp-burst.txt",
 ]
-TEXTS = ["iperf3/moler-basic-client.txt", *(log for log in SAMPLES[2:] if log.endswith(".txt"))]
+TEXTS = [
+    "iperf3/moler-basic-client.txt",
+    *(log for log in SAMPLES[2:] if log.endswith(".txt")),
+]
 
 
 def text_of(log):
@@ -43,7 +46,9 @@ def before_each_line(mark):
 def test_log_reads_the_same_in_a_terminal(log, wrap):
     found = tools.parse(wrap(text_of(log)))
 
-    assert [run.metrics for run in found] == [run.metrics for run in tools.parse(text_of(log))]
+    assert [run.metrics for run in found] == [
+        run.metrics for run in tools.parse(text_of(log))
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
@@ -79,7 +84,12 @@ def test_prefix_of_another_program_is_named(log, mark, named):
         (lambda text: json.dumps({"stdout": text}), "JSON that iperf3 did not print"),
         (lambda text: json.dumps([text]), "JSON that iperf3 did not print"),
         (lambda text: json.dumps({"cells": [text], "nbformat": 4}), "a Jupyter notebook"),
-        (lambda text: '$ az vm run-command invoke\n{\n "message": ' + json.dumps(text) + "}", ""),
+        (
+            lambda text: (
+                '$ az vm run-command invoke\n{\n "message": ' + json.dumps(text) + "}"
+            ),
+            "",
+        ),
     ],
 )
 @pytest.mark.parametrize("log", TEXTS)
@@ -99,6 +109,9 @@ def test_own_logs_are_read_as_they_are():
     raw = Path(__file__).parents[2] / "data/recorded/lab-full/raw"
     for log in sorted(raw.glob("d01-r001-*/client.out")):
         tool = json.loads(log.with_name("run.json").read_bytes())["trial"]["tool"]
-        told, found = tools.parse(log.read_bytes(), tool=tool), tools.parse(log.read_bytes())
+        told, found = (
+            tools.parse(log.read_bytes(), tool=tool),
+            tools.parse(log.read_bytes()),
+        )
 
         assert [run.metrics for run in told] == [run.metrics for run in found], log

@@ -46,7 +46,9 @@ def _proposal(
 ) -> Preflight:
     options = read_options(experiment, Options)
     declared = topology(experiment, options, attempt=attempt)
-    return Preflight(experiment=experiment, options=options, topology=declared, workload=workload)
+    return Preflight(
+        experiment=experiment, options=options, topology=declared, workload=workload
+    )
 
 
 def _runner(subscription: str | None) -> Runs:
@@ -94,8 +96,13 @@ def dry_run(experiment: Experiment) -> dict[str, str]:
     findings.allow_from = ("YOUR_ADDRESS/32",) if unknown else checks.callers(options)
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
         parameters = _Attempt(findings, store).parameters()
-    made = [f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})" for v in declared.vms]
-    made += [f"{g['kind']} gateway ({g['sku']}, {g['region']})" for g in declared.gateways]
+    made = [
+        f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})"
+        for v in declared.vms
+    ]
+    made += [
+        f"{g['kind']} gateway ({g['sku']}, {g['region']})" for g in declared.gateways
+    ]
     behind = [v for v in declared.vms if v.address == AT_BALANCER]
     made += [f"lb-{v.name} (load balancer, {v.region})" for v in behind]
     return {
@@ -138,7 +145,9 @@ def up(
             resumed = any(r.attempt == choice for r in store.records(number))
             problems = [] if resumed else [*findings.problems, *findings.elsewhere]
             if problems and choice < last and not findings.problems:
-                say_aloud(f"{experiment.name}: trying the next alternative, since {problems[0]}")
+                say_aloud(
+                    f"{experiment.name}: trying the next alternative, since {problems[0]}"
+                )
                 continue
             if problems:
                 raise AzureError(
@@ -155,13 +164,17 @@ def up(
                 attempt.end(failure)
                 if choice == last or failure.deed != "alternative":
                     raise
-                say_aloud(f"{attempt.record.name}: {failure.code}: trying the next alternative")
+                say_aloud(
+                    f"{attempt.record.name}: {failure.code}: trying the next alternative"
+                )
                 continue
             return attempt.proven(outputs)
     raise AssertionError("the last alternative returns or raises")
 
 
-def _unchanged(az: Runs, store: State, number: int, declared: Topology, options: Options) -> bool:
+def _unchanged(
+    az: Runs, store: State, number: int, declared: Topology, options: Options
+) -> bool:
     """Whether all that is declared is up, and open to this machine.
 
     AzureError if the declaration changed, or if VMs are stopped: Azure may start them anywhere, so
@@ -173,7 +186,10 @@ def _unchanged(az: Runs, store: State, number: int, declared: Topology, options:
         group = find(az, "group", "show", "--name", record.name)
         if group is None or group["properties"]["provisioningState"] != "Succeeded":
             return None
-        listed = find(az, "vm", "list", "--resource-group", record.name, "--show-details") or ()
+        listed = (
+            find(az, "vm", "list", "--resource-group", record.name, "--show-details")
+            or ()
+        )
         power = {vm["name"]: vm.get("powerState") or "" for vm in listed}
         return power if {h.name for h in made.hosts} <= power.keys() else None
 
@@ -182,7 +198,9 @@ def _unchanged(az: Runs, store: State, number: int, declared: Topology, options:
         del store.data.deployments[number]
         store.write()
         return False
-    stopped = [f"{h.name} ({power[h.name]})" for h in made.hosts if "run" not in power[h.name]]
+    stopped = [
+        f"{h.name} ({power[h.name]})" for h in made.hosts if "run" not in power[h.name]
+    ]
     if stopped:
         raise AzureError(
             f"{record.name} is stopped: {', '.join(stopped)}. A restart may place them "
@@ -211,7 +229,9 @@ class _Attempt:
         tags = self.options.tags | {
             "netperf-experiment": name,
             "netperf-created": now.strftime(stamp),
-            "netperf-expires": (now + dt.timedelta(hours=self.options.expires_h)).strftime(stamp),
+            "netperf-expires": (
+                now + dt.timedelta(hours=self.options.expires_h)
+            ).strftime(stamp),
         }
         self.record: Record = self.store.begin(
             self.number, self.choice, name, self.findings.subscription, tags
@@ -307,7 +327,9 @@ class _Attempt:
             created_utc=self.record.tags["netperf-created"],
             proofs=(
                 *links,
-                *proof.path_proofs(declared, paths(reached, tuple(declared.paths), marker=name)),
+                *proof.path_proofs(
+                    declared, paths(reached, tuple(declared.paths), marker=name)
+                ),
             ),
         )
         say_doubts(deployment, say_aloud)

@@ -44,7 +44,9 @@ CLOCK = Clock()
 
 def find_az() -> str:
     """Return the path of `az`: on PATH, or next to the running Python (package `azure-cli`)."""
-    program = shutil.which("az") or shutil.which("az", path=str(Path(sys.executable).parent))
+    program = shutil.which("az") or shutil.which(
+        "az", path=str(Path(sys.executable).parent)
+    )
     if not program:
         raise AzureError(
             f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`"
@@ -150,5 +152,7 @@ def _once(command: list[str], title: str) -> Any:
             text = f"`{title}` did not answer within {TIMEOUT_S:.0f} s: try again"
             raise AzError(text, code="Timeout", kind="timeout") from None
     if process.returncode:
-        raise read_failure(title, process.returncode, (err or out).decode("utf-8", "replace"))
+        raise read_failure(
+            title, process.returncode, (err or out).decode("utf-8", "replace")
+        )
     return json.loads(out) if out.strip() else None

@@ -79,7 +79,9 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return {z for i in infos for z in i.get("zones") or ()} - closed
 
 
-def examine(findings: Preflight, az: Runs, rehearse: Inspection) -> Iterator[tuple[str, str, bool]]:
+def examine(
+    findings: Preflight, az: Runs, rehearse: Inspection
+) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order); nothing is created.
 
     `rehearse` has Azure validate the whole. AzureError if nobody is logged in.
@@ -123,7 +125,9 @@ def _zones(az: Runs, findings: Preflight) -> str:
                 f"region {region} has no zone {zone} (it has {', '.join(zones[region]) or 'none'}):"
                 " correct hosts.options.zones, or the zone of its VMs in hosts.options.vms"
             )
-    return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in findings.topology.regions)
+    return ", ".join(
+        f"{r} ({len(zones.get(r, ()))} zones)" for r in findings.topology.regions
+    )
 
 
 def _sizes(az: Runs, findings: Preflight) -> str:
@@ -133,7 +137,14 @@ def _sizes(az: Runs, findings: Preflight) -> str:
             continue
         if (region, size) not in findings.skus:
             # without --all, az leaves out what is closed to the subscription
-            only = ("--location", region, "--size", size, "--resource-type", "virtualMachines")
+            only = (
+                "--location",
+                region,
+                "--size",
+                size,
+                "--resource-type",
+                "virtualMachines",
+            )
             listed = [s for s in az("vm", "list-skus", *only) or () if s["name"] == size]
             # az lists a size once more for the edge sites of a region, which have no zones
             best: Mapping[str, Any] = max(
@@ -145,7 +156,9 @@ def _sizes(az: Runs, findings: Preflight) -> str:
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
-def _refused(findings: Preflight, region: str, size: str, zone: str, *, accelerated: bool) -> str:
+def _refused(
+    findings: Preflight, region: str, size: str, zone: str, *, accelerated: bool
+) -> str:
     """Why VMs of a size cannot be placed, or ""."""
     sku = findings.skus[region, size]
     if not sku:
@@ -166,13 +179,20 @@ def _quota(az: Runs, findings: Preflight) -> str:
         need: Counter[str] = Counter()
         for vm in [v for v in topology.vms if v.region == region]:
             sku = findings.skus.get((region, vm.vm_size), {})
-            cores = int(_capability(sku, "vCPUsAvailable") or _capability(sku, "vCPUs") or 0)
+            cores = int(
+                _capability(sku, "vCPUsAvailable") or _capability(sku, "vCPUs") or 0
+            )
             need.update({sku.get("family", "").lower(): cores, "cores": cores})
         for kind in ("", "standardsku", "ipv4standardsku"):
             need[f"{kind}publicipaddresses"] = addresses[region]
-        counted.append(f"{need['cores']} vCPUs and {addresses[region]} addresses in {region}")
+        counted.append(
+            f"{need['cores']} vCPUs and {addresses[region]} addresses in {region}"
+        )
         vcpus = az("vm", "list-usage", "--location", region) or ()
-        for usage in (*vcpus, *(az("network", "list-usages", "--location", region) or ())):
+        for usage in (
+            *vcpus,
+            *(az("network", "list-usages", "--location", region) or ()),
+        ):
             name, limit = usage["name"]["value"], int(usage["limit"])
             left = limit - int(usage["currentValue"])
             # a limit of -1 is none
@@ -210,7 +230,9 @@ def _price(az: Runs, findings: Preflight) -> str:
     """The estimate for the whole experiment against its budget."""
     estimate, budget = findings.cost, findings.experiment.budget
     if budget is not None and estimate.amount is None:
-        findings.problems.append(f"budget {budget:g} cannot be kept: its cost is {estimate}")
+        findings.problems.append(
+            f"budget {budget:g} cannot be kept: its cost is {estimate}"
+        )
     elif budget is not None and (estimate.amount or 0) > budget:
         findings.problems.append(
             f"a cost of {estimate} is above the budget of {budget:g}: "
@@ -226,7 +248,9 @@ def _time(az: Runs, findings: Preflight) -> str:
     each_h = findings.cost.hours / findings.experiment.deployments
     words = f"a deployment is expected to run for {each_h:.1f} h, and expires after {expires_h:g}"
     if each_h > expires_h:
-        findings.problems.append(f"{words}: raise hosts.options.expires_h, or measure less")
+        findings.problems.append(
+            f"{words}: raise hosts.options.expires_h, or measure less"
+        )
     return "; ".join([words, *findings.workload.notes])
 
 

@@ -62,14 +62,20 @@ class AzError(AzureError):
     that Azure asks to wait.
     """
 
-    def __init__(self, message: str, *, code: str, kind: str, wait_s: float = 0.0) -> None:
+    def __init__(
+        self, message: str, *, code: str, kind: str, wait_s: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
     @property
     def deed(self) -> str:
         """What to do about it: a key of `DEEDS`."""
-        special = (deed for pattern, deed in EXCEPTIONS.items() if re.fullmatch(pattern, self.code))
+        special = (
+            deed
+            for pattern, deed in EXCEPTIONS.items()
+            if re.fullmatch(pattern, self.code)
+        )
         return next(special, KINDS[self.kind].deed)
 
     def waits(self, attempt: int) -> float | None:
@@ -87,7 +93,10 @@ def kind_of(code: str, message: str = "") -> str:
     by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
     by_code = [] if code in WRAPPERS else by_code
     by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, message)]
-    return [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][0]
+    return [
+        *(by_sentence + by_code if code in VAGUE else by_code + by_sentence),
+        "other",
+    ][0]
 
 
 def error_of(what: str, error: Any) -> AzError:
@@ -166,7 +175,9 @@ def _walk(node: Any) -> Iterator[Cause]:
     elif "code" in node:
         code, message = str(node["code"] or "").strip(), str(node.get("message") or "")
         quoted: list[Cause] = []
-        if message.lstrip().startswith("{"):  # a resource provider's error, quoted as text
+        if message.lstrip().startswith(
+            "{"
+        ):  # a resource provider's error, quoted as text
             with contextlib.suppress(ValueError):
                 quoted = list(_walk(json.loads(message)))
         yield from quoted or [(code, message)]

@@ -127,7 +127,9 @@ def rehearse(az: Runs, *arguments: str) -> str:
 
 
 def remove(
-    az: Runs, targets: Iterable[AnyTarget], gone: Callable[[AnyTarget], None] = lambda _: None
+    az: Runs,
+    targets: Iterable[AnyTarget],
+    gone: Callable[[AnyTarget], None] = lambda _: None,
 ) -> None:
     """Delete resource groups and verify that they are gone; one that fails does not hold up others.
 
@@ -155,7 +157,9 @@ def remove(
                 else:
                     del left[target]
         pause()
-    late = {t.name: f"{t.name} is still there after {DEADLINE_S / 60:.0f} min" for t in left}
+    late = {
+        t.name: f"{t.name} is still there after {DEADLINE_S / 60:.0f} min" for t in left
+    }
     if trouble or late:
         raise AzureError("; ".join((late | trouble).values()) + "; repeat `npl down`")
 
@@ -232,7 +236,9 @@ def deploy(
     """
     begun = clock_s()
     named = ("--resource-group", target.name, "--name", target.started)
-    while not _started(az, *named, *files, unsure=clock_s() - begun < az_module.CLOCK.lag_s):
+    while not _started(
+        az, *named, *files, unsure=clock_s() - begun < az_module.CLOCK.lag_s
+    ):
         pause()
     say_aloud(f"{target.name}: Azure is creating it")
     while True:
@@ -241,10 +247,14 @@ def deploy(
         reached = properties["provisioningState"].lower()
         target.quiet = reached not in RUNNING
         if reached == "succeeded":
-            return {name: o["value"] for name, o in (properties.get("outputs") or {}).items()}
+            return {
+                name: o["value"] for name, o in (properties.get("outputs") or {}).items()
+            }
         if target.quiet:
             unknown = {"code": "Unknown", "message": "no cause given"}
-            raise error_of(f"deployment of {target.name}", properties.get("error") or unknown)
+            raise error_of(
+                f"deployment of {target.name}", properties.get("error") or unknown
+            )
         if clock_s() - begun > deadline_s:
             raise AzError(
                 f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min: "

@@ -19,7 +19,9 @@ def _prefix(text: str) -> str:
             f"{text!r} is not an IPv4 address or prefix (write 203.0.113.7 or 203.0.113.0/28)"
         ) from None
     if network.prefixlen < 16:
-        raise ValueError(f"{text!r} would open port 22 to too many; give only your own addresses")
+        raise ValueError(
+            f"{text!r} would open port 22 to too many; give only your own addresses"
+        )
     return str(network)
 
 
@@ -97,7 +99,9 @@ class Options(_Declared):
     have its own way out, through which the measuring tools are installed."""
     ssh_config: str | None = None
     """OpenSSH configuration file for reaching the private addresses in `subnet`."""
-    vpn_sku: Literal["VpnGw1AZ", "VpnGw2AZ", "VpnGw3AZ", "VpnGw4AZ", "VpnGw5AZ"] = "VpnGw1AZ"
+    vpn_sku: Literal["VpnGw1AZ", "VpnGw2AZ", "VpnGw3AZ", "VpnGw4AZ", "VpnGw5AZ"] = (
+        "VpnGw1AZ"
+    )
     """SKU of VPN gateways, also in regions without zones; Azure creates no others any more."""
     expressroute_circuit: ResourceId | None = None
     """Existing circuit that the gateways of `expressroute` are connected to."""
@@ -115,14 +119,16 @@ class Options(_Declared):
     bandwidth_mbps: dict[Size, Annotated[float, Field(gt=0)]] = {}
     """Advertised bandwidth by VM size, which Azure's list of sizes lacks; unproven if not given."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
-    """Prices in USD of items for which the public price list does not apply: an hour of a VM size or
-    gateway SKU, `public address`, `nat gateway`, `load balancer`, or a GB by path, for example
-    `transfer vnet-peering`."""
+    """Prices in USD of items for which the public price list does not apply: an hour of a VM
+    size or gateway SKU, `public address`, `nat gateway`, `load balancer`, or a GB by path, for
+    example `transfer vnet-peering`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Options:
         if self.remote_region == self.region:
-            raise ValueError(f"remote_region is {self.region}, the region itself; remove it")
+            raise ValueError(
+                f"remote_region is {self.region}, the region itself; remove it"
+            )
         if bool(self.subnet) != bool(self.ssh_config):
             raise ValueError(
                 "subnet and ssh_config belong together: VMs in an existing subnet have no public "

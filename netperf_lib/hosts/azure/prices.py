@@ -50,7 +50,11 @@ class Item:
 
     def cost(self, hours: float, share: float = 1) -> float:
         """Cost of so many hours, or of this share of the traffic, as far as known."""
-        return self.quantity * (self.price or 0) * (share if self.kind == "transfer" else hours)
+        return (
+            self.quantity
+            * (self.price or 0)
+            * (share if self.kind == "transfer" else hours)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +124,11 @@ def cost(
         *((DISK, v.region, "disk") for v in vms),
         *(("public address", region, "address") for region in addresses),
         *(("nat gateway", n["region"], "nat") for n in topology.networks if n["nat"]),
-        *(("load balancer", v.region, "balancer") for v in vms if v.address == AT_BALANCER),
+        *(
+            ("load balancer", v.region, "balancer")
+            for v in vms
+            if v.address == AT_BALANCER
+        ),
     ]
     items = [
         Item(f"{what} in {region}", n, _price(what, region, kind, options), kind)
@@ -181,7 +189,9 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
 def zone_of(region: str) -> str | None:
     """Billing zone of a region, which determines the price of transfer; None: not known."""
     zones: dict[str, str] = _TABLE["zones"]
-    return next((zone for zone, regions in zones.items() if re.search(regions, region)), None)
+    return next(
+        (zone for zone, regions in zones.items() if re.search(regions, region)), None
+    )
 
 
 def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[float]:
@@ -201,7 +211,10 @@ def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:
-        by = [[i for i in items if i.get("armRegionName") == r] for r in (near, "Global", "")]
+        by = [
+            [i for i in items if i.get("armRegionName") == r]
+            for r in (near, "Global", "")
+        ]
         items = next(filter(None, by), items)
     return [
         float(i["retailPrice"])

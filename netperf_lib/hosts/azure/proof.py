@@ -100,7 +100,11 @@ def cloud(
 def _vm_proofs(vm: Vm, placed: Mapping[str, Placed]) -> list[Proof]:
     seen = placed.get(vm.name)
     if seen is None:
-        return [Proof("the VM exists", False, f"the cloud does not list {vm.name}", factor=True)]
+        return [
+            Proof(
+                "the VM exists", False, f"the cloud does not list {vm.name}", factor=True
+            )
+        ]
     return cloud_proofs(vm, seen)
 
 
@@ -145,9 +149,14 @@ def _links(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
     within = ("--resource-group", group)
     sku = {g["name"]: g["sku"] for g in topology.gateways}
     for c in topology.connections:
-        shown = find(az, "network", "vpn-connection", "show", *within, "--name", c["name"]) or {}
+        shown = (
+            find(az, "network", "vpn-connection", "show", *within, "--name", c["name"])
+            or {}
+        )
         status = str(shown.get("connectionStatus"))
-        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
+        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(
+            status
+        )
         text = f"gateway {c['one']} is connected with {c['other'] or 'the circuit'}"
         yield Proof(text, holds, f"connection {status}, SKU {sku[c['one']]}", factor=True)
 

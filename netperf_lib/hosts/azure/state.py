@@ -96,7 +96,12 @@ class State:
         return [r for r in self.data.groups if number in (None, r.number)]
 
     def begin(
-        self, number: int, attempt: int, experiment: str, subscription: str, tags: dict[str, str]
+        self,
+        number: int,
+        attempt: int,
+        experiment: str,
+        subscription: str,
+        tags: dict[str, str],
     ) -> Record:
         """Return the record of this attempt; a new one is on disk before anything is created."""
         data = self.data
@@ -113,7 +118,9 @@ class State:
         data.mark = data.mark or secrets.token_hex(3)
         tail = f"{data.mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
         name = f"npl-{experiment[:40]}-{tail}"
-        record = Record(name=name, number=number, attempt=attempt, tags={**tags, TAG: name})
+        record = Record(
+            name=name, number=number, attempt=attempt, tags={**tags, TAG: name}
+        )
         data.groups.append(record)
         self.write()
         return record
@@ -152,7 +159,10 @@ class State:
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
         """Return the file with the host keys of a group's VMs, for these addresses."""
-        lines = [f"{address} {self.host_key(group, vm)[1]}\n" for vm, address in addresses.items()]
+        lines = [
+            f"{address} {self.host_key(group, vm)[1]}\n"
+            for vm, address in addresses.items()
+        ]
         return self.file(f"known_hosts-{group}", "".join(lines))
 
     def key(self, path: Path) -> tuple[str, str]:

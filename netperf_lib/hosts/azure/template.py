@@ -85,11 +85,15 @@ def parameters(
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
         "trustedLaunch": options.security_type == "TrustedLaunch",
-        "shutdownAt": tags["netperf-expires"][11:16].replace(":", "") if options.stopped else "",
+        "shutdownAt": tags["netperf-expires"][11:16].replace(":", "")
+        if options.stopped
+        else "",
         "adminUsername": USER,
         "sshPublicKey": public_key,
         "sshFrom": list(allow_from),
-        "userData": {n: base64.b64encode(text.encode()).decode() for n, text in starts.items()},
+        "userData": {
+            n: base64.b64encode(text.encode()).decode() for n, text in starts.items()
+        },
     }
     schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#"
     return {

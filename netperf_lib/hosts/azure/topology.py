@@ -86,7 +86,10 @@ class _Needs(TemplateRow):
         for what, value in needs.items():
             before, by = self.setdefault(what, (value, who))
             if before != value:
-                words = [{True: "on", False: "off", "": "none"}.get(v, v) for v in (before, value)]
+                words = [
+                    {True: "on", False: "off", "": "none"}.get(v, v)
+                    for v in (before, value)
+                ]
                 raise ExperimentError(
                     f"a host should have {what} {words[0]} ({by}) and {words[1]} ({who}); "
                     "name another host in one of them"
@@ -146,10 +149,14 @@ def _problems(options: Options, pair: Pair) -> Iterator[str]:
     """Why a pair cannot be placed, and what to do about it."""
     rule = PLACEMENTS.get(pair.placement)
     if rule is None or not rule.meaning:
-        yield (rule and rule.retired) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
+        yield (
+            rule and rule.retired
+        ) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
         return
     ends = [options.vms.get(name, VmOptions()) for name in (pair.client, pair.server)]
-    if rule.far == "always" and not (options.remote_region or any(end.region for end in ends)):
+    if rule.far == "always" and not (
+        options.remote_region or any(end.region for end in ends)
+    ):
         yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
     if rule.gateway == "ExpressRoute" and not options.expressroute_circuit:
         yield (
@@ -210,7 +217,11 @@ def _far(network: str, region: str, usual: str) -> str:
 
 def _vm(name: str, need: _Needs, options: Options) -> Vm:
     zone = "".join(options.zones[:1])
-    fields: TemplateRow = {"region": options.region, "zone": zone, "vm_size": options.vm_size}
+    fields: TemplateRow = {
+        "region": options.region,
+        "zone": zone,
+        "vm_size": options.vm_size,
+    }
     fields |= {what: value for what, (value, _) in need.items()}
     place = filter(None, ("ppg", fields["region"], fields["zone"]))
     return Vm(name=name, **fields | {"ppg": "-".join(place) if fields.get("ppg") else ""})

@@ -1,8 +1,10 @@
-"""The local lab: emulated hosts on this machine, reached over real SSH, with real TCP over links of chosen delay.
+"""The local lab.
 
-For learning, teaching and testing without a cloud account. Hosts are network namespaces; root is not needed where
-ordinary users may create namespaces and open /dev/net/tun. A lab runs in one supervisor process, and ends when that
-process or its caller ends, however it ends.
+Emulated hosts on this machine, reached over real SSH, with real TCP over links of chosen delay.
+
+For learning, teaching and testing without a cloud account. Hosts are network namespaces; root is
+not needed where ordinary users may create namespaces and open /dev/net/tun. A lab runs in one
+supervisor process, and ends when that process or its caller ends, however it ends.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
-if sys.platform == "linux":  # elsewhere an experiment can only be planned; `check` says why
+if (
+    sys.platform == "linux"
+):  # elsewhere an experiment can only be planned; `check` says why
     from . import lock, supervisor
 
 EPHEMERAL = True
@@ -43,7 +47,8 @@ _START_S, _STOP_S = 60, 5
 _DEPLOYMENT = TypeAdapter(Deployment)
 
 _started: dict[Path, tuple[subprocess.Popen[str], Options, int]] = {}
-"""Folder to the lab that this process started there: its process, options, and number of the deployment."""
+"""Folder to the lab that this process started there: its process, options, and number of the
+deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +65,28 @@ class Status:
 def default_folder() -> Path:
     """Folder of a lab if none is named: one per user, not shared."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "netperf-lab") if runtime else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
+    return (
+        Path(runtime, "netperf-lab")
+        if runtime
+        else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
+    )
 
 
 def up(
-    experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN
+    experiment: Experiment,
+    *,
+    number: int = 1,
+    state: Path,
+    workload: Workload = NOTHING_KNOWN,
 ) -> Deployment:
     """Start the lab of an experiment, unless this process already runs the same one in `state`.
 
     LabError if it cannot run on this machine, or another process runs one in `state`.
     """
     check_linux()
-    for tool in (TOOLS[name] for name in sorted({test.tool for test in experiment.tests})):
+    for tool in (
+        TOOLS[name] for name in sorted({test.tool for test in experiment.tests})
+    ):
         need(
             tool.VERSION[0], tool.PACKAGE, "the experiment uses"
         )  # the hosts share this machine's programs
@@ -95,7 +110,10 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
 
 
 def check() -> None:
-    """Raise LabError, with reason and remedy, if a lab cannot run on this machine. Nothing is started or changed."""
+    """Raise LabError, with reason and remedy, if a lab cannot run on this machine.
+
+    Nothing is started or changed.
+    """
     check_linux()
     _supervisor(Options()).wait()
 
@@ -136,10 +154,15 @@ def _read(folder: Path) -> Deployment | None:
 
 
 def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
-    """Run a lab, and print its SSH commands, until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere."""
+    """Run a lab, and print its SSH commands.
+
+    Until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere.
+    """
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
-        raise LabError(f"process {running.pid} already runs a lab in {folder}: stop it first")
+        raise LabError(
+            f"process {running.pid} already runs a lab in {folder}: stop it first"
+        )
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
@@ -154,14 +177,18 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
         stop(folder)
         signal.signal(signal.SIGTERM, previous)
     if code:
-        raise LabError(f"the lab in {folder} failed (exit code {code}); see {folder / 'lab.log'}")
+        raise LabError(
+            f"the lab in {folder} failed (exit code {code}); see {folder / 'lab.log'}"
+        )
 
 
 def status(folder: Path | None = None) -> Status | None:
     """Return the lab running in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
-    return None if pid is None else Status(folder=folder, pid=pid, deployment=_read(folder))
+    return (
+        None if pid is None else Status(folder=folder, pid=pid, deployment=_read(folder))
+    )
 
 
 def ssh_command(host: Host, *command: str) -> list[str]:
@@ -182,15 +209,19 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
         target = running.deployment.host(host)
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
-    # ssh joins its arguments with spaces: several words stay one command line only if they are quoted
+    # ssh joins its arguments with spaces: several words stay one command line only if they are
+    # quoted
     words = (shlex.join(command),) if len(command) > 1 else command
     return subprocess.run(ssh_command(target, *words), check=False).returncode
 
 
 def stop(folder: Path) -> bool:
-    """Stop the lab that this process started in `folder`, and remove its files; return whether there was one.
+    """Stop the lab that this process started in `folder`, and remove its files.
 
-    A folder that no lab has marked as its own, and that of a lab of another process, are left unchanged.
+    Return whether there was one.
+
+    A folder that no lab has marked as its own, and that of a lab of another process, are left
+    unchanged.
     """
     folder = folder.absolute()
     started = _started.pop(folder, None)
@@ -215,14 +246,22 @@ def _is_lab(folder: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder with foreign files under names that a lab uses, and a path that ssh cannot read."""
+    """Refuse a folder with foreign files under names that a lab uses.
+
+    And a path that ssh cannot read.
+    """
     if bad := re.search(r"""["%\\\x00-\x1f\x7f\ud800-\udfff]|\$\{""", str(folder)):
         raise LabError(
-            f"the path of the lab's folder, {str(folder)!r}, contains {bad[0]!r}, which ssh cannot read: "
+            f"the path of the lab's folder, {str(folder)!r}, contains {bad[0]!r}, which ssh "
+            "cannot read: "
             "choose another folder"
         )
     if not _is_lab(folder):
-        present = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
+        present = [
+            name
+            for name in (*supervisor.FILES, "hosts")
+            if os.path.lexists(folder / name)
+        ]
         lock_file = folder / "lock"
         if os.path.lexists(lock_file) and not (
             lock_file.is_file() and lock_file.stat().st_size == 0
@@ -230,7 +269,8 @@ def _check_folder(folder: Path) -> None:
             present.append("lock")
         if present:
             raise LabError(
-                f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another folder"
+                f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another "
+                "folder"
             )
 
 
@@ -239,7 +279,10 @@ def _supervisor_of(folder: Path) -> int | None:
 
 
 def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
-    """Start this package's `__main__`, and wait for its first message; LabError if that is an error."""
+    """Start this package's `__main__`, and wait for its first message.
+
+    LabError if that is an error.
+    """
     package_root = str(Path(__file__).parents[3])
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, *arguments],
@@ -247,7 +290,8 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a session of its own: Ctrl-C in a terminal must reach the caller alone, which then ends the lab in order
+        # a session of its own: Ctrl-C in a terminal must reach the caller alone, which then ends
+        # the lab in order
         start_new_session=True,
         env=os.environ
         | {
@@ -256,13 +300,15 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
             )
         },
     )
-    assert process.stdin and process.stdout and process.stderr  # noqa: PT018 - three pipes, for mypy
+    # three pipes, for mypy
+    assert process.stdin and process.stdout and process.stderr  # noqa: PT018
     try:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(options.model_dump_json())
         if not select.select([process.stdout], [], [], _START_S)[0]:
             raise LabError(
-                f"the lab was not ready after {_START_S} s: this machine is too busy; end other programs"
+                f"the lab was not ready after {_START_S} s: this machine is too busy; end other "
+                "programs"
             )
         if not (line := process.stdout.readline()):
             process.kill()

@@ -1,8 +1,10 @@
-"""The supervisor's own process, started by `lab.start`: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``.
+"""The supervisor's own process, started by `lab.start`.
 
-It reads its options from standard input, prints one line on standard output (ready, or an error), and runs
-until it is told to end or its caller is gone. Without arguments it only checks whether a lab could run, which also
-needs a single-threaded process, unlike the caller.
+``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``.
+
+It reads its options from standard input, prints one line on standard output (ready, or an error),
+and runs until it is told to end or its caller is gone. Without arguments it only checks whether a
+lab could run, which also needs a single-threaded process, unlike the caller.
 """
 
 from __future__ import annotations
@@ -37,7 +39,12 @@ def main(*arguments: str) -> int:
 
     try:
         if arguments:
-            _run(Path(arguments[0]), int(arguments[1]), int(arguments[2]), partial(say, "ready"))
+            _run(
+                Path(arguments[0]),
+                int(arguments[1]),
+                int(arguments[2]),
+                partial(say, "ready"),
+            )
         else:
             requirements.check()
             say("ready")
@@ -60,10 +67,15 @@ def _run(folder: Path, number: int, caller: int, ready: Callable[[], None]) -> N
     try:
         requirements.check()
         supervisor.start()
-        described = TypeAdapter(Deployment).dump_json(supervisor.describe(number), indent=2)
-        write(folder / "deployment.json", described)  # for other processes that use the lab
+        described = TypeAdapter(Deployment).dump_json(
+            supervisor.describe(number), indent=2
+        )
+        write(
+            folder / "deployment.json", described
+        )  # for other processes that use the lab
         ready()
-        namespace.outlive_parent()  # from here on it watches its caller, and removes its files when that ends
+        # from here on it watches its caller, and removes its files when that ends
+        namespace.outlive_parent()
         log.info("it ends: %s", supervisor.wait(caller))
     finally:
         supervisor.stop()
@@ -77,7 +89,9 @@ def _log_to(file: Path) -> None:
     os.dup2(fd, 2)
     os.close(fd)
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
     )
 
 

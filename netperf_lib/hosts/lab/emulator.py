@@ -1,8 +1,9 @@
 """The network between the hosts: a process that holds every packet for as long as its path takes.
 
-A star of TUN devices instead of netem on veth pairs: it needs no kernel module and no root, and its delays are accurate
-to a few microseconds, because the process spins for the last stretch before a deadline. Whether netem is better could
-not be measured, since the available kernels lack it; so it is not used.
+A star of TUN devices instead of netem on veth pairs: it needs no kernel module and no root, and its
+delays are accurate to a few microseconds, because the process spins for the last stretch before a
+deadline. Whether netem is better could not be measured, since the available kernels lack it; so it
+is not used.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
 _SPIN_NS = 100_000
-"""How long before a deadline to stop sleeping, and how long after a packet to wait for the next one without sleeping:
-longer than a sleep overruns, and than a host needs for an answer."""
+"""How long before a deadline to stop sleeping, and how long after a packet to wait for the next
+one without sleeping: longer than a sleep overruns, and than a host needs for an answer."""
 _SECOND_NS = 1_000_000_000
 _FRAME_BYTES = VNET_HEADER + 65_536
 _READS_IN_A_ROW, _WRITES_IN_A_ROW = 16, 64
@@ -95,7 +96,9 @@ class Emulator:
     What the emulation itself adds to a delay is subtracted from every delay.
     """
 
-    def __init__(self, options: Options, tuns: Mapping[str, int], overhead_us: float) -> None:
+    def __init__(
+        self, options: Options, tuns: Mapping[str, int], overhead_us: float
+    ) -> None:
         queue_ns = round(options.queue_us * 1000)
         self._lanes: dict[int, dict[bytes, _Lane]] = {}
         for a in options.hosts:
@@ -108,21 +111,29 @@ class Emulator:
                         receiver=tuns[b.name],
                         interface=interface,
                         link=_Queue(path.rate_bps, queue_ns) if path.rate_bps else None,
-                        delay_ns=round(max(0, path.delay_us - max(0, overhead_us)) * 1000),
+                        delay_ns=round(
+                            max(0, path.delay_us - max(0, overhead_us)) * 1000
+                        ),
                         jitter_ns=path.jitter_us * 1000,
                         variation=path.variation,
                         loss=path.loss,
                     )
 
-    def run(self, stop: int) -> None:
+    def run(self, stop: int) -> None:  # noqa: C901
         """Carry packets until the descriptor `stop` becomes readable.
 
-        This is the hot path: it runs some 100,000 times a second, and every microsecond in it is a microsecond of
-        latency that the emulation adds. Hence local names, and no avoidable call.
+        This is the hot path: it runs some 100,000 times a second, and every microsecond in it is a
+        microsecond of latency that the emulation adds. Hence local names, and no avoidable call.
         """
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
-        now, read, write, push, pop = time.monotonic_ns, os.read, os.write, heappush, heappop
+        now, read, write, push, pop = (
+            time.monotonic_ns,
+            os.read,
+            os.write,
+            heappush,
+            heappop,
+        )
         lanes_of = self._lanes
         waiting: list[
             tuple[int, int, int, bytes]
@@ -183,6 +194,9 @@ def _sleep(descriptors: Sequence[int], due_ns: int | None) -> None:
 
 
 def _segments(frame: bytes) -> int:
-    """Number of packets that a super-packet becomes on a wire (virtio_net_hdr: byte 1 gso_type, bytes 4-5 gso_size)."""
+    """Return the number of packets that a super-packet becomes on a wire.
+
+    Of virtio_net_hdr, byte 1 is gso_type, and bytes 4 and 5 are gso_size.
+    """
     largest = frame[4] | frame[5] << 8
     return -(-(len(frame) - VNET_HEADER) // largest) if frame[1] and largest else 1

@@ -1,8 +1,8 @@
 """One emulated host: process 1 of its own namespaces, which sets up its network and answers SSH.
 
-The socket on which it accepts SSH connections was created *before* it left the network namespace of its starter, and a
-socket stays where it was created. So ``ssh -p PORT 127.0.0.1`` ends inside the host, without a management network that
-would affect the measurement.
+The socket on which it accepts SSH connections was created *before* it left the network namespace of
+its starter, and a socket stays where it was created. So ``ssh -p PORT 127.0.0.1`` ends inside the
+host, without a management network that would affect the measurement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .topology import Options
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
 HOME = Path("/run/home")
-"""Home folder on a host: the shell start-up files of the real home must not affect a measurement."""
+"""Home folder on a host: the shell start-up files of the real home must not affect a
+measurement."""
 
 SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108  these are hidden, not used
 """Folders of which every host gets its own, where that is permitted."""
@@ -43,8 +44,9 @@ _UDP_RATE = """qdisc add dev eth0 root handle 1: htb
 class add dev eth0 parent 1: classid 1:1 htb rate {bps:.0f}bit burst 32000 cburst 32000
 filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:1
 """
-"""Commands of `tc`, which hold UDP back and let everything else pass: a datagram waits in the scheduler and stays
-charged to its sender's socket, so a fast sender blocks instead of losing data."""
+"""Commands of `tc`, which hold UDP back and let everything else pass: a datagram waits in the
+scheduler and stays charged to its sender's socket, so a fast sender blocks instead of losing
+data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,13 @@ class HostProcess:
     """Path of the SSH server."""
 
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
-        """Fork the host; return the process that represents it outside, and the socket that controls it.
+        """Fork the host.
 
-        A message on that socket carries the host's warnings and its TUN device. The host ends, with everything running
-        in it, when the socket is closed or the calling process dies, however it dies.
+        Return the process that represents it outside, and the socket that controls it.
+
+        A message on that socket carries the host's warnings and its TUN device. The host ends, with
+        everything running in it, when the socket is closed or the calling process dies, however it
+        dies.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -75,7 +80,9 @@ class HostProcess:
             namespace.close_all_but(listener.fileno(), theirs.fileno())
             namespace.die_with_parent(parent)
             namespace.enter_own()
-            namespace.die_with_parent(parent)  # again: entering a new user namespace resets it
+            namespace.die_with_parent(
+                parent
+            )  # again: entering a new user namespace resets it
             representative = os.getpid()
             if child := os.fork():  # a new process namespace begins with the next child
                 theirs.close()
@@ -83,13 +90,16 @@ class HostProcess:
                 os.waitpid(child, 0)
                 os._exit(0)
             self._main_loop(representative, listener, theirs)
-        except BaseException as error:  # noqa: BLE001  whatever it is, the supervisor has to hear of it
+        # whatever it is, the supervisor has to hear of it
+        except BaseException as error:  # noqa: BLE001
             with contextlib.suppress(OSError):
                 theirs.send(json.dumps({"error": f"{error}"}).encode())
         finally:
             os._exit(1)
 
-    def _main_loop(self, parent: int, listener: socket.socket, control: socket.socket) -> NoReturn:
+    def _main_loop(
+        self, parent: int, listener: socket.socket, control: socket.socket
+    ) -> NoReturn:
         # the parent is in another process namespace, where it has no pid to compare
         namespace.die_with_parent(0)
         namespace.private_mounts()
@@ -110,7 +120,9 @@ class HostProcess:
         while True:
             ready, _, _ = select.select([listener, control], [], [])
             if control in ready:
-                os._exit(0)  # it was closed; the kernel ends all other processes of this namespace
+                os._exit(
+                    0
+                )  # it was closed; the kernel ends all other processes of this namespace
             connection, _ = listener.accept()
             if os.fork() == 0:
                 try:
@@ -120,15 +132,23 @@ class HostProcess:
             connection.close()
 
     def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], object]]]:
-        """Steps that make the inside look like a separate host; a container may forbid some of them."""
+        """Steps that make the inside look like a separate host.
+
+        A container may forbid some of them.
+        """
         yield (
             "/proc shows the processes of the whole machine",
             partial(namespace.mount, "proc", "/proc"),
         )
-        yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
+        yield (
+            "/sys shows the interfaces of the machine",
+            partial(namespace.mount, "sysfs", "/sys"),
+        )
         yield "it has the machine's name", partial(socket.sethostname, self.name)
         names = self.folder / "hosts"
-        lines = "".join(f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts)
+        lines = "".join(
+            f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts
+        )
         names.write_text(f"127.0.0.1 localhost\n{lines}")
         # open before the first is hidden, because the lab's folder may be under /tmp or /run
         views = {"/etc/hosts": os.open(names, os.O_PATH)}
@@ -152,8 +172,13 @@ class HostProcess:
             yield f"{path} {SHARED}", partial(namespace.bind, fd, path)
 
     def _prepare_sshd(self) -> int:
-        """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
-        log = os.open(self.folder / "sshd.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        """Give the host a /run of its own with what sshd reads.
+
+        Return the descriptor of its log.
+        """
+        log = os.open(
+            self.folder / "sshd.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
         files = {
             name: (self.folder / name).read_bytes()
             for name in ("sshd_config", "host_key", "authorized_keys")
@@ -174,14 +199,19 @@ class HostProcess:
         ):  # a container may forbid it; then only root changes the network
             namespace.keep_network_rights()
         _run("ip", _NETWORK.format(mtu=options.mtu, address=options.address(self.name)))
-        pace = partial(_run, "tc", _UDP_RATE.format(bps=min(options.udp_bps, host.egress_bps)))
+        pace = partial(
+            _run, "tc", _UDP_RATE.format(bps=min(options.udp_bps, host.egress_bps))
+        )
         steps: list[tuple[str, Callable[[], object]]] = [
             ("UDP is not paced here, fast UDP tests lose datagrams", pace)
         ]
         for key, value in (options.sysctls | host.sysctls).items():
             setting = Path("/proc/sys", *key.split("."))
             steps.append(
-                (f"sysctl {key}={value} has no effect", partial(setting.write_text, value))
+                (
+                    f"sysctl {key}={value} has no effect",
+                    partial(setting.write_text, value),
+                )
             )
         warnings += _tolerate(steps)
 
@@ -192,13 +222,17 @@ class HostProcess:
             os.dup2(fd, standard)
         os.closerange(3, 1024)
         os.setsid()
-        os.execv(self.sshd, [self.sshd, "-i", "-e", "-f", str(SSHD_FOLDER / "sshd_config")])  # noqa: S606
+        os.execv(  # noqa: S606
+            self.sshd, [self.sshd, "-i", "-e", "-f", str(SSHD_FOLDER / "sshd_config")]
+        )
 
 
 def _run(program: str, commands: str) -> None:
     """Run commands of `ip` or `tc`; OSError with the reason if one is refused."""
     command = [requirements.program(program) or program, "-batch", "-"]
-    done = subprocess.run(command, input=commands, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, input=commands, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise OSError(f"{program}: {done.stderr.strip()}")
 
@@ -213,7 +247,9 @@ def _tolerate(steps: Iterable[tuple[str, Callable[[], object]]]) -> Iterable[str
 
 
 def _unlocked_shadow() -> str | None:
-    """Return /etc/shadow with root's password impossible instead of locked, if it is locked (as on Ubuntu).
+    """Return /etc/shadow with root's password impossible instead of locked.
+
+    If it is locked (as on Ubuntu).
 
     sshd without PAM refuses a locked account, even with a key.
     """

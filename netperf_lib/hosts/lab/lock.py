@@ -1,4 +1,7 @@
-"""The lock of a lab's folder: the kernel releases it when its holder ends. Its content marks the folder as a lab's."""
+"""The lock of a lab's folder: the kernel releases it when its holder ends.
+
+Its content marks the folder as a lab's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def acquire(file: Path) -> int | None:
 
 
 def is_marked(file: Path) -> bool:
-    """Whether a lab wrote `file`. Not for the holder: closing the file anywhere in its process drops the lock."""
+    """Whether a lab wrote `file`.
+
+    Not for the holder: closing the file anywhere in its process drops the lock.
+    """
     try:
         return file.is_file() and file.read_bytes() == MARK
     except OSError:
@@ -40,7 +46,9 @@ def holder(file: Path) -> int | None:
     except OSError:
         return None
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        answer = fcntl.fcntl(
+            fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        )
     finally:
         os.close(fd)
     kind, _, _, _, pid = _FLOCK.unpack(answer)

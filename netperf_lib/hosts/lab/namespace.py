@@ -1,6 +1,9 @@
-"""System calls that Python lacks (before 3.12): namespaces, mounts, the parent-death signal, and the TUN device.
+"""System calls that Python lacks (before 3.12).
 
-Nothing here is specific to the lab; see namespaces(7), mount(2), prctl(2) and the kernel's tuntap documentation.
+Namespaces, mounts, the parent-death signal, and the TUN device.
+
+Nothing here is specific to the lab; see namespaces(7), mount(2), prctl(2) and the kernel's tuntap
+documentation.
 """
 
 from __future__ import annotations
@@ -44,9 +47,9 @@ def _check(result: int, what: str) -> None:
 def enter_own() -> None:
     """Leave the namespaces of network, mounts, name, processes and IPC for new ones.
 
-    Only the next child enters that of processes. Users other than root first create a user namespace, in which they
-    keep their own id. A mapping to root would seem simpler, but sshd as root calls setgroups(), which is forbidden
-    there.
+    Only the next child enters that of processes. Users other than root first create a user
+    namespace, in which they keep their own id. A mapping to root would seem simpler, but sshd as
+    root calls setgroups(), which is forbidden there.
     """
     kinds = _NEW_NET | _NEW_MOUNTS | _NEW_UTS | _NEW_PIDS | _NEW_IPC
     uid, gid = os.geteuid(), os.getegid()
@@ -62,7 +65,9 @@ def mount(kind: str, where: str, options: str = "") -> None:
     """Mount a fresh file system of `kind` (proc, sysfs, tmpfs)."""
     raw = kind.encode()
     _check(
-        _libc.mount(raw, where.encode(), raw, ctypes.c_ulong(0), options.encode() or None),
+        _libc.mount(
+            raw, where.encode(), raw, ctypes.c_ulong(0), options.encode() or None
+        ),
         f"mount {where}",
     )
 
@@ -71,7 +76,8 @@ def bind(what: int, where: str) -> None:
     """Show the file or folder of the descriptor `what` in place of `where`."""
     source = f"/proc/self/fd/{what}".encode()
     _check(
-        _libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None), f"bind {where}"
+        _libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None),
+        f"bind {where}",
     )
 
 
@@ -91,10 +97,12 @@ def _prctl(option: int, value: int, argument: int = 0) -> None:
 
 
 def keep_network_rights() -> None:
-    """Let the programs that this process becomes change the settings of its network namespace, whoever its user is.
+    """Let the programs that this process becomes change the settings of its network namespace.
 
-    A process that enters a user namespace holds every right there, and loses it with `exec` unless it is ambient; see
-    capabilities(7).
+    Whoever its user is.
+
+    A process that enters a user namespace holds every right there, and loses it with `exec` unless
+    it is ambient; see capabilities(7).
     """
     header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
     data = ctypes.create_string_buffer(
@@ -108,7 +116,10 @@ def keep_network_rights() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when `parent`, which must be its parent, dies, however it dies."""
+    """Have the kernel kill this process when `parent`, which must be its parent, dies.
+
+    However it dies.
+    """
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:  # it died before the call above could see it
         os._exit(1)
@@ -127,11 +138,14 @@ def exact_timers() -> None:
 def keep_awake() -> None:
     """Keep the processors from sleeping until this process ends, where that is permitted (root).
 
-    To wake one takes some 50 µs in a virtual machine, and a different time at each packet. The kernel holds the
-    request for as long as the file is open (its PM quality of service).
+    To wake one takes some 50 µs in a virtual machine, and a different time at each packet. The
+    kernel holds the request for as long as the file is open (its PM quality of service).
     """
     with contextlib.suppress(OSError):
-        os.write(os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC), struct.pack("=i", 0))
+        os.write(
+            os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC),
+            struct.pack("=i", 0),
+        )
 
 
 def realtime(priority: int) -> None:
@@ -141,7 +155,10 @@ def realtime(priority: int) -> None:
 
 
 def close_all_but(*keep: int) -> None:
-    """Close what a fork inherited: a copied socket or pipe in one process would hide its closing from another."""
+    """Close what a fork inherited.
+
+    A copied socket or pipe in one process would hide its closing from another.
+    """
     for fd in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  only the names are needed
         if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):
@@ -149,10 +166,12 @@ def close_all_but(*keep: int) -> None:
 
 
 def open_tun(name: str) -> int:
-    """Create the TUN interface `name` in the current network namespace; it exists as long as the descriptor is open.
+    """Create the TUN interface `name` in the current network namespace.
 
-    Its packets carry a `virtio_net_hdr`, so the kernel hands over TCP super-packets of up to 64 KB whole and without
-    checksum, which makes a few Gbit/s possible for one process.
+    It exists as long as the descriptor is open.
+
+    Its packets carry a `virtio_net_hdr`, so the kernel hands over TCP super-packets of up to 64 KB
+    whole and without checksum, which makes a few Gbit/s possible for one process.
     """
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

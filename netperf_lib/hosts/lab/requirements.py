@@ -35,14 +35,18 @@ def check_linux() -> None:
     """Raise LabError if this system has no namespaces at all."""
     if sys.platform != "linux":
         raise LabError(
-            f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, or WSL 2 on Windows)"
+            f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, "
+            "or WSL 2 on Windows)"
         )
 
 
 def search_path() -> str:
-    """Where programs are looked for: PATH, the environment of this Python, and the folders of administrators.
+    """Where programs are looked for.
 
-    Tools that an ordinary user unpacked are beside Python; the SSH server is rarely on an ordinary user's PATH.
+    PATH, the environment of this Python, and the folders of administrators.
+
+    Tools that an ordinary user unpacked are beside Python; the SSH server is rarely on an ordinary
+    user's PATH.
     """
     path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     return os.pathsep.join((path, str(Path(sys.executable).parent), "/usr/sbin", "/sbin"))
@@ -72,21 +76,25 @@ def _check_user() -> None:
         ) from None
     if not os.access(shell, os.X_OK) or Path(shell).name in ("nologin", "false"):
         raise LabError(
-            f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s /bin/sh')"
+            f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s "
+            "/bin/sh')"
         )
 
 
 def _check_tun() -> None:
     if not _TUN.exists():
         raise LabError(
-            f"the lab needs {_TUN}, which is missing: run 'sudo modprobe tun', or in a container start that with "
+            f"the lab needs {_TUN}, which is missing: run 'sudo modprobe tun', or in a container "
+            "start that with "
             f"'--device {_TUN} --cap-add NET_ADMIN --cap-add SYS_ADMIN'"
         )
     try:
         os.close(os.open(_TUN, os.O_RDWR))
     except OSError as error:
         remedy = (
-            f"run 'sudo chmod 666 {_TUN}'" if os.geteuid() else "allow the device in this container"
+            f"run 'sudo chmod 666 {_TUN}'"
+            if os.geteuid()
+            else "allow the device in this container"
         )
         raise LabError(
             f"the lab may not open {_TUN} ({error.strerror}): {remedy}, or run the lab as root"
@@ -117,7 +125,8 @@ def _check_namespaces() -> None:
     why = os.strerror(failed)
     if at_device:
         raise LabError(
-            f"the lab cannot create a network device through {_TUN} ({why}): load the tun module of this kernel"
+            f"the lab cannot create a network device through {_TUN} ({why}): load the tun module "
+            "of this kernel"
         )
     if failed == errno.ENOSPC:
         names = "user.max_net_namespaces and user.max_user_namespaces"
@@ -128,5 +137,8 @@ def _check_namespaces() -> None:
         allow = f"sudo sysctl kernel.{_APPARMOR.name}=0"
         remedy = f"AppArmor forbids them for ordinary users: run the lab with sudo, or '{allow}'"
     else:
-        remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        remedy = (
+            "run the lab with sudo, or allow user namespaces (sysctl "
+            "kernel.unprivileged_userns_clone=1)"
+        )
     raise LabError(f"the lab may not create network namespaces here ({why}): {remedy}")

@@ -1,7 +1,7 @@
 """The process of a lab: it starts the hosts and the emulator between them, which end with it.
 
-Only files have to be cleaned up after it: the hosts have no names in the system, and the kernel kills them (as their
-first process requested) when the supervisor is gone, even after ``kill -9``.
+Only files have to be cleaned up after it: the hosts have no names in the system, and the kernel
+kills them (as their first process requested) when the supervisor is gone, even after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ def least_and_quartiles(address):
     return [min(ways_us), *statistics.quantiles(ways_us[1:], n=4)] if len(ways_us) > 2 else None
 rounds = [[least_and_quartiles(address) for address in sys.argv[1:]] for _ in range(3)]
 print(json.dumps([min(filter(None, way), key=lambda q: q[2], default=None) for way in zip(*rounds)]))
-"""
-"""Half of the time after which a connection is refused, for each address, its least and its quartiles: nothing listens
-on port 1. The quickest of three rounds, since other programs on this machine can only add to it; None: too much is
-lost, or it takes too long."""
+"""  # noqa: E501  (as it is run or printed)
+"""Half of the time after which a connection is refused, for each address, its least and its
+quartiles: nothing listens on port 1. The quickest of three rounds, since other programs on this
+machine can only add to it; None: too much is lost, or it takes too long."""
 
 
 def added_us(way_us: Sequence[float], path: Link) -> float:
     """What the emulation itself adds, from the least and the quartiles of what one way took.
 
-    By the least way, which a busy machine hardly changes: what it adds to the median would be missing when it is quiet
-    again. By the median if the path has jitter, which the least way shows little of.
+    By the least way, which a busy machine hardly changes: what it adds to the median would be
+    missing when it is quiet again. By the median if the path has jitter, which the least way shows
+    little of.
     """
     least_us, _, median_us, _ = way_us
     return min(least_us - path.delay_us, median_us - _typical_us(path))
@@ -80,14 +81,18 @@ class Supervisor:
         self.ports: dict[str, int] = {}
         self.warnings: dict[str, list[str]] = {}
         self.one_way_us: dict[str, list[float] | None] = {}
-        """Host to the least and the quartiles of what one way from the first host takes; None: not known."""
+        """Host to the least and the quartiles of what one way from the first host takes; None:
+        not known."""
         self._hosts: dict[str, int] = {}
         self._controls: dict[str, socket.socket] = {}
         self._tuns: dict[str, int] = {}
         self._emulator: tuple[int, int] | None = None
 
     def start(self) -> None:
-        """Create everything, and check that it works; LabError if something cannot be created here."""
+        """Create everything, and check that it works.
+
+        LabError if something cannot be created here.
+        """
         sshd = requirements.program("sshd")
         assert sshd is not None, "checked before"
         _keygen(self.folder / "id")
@@ -151,7 +156,9 @@ class Supervisor:
                 proofs.insert(0, self._delay(h.name))
             own = h.model_dump(include={"name", "region", "zone", "ppg", "accelerated"})
             own |= {"port": self.ports[h.name], "data_address": options.address(h.name)}
-            hosts.append(Host(address="127.0.0.1", owned=True, proofs=tuple(proofs), **own, **same))
+            hosts.append(
+                Host(address="127.0.0.1", owned=True, proofs=tuple(proofs), **own, **same)
+            )
         warnings = [warning for host in self.warnings.values() for warning in host]
         delays = ""
         if options.links == Options().links:
@@ -188,7 +195,8 @@ class Supervisor:
         return Proof(
             claim,
             abs(way_us[2] - requested_us) <= max(NOISE_US, TOLERANCE * requested_us),
-            f"half of the time until a TCP connection is refused: median {median}, quartiles {low} and {high}; the "
+            f"half of the time until a TCP connection is refused: median {median}, quartiles "
+            f"{low} and {high}; the "
             "quickest of three rounds",
         )
 
@@ -219,10 +227,12 @@ class Supervisor:
         for name, port in self.ports.items():
             config += f"Host {name}\n  HostName 127.0.0.1\n  Port {port}\n"
             host_keys += (
-                f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
+                f"[127.0.0.1]:{port} "
+                f"{(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
             )
         config += (
-            f'Host *\n  User {user}\n  IdentityFile "{self.folder}/id"\n  IdentitiesOnly yes\n  IdentityAgent none\n'
+            f'Host *\n  User {user}\n  IdentityFile "{self.folder}/id"\n  IdentitiesOnly yes\n  '
+            "IdentityAgent none\n"
             f'  UserKnownHostsFile "{self.folder}/known_hosts"\n  GlobalKnownHostsFile /dev/null\n'
             "  StrictHostKeyChecking yes\n  BatchMode yes\n  LogLevel ERROR\n"
         )
@@ -230,10 +240,12 @@ class Supervisor:
         (self.folder / "ssh_config").write_text(config)
 
     def _measure(self, first: str, others: list[str]) -> dict[str, list[float] | None]:
-        """Log in to the first host, and measure from there how long the way to each of the others takes."""
+        """Log in to the first host, and measure from there the way to each of the others."""
         server = self.folder / "hosts" / first / "sshd.log"
         addresses = map(self.options.address, others)
-        command = f"hostname; exec {shlex.join([sys.executable, '-I', '-S', '-', *addresses])}"
+        command = (
+            f"hostname; exec {shlex.join([sys.executable, '-I', '-S', '-', *addresses])}"
+        )
         ssh = [
             requirements.program("ssh") or "ssh",
             "-F",
@@ -253,7 +265,9 @@ class Supervisor:
         if done.returncode or name != first:
             said = f"{server.read_text()}\n{done.stderr}".split("\n")
             why = "; ".join([*filter(None, said)][-3:])
-            raise LabError(f"logging in to the lab's host {first} fails: {why} (log: {server})")
+            raise LabError(
+                f"logging in to the lab's host {first} fails: {why} (log: {server})"
+            )
         log.info(
             "one way from %s to %s, least and quartiles in µs: %s",
             first,
@@ -330,7 +344,18 @@ def _sshd_config() -> str:
 def _keygen(file: Path) -> None:
     program = requirements.program("ssh-keygen") or "ssh-keygen"
     subprocess.run(
-        [program, "-q", "-t", "ed25519", "-N", "", "-C", "netperf_lib lab", "-f", str(file)],
+        [
+            program,
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "netperf_lib lab",
+            "-f",
+            str(file),
+        ],
         check=True,
         stdin=subprocess.DEVNULL,
     )

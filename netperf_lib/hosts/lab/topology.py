@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ...experiment.model import Name
 from ..source import unknown_host
@@ -12,14 +19,18 @@ from ..source import unknown_host
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
 Sysctls = dict[
-    Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$", examples=["net.ipv4.tcp_rmem"])], str
+    Annotated[
+        str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$", examples=["net.ipv4.tcp_rmem"])
+    ],
+    str,
 ]
 """Settings under `net`, of which every host has its own; any other would affect this machine."""
 
 FIRST_ADDRESS = 4
 """The first address that a real Azure subnet hands out."""
 STRETCH = 10
-"""Delays inside a region are this many times those of a real one, so that the emulation adds little to them."""
+"""Delays inside a region are this many times those of a real one, so that the emulation adds
+little to them."""
 VARIATION = 0.015
 """Of the delays inside a region: enough to hide a difference of a hundredth from a single run."""
 
@@ -40,7 +51,8 @@ class LabHost(_Strict):
     ppg: str | None = None
     """Proximity placement group: two hosts in the same one are `ppg`."""
     accelerated: bool = True
-    """A label only: the cost of a slow interface is set by `extra_delay_us` and `extra_jitter_us`."""
+    """A label only: the cost of a slow interface is set by `extra_delay_us` and
+    `extra_jitter_us`."""
     egress_bps: Rate = 8e9
     """Rate at which the host may send, to all others together."""
     extra_delay_us: float = Field(default=0, ge=0, le=1e7)
@@ -55,7 +67,8 @@ class Link(_Strict):
     """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One-way delay, as a tool on the hosts measures it: the lab subtracts the delay that the emulation adds."""
+    """One-way delay, as a tool on the hosts measures it: the lab subtracts the delay that the
+    emulation adds."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     variation: float = Field(default=0, ge=0, le=0.5)
@@ -92,22 +105,27 @@ def _default_links() -> dict[str, Link]:
 class Options(_Strict):
     """Options under ``hosts: options:`` of an experiment in the lab; all have defaults."""
 
-    hosts: tuple[LabHost, ...] = Field(default_factory=_default_hosts, min_length=2, max_length=64)
+    hosts: tuple[LabHost, ...] = Field(
+        default_factory=_default_hosts, min_length=2, max_length=64
+    )
     """The hosts; default: `client`, and one at every distance from it."""
     links: dict[str, Link] = Field(default_factory=_default_links)
-    """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence, by two hosts
-    (`client/zone`); links not given keep their defaults."""
+    """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence,
+    by two hosts (`client/zone`); links not given keep their defaults."""
     sysctls: Sysctls = {
         "net.ipv4.tcp_rmem": "4096 131072 6291456",
         "net.ipv4.tcp_wmem": "4096 16384 2621440",
     }
-    """Settings of every host. The send buffer limits a single stream over a long path here, so tuning it matters."""
+    """Settings of every host. The send buffer limits a single stream over a long path here, so
+    tuning it matters."""
     queue_us: float = Field(default=30_000, gt=0, le=1e7)
-    """How long a packet may wait for its turn, at the sender's interface and at the link, before it is dropped."""
+    """How long a packet may wait for its turn, at the sender's interface and at the link, before
+    it is dropped."""
     udp_bps: Rate = 1e8
-    """Rate at which a host may send over UDP. The sender is held back, so nothing is lost on the way. A receiver
-    scheduled late loses what its socket (208 KiB by default, some 90 datagrams) cannot hold: at 100 Mbit/s that is
-    10 ms, and none of 5·10⁵ datagrams was lost with both of two processors busy; at 300 Mbit/s 0.4 % were."""
+    """Rate at which a host may send over UDP. The sender is held back, so nothing is lost on the
+    way. A receiver scheduled late loses what its socket (208 KiB by default, some 90 datagrams)
+    cannot hold: at 100 Mbit/s that is 10 ms, and none of 5·10⁵ datagrams was lost with both of
+    two processors busy; at 300 Mbit/s 0.4 % were."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     """Largest packet in bytes."""
 
@@ -135,14 +153,18 @@ class Options(_Strict):
             names_linked = key.split("/")
             if len(names_linked) != 2 or len(set(names_linked) & set(names)) != 2:
                 raise ValueError(
-                    f"link {key!r} is neither a placement ({', '.join(_default_links())}) nor two hosts such as "
+                    f"link {key!r} is neither a placement ({', '.join(_default_links())}) nor two "
+                    "hosts such as "
                     f"'{names[0]}/{names[1]}'"
                 )
         return self
 
     @model_validator(mode="after")
     def _pairs_fit(self, info: ValidationInfo) -> Options:
-        """Refuse pairs of the experiment (the context) with unknown hosts, or with another placement than theirs."""
+        """Refuse pairs of the experiment (the context) with unknown hosts.
+
+        Or with another placement than theirs.
+        """
         by_name = {h.name: h for h in self.hosts}
         if unknown := unknown_host(info.context or (), by_name, "lab"):
             raise ValueError(unknown)
@@ -150,8 +172,10 @@ class Options(_Strict):
             placement = _placement(by_name[pair.client], by_name[pair.server])
             if pair.placement != placement and pair.placement in get_args(Placement):
                 raise ValueError(
-                    f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, but its hosts are "
-                    f"{placement!r}: change the placement of the pair, or region, zone or ppg of a host"
+                    f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, "
+                    "but its hosts are "
+                    f"{placement!r}: change the placement of the pair, or region, zone or ppg of "
+                    "a host"
                 )
         return self
 

@@ -1,4 +1,6 @@
-"""iperf3: throughput over TCP, UDP and SCTP, with the kernel's retransmits, windows and round-trip times.
+"""iperf3: throughput over TCP, UDP and SCTP, with the kernel's retransmits.
+
+Windows and round-trip times.
 
 Its JSON (3.0 and later), its JSON stream (3.17 and later) and its text are read.
 """
@@ -33,9 +35,13 @@ OPTIONS = (
         0,
         "bit/s",
     ),
-    Option("congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)),
+    Option(
+        "congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)
+    ),
     Option("mss", int, "maximum segment size of TCP", "-M", unit="bytes", tests=("tcp",)),
-    Option("zerocopy", bool, "send with sendfile, which needs less CPU", "-Z", default=False),
+    Option(
+        "zerocopy", bool, "send with sendfile, which needs less CPU", "-Z", default=False
+    ),
     Option("interval_s", float, "time between two rows of the log", "-i", 1.0, "s"),
 )
 
@@ -43,14 +49,19 @@ OPTIONS = (
 def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial."""
     settings = checked(request, TESTS, OPTIONS)
-    if request.duration_s != int(request.duration_s) or request.omit_s != int(request.omit_s):
+    if request.duration_s != int(request.duration_s) or request.omit_s != int(
+        request.omit_s
+    ):
         raise UsageError(
-            f"iperf3 counts whole seconds, not {request.duration_s:g} and {request.omit_s:g}; round duration_s and "
+            f"iperf3 counts whole seconds, not {request.duration_s:g} and {request.omit_s:g}; "
+            "round duration_s and "
             "omit_s"
         )
     if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
-    client = f"iperf3 -c {server_address} -p {port} -J -t {int(request.duration_s)}".split()
+    client = (
+        f"iperf3 -c {server_address} -p {port} -J -t {int(request.duration_s)}".split()
+    )
     client += ["--connect-timeout", "5000"]
     if request.omit_s:
         client += ["-O", str(int(request.omit_s))]
@@ -68,7 +79,10 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(request: Request) -> float:
-    """Return the bits per second that a trial sends; `math.inf` without a rate, also for UDP (see `commands`)."""
+    """Return the bits per second that a trial sends.
+
+    `math.inf` without a rate, also for UDP (see `commands`).
+    """
     options = request.options
     each = bits_per_second(options.get("bitrate", 0)) or math.inf
     return each * request.streams * (2 if options.get("bidir") else 1)
@@ -85,13 +99,15 @@ _START = re.compile(
             "json": r'\{(?<=^\{)\s*"(?:start|title|intervals|end|error)"\s*:',
             "event": r'\{(?<=^\{)\s*"event"\s*:\s*"\w+"',
             "nested": r"Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
-            "s0": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$(?=(?:\n.*){1,9}\n(?:Connecting to|Server listening))",
+            "s0": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$(?=(?:\n.*){1,9}\n(?:Connecting to|Server "
+            r"listening))",
             "s1": r"Connecting to host \S+, port \d+",
             "s1_server": r"Accepted connection from ",
             "s2": r"\]\s+local \S+ port \d+ connected to ",
             "s4": r"- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
             # iperf 2 has other columns
-            "s3": r"\[ ID\].*\sInterval\s+Transfer\s.*(?:Retr\b|Bitrate|[^/]Total Datagrams|\[Role\])",
+            "s3": r"\[ ID\].*\sInterval\s+Transfer\s.*(?:Retr\b|Bitrate|[^/]Total "
+            r"Datagrams|\[Role\])",
             "s5": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
             "done": r"iperf Done\.",
             "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
@@ -121,21 +137,38 @@ def sightings(text: str) -> Iterator[int]:
             new = True
         elif kind == "s5" and reached == _OVER:
             # what ran iperf3 may repeat the row of the result
-            new, stage = "connected with" not in text[:at] and m[0] not in text[begun:at], 3
+            new, stage = (
+                "connected with" not in text[:at] and m[0] not in text[begun:at],
+                3,
+            )
         elif kind == "error":
-            new, stage = _error_is_new(text, m.end(), text[begun:at], over=reached >= _RESULT)
+            new, stage = _error_is_new(
+                text, m.end(), text[begun:at], over=reached >= _RESULT
+            )
         if new:
-            begun = at if text[at] == "{" else or_above(text, or_above(text, at, _RULE), _COMMAND)
+            begun = (
+                at
+                if text[at] == "{"
+                else or_above(text, or_above(text, at, _RULE), _COMMAND)
+            )
             yield begun
         if new or kind != "nested":
             reached = stage
 
 
 def _error_is_new(text: str, end: int, run: str, *, over: bool) -> tuple[bool, int]:
-    """Return whether a message is of another run than the one before it, and what stage is reached."""
+    """Return whether a message is of another run than the one before it.
+
+    And what stage is reached.
+    """
     if text.startswith("interrupt", end):
-        return not run, 0 if not run else _OVER  # with 2>&1 it comes before the log that it ends
-    own = text.startswith(AFTER_RESULT, end) or (run.startswith("{") and '"error"' not in run)
+        return (
+            not run,
+            0 if not run else _OVER,
+        )  # with 2>&1 it comes before the log that it ends
+    own = text.startswith(AFTER_RESULT, end) or (
+        run.startswith("{") and '"error"' not in run
+    )
     return not run or (over and not own), _OVER
 
 

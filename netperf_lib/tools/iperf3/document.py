@@ -2,14 +2,17 @@
 
 The versions differ as follows:
 
-- 3.0 to 3.9 print for UDP only ``end.sum``: the sender's rate with the receiver's loss and jitter. The receiver's
-  rate is then not in the document, and stays null.
-- 3.7 to 3.10.1 print the sums under the same name twice with ``--bidir``, which no JSON can hold: refused.
-- A server that receives knows nothing about the sender and prints 0; so does a client that lost its server.
+- 3.0 to 3.9 print for UDP only ``end.sum``: the sender's rate with the receiver's loss and jitter.
+  The receiver's rate is then not in the document, and stays null.
+- 3.7 to 3.10.1 print the sums under the same name twice with ``--bidir``, which no JSON can hold:
+  refused.
+- A server that receives knows nothing about the sender and prints 0; so does a client that lost its
+  server.
 - ``error`` may be missing (3.9), or occur together with a fill_run ``end``.
 
-The format gives most figures twice: a rate with its bytes and seconds, a sum with its streams. A document whose
-figures contradict each other, or whose rows do not all have the same figures, is damaged and is not used.
+The format gives most figures twice: a rate with its bytes and seconds, a sum with its streams. A
+document whose figures contradict each other, or whose rows do not all have the same figures, is
+damaged and is not used.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ def whole_document(data: str | bytes) -> Object | None:
 
 
 def first_document(text: str) -> tuple[Object | None, str]:
-    """Return the document at the start of `text`, and the text after it; None if there is no whole one."""
+    """Return the document at the start of `text`, and the text after it.
+
+    None if there is no whole one.
+    """
     if (whole := whole_document(text)) is not None:
         return whole, ""
     try:
@@ -51,7 +57,14 @@ def first_document(text: str) -> tuple[Object | None, str]:
     return doc, text[end:]
 
 
-_EVENTS = {"start", "intervals", "end", "error", "server_output_text", "server_output_json"}
+_EVENTS = {
+    "start",
+    "intervals",
+    "end",
+    "error",
+    "server_output_text",
+    "server_output_json",
+}
 
 
 def from_events(text: str) -> tuple[Object, str]:
@@ -66,7 +79,10 @@ def from_events(text: str) -> tuple[Object, str]:
         else:
             doc[str(event["event"])] = event["data"]
     over = "error" in doc or doc.keys() >= {"start", "end"}
-    return doc, "" if over and doc.keys() <= _EVENTS else "the stream is cut short or damaged"
+    return (
+        doc,
+        "" if over and doc.keys() <= _EVENTS else "the stream is cut short or damaged",
+    )
 
 
 def count(value: Any) -> int | None:
@@ -75,7 +91,10 @@ def count(value: Any) -> int | None:
 
 
 def _refuse_gaps(rows: list[Object]) -> None:
-    """Refuse rows that do not have the same figures as the others of their sender: a line is lost."""
+    """Refuse rows that do not have the same figures as the others of their sender.
+
+    A line is lost.
+    """
     kinds = {(row.get("sender"), frozenset(row)) for row in rows}
     senders = {sender for sender, _ in kinds}
     if len(kinds) > len(senders) or (None in senders and len(senders) > 1):
@@ -124,9 +143,13 @@ def _fill(run: ParsedRun, doc: Object, error: str) -> None:
     run.test = (test.get("protocol") or "").lower() or None
     run.parameters = _parameters(start, test, end, both=both) | {"protocol": run.test}
     intervals = [one["streams"] for one in steps]
-    sums = [one[name] for one in steps for name in ("sum", "sum_bidir_reverse") if name in one]
+    sums = [
+        one[name] for one in steps for name in ("sum", "sum_bidir_reverse") if name in one
+    ]
     rows = [row for one in intervals for row in one]
-    run.intervals = _columns(rows, sums, serving=serving, reverse=bool(test.get("reverse")))
+    run.intervals = _columns(
+        rows, sums, serving=serving, reverse=bool(test.get("reverse"))
+    )
     run.status = "partial" if rows or sums else "failed"
     if error:
         raise Damaged(error)
@@ -134,7 +157,9 @@ def _fill(run: ParsedRun, doc: Object, error: str) -> None:
     for stream in streams:
         stream["sender"] = stream.get("sender") or stream.get("udp")
         if not stream["sender"]:
-            raise Contradictory("a stream of the result has no figures, which contradicts it")
+            raise Contradictory(
+                "a stream of the result has no figures, which contradicts it"
+            )
     senders = [stream["sender"] for stream in streams]
     for alike in (rows, sums, senders):
         _refuse_gaps(alike)
@@ -150,8 +175,15 @@ def _fill(run: ParsedRun, doc: Object, error: str) -> None:
     for word, suffix in (("", ""), ("_reverse", "_bidir_reverse"))[: 1 + both]:
         # with --bidir the client's own streams are the first ones, as seen from this end
         own = (None, (word == "") != serving)
-        each = [stream for stream in streams if not both or stream["sender"].get("sender") in own]
-        totals = [end.get(f"{name}{suffix}") or {} for name in ("sum", "sum_sent", "sum_received")]
+        each = [
+            stream
+            for stream in streams
+            if not both or stream["sender"].get("sender") in own
+        ]
+        totals = [
+            end.get(f"{name}{suffix}") or {}
+            for name in ("sum", "sum_sent", "sum_received")
+        ]
         _one_way(run, test, totals, each, word, serving=serving)
         # with --bidir the local kernel knows only the data sent from this end
         if not word and not (both and serving):
@@ -186,17 +218,25 @@ def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Obje
     return parameters
 
 
-_COUNTED = {"retransmits_count": "retransmits", "rtt_loaded_us": "rtt", "cwnd_bytes": "snd_cwnd"}
+_COUNTED = {
+    "retransmits_count": "retransmits",
+    "rtt_loaded_us": "rtt",
+    "cwnd_bytes": "snd_cwnd",
+}
 
 
-def _columns(rows: list[Object], sums: list[Object], *, serving: bool, reverse: bool) -> Columns:
+def _columns(
+    rows: list[Object], sums: list[Object], *, serving: bool, reverse: bool
+) -> Columns:
     """Return the table of intervals (`ParsedRun.intervals`): streams in time order, then sums."""
     every = [*rows, *sums]
     for row in every:
         rate = row["bits_per_second"] * row["seconds"]
         off = abs(8 * row["bytes"] - rate)
         if row["end"] < row["start"] or off > _TOLERANCE * rate + 8e-6 * row["bytes"]:
-            raise Contradictory(f"the figures of an interval contradict each other: {row}")
+            raise Contradictory(
+                f"the figures of an interval contradict each other: {row}"
+            )
     # before 3.6 a row does not say who sends: a test has one direction
     default = reverse if serving else not reverse
     forward = [row.get("sender", default) is not serving for row in every]
@@ -207,7 +247,9 @@ def _columns(rows: list[Object], sums: list[Object], *, serving: bool, reverse: 
         "end_s": [row["end"] for row in every],
         "omitted": [row.get("omitted") is True for row in every],
         # a rate over no time is meaningless
-        "throughput_bps": [r["bits_per_second"] if r["seconds"] >= 1e-6 else None for r in every],
+        "throughput_bps": [
+            r["bits_per_second"] if r["seconds"] >= 1e-6 else None for r in every
+        ],
     }
     for name, key in _COUNTED.items():
         table[name] = [count(row.get(key)) for row in every]
@@ -229,7 +271,9 @@ def _one_way(
     senders = [stream["sender"] for stream in streams]
     udp = test.get("protocol") == "UDP" or any("udp" in stream for stream in streams)
     if bool(sent) != bool(received) or not (udp or received):
-        raise Contradictory("sum_sent or sum_received is missing, although the test is over")
+        raise Contradictory(
+            "sum_sent or sum_received is missing, although the test is over"
+        )
     sends = serving and bool(test.get("reverse")) != bool(word)
     if udp and sends:
         # a server that sends is not told what was lost, and prints 0
@@ -249,12 +293,17 @@ def _one_way(
     if received and not received["bytes"] and not sends:
         raise Contradictory("the receiver's figures are missing, although data were sent")
     if f"throughput{word}_sent_bps" in run.metrics:
-        if run.test == "tcp" and len({"retransmits" in one for one in (sent, *senders)}) > 1:
+        if (
+            run.test == "tcp"
+            and len({"retransmits" in one for one in (sent, *senders)}) > 1
+        ):
             raise Contradictory("the retransmits of the sum or of a stream are missing")
         resent = count(sent.get("retransmits"))
         each = added(count(one.get("retransmits")) for one in senders)
         if resent is not None and each not in (None, resent):
-            raise Contradictory(f"the retransmits contradict each other: {resent} and {each}")
+            raise Contradictory(
+                f"the retransmits contradict each other: {resent} and {each}"
+            )
         run.metrics[f"retransmits{word}_count"] = resent
 
 
@@ -294,8 +343,12 @@ def _datagrams(
     test: Object,
 ) -> None:
     told = received if "lost_packets" in received else overall
-    lost, arrived, packets = map(count, (told["lost_packets"], told["packets"], overall["packets"]))
-    each = [added(count(s.get(key)) for s in streams) for key in ("lost_packets", "packets")]
+    lost, arrived, packets = map(
+        count, (told["lost_packets"], told["packets"], overall["packets"])
+    )
+    each = [
+        added(count(s.get(key)) for s in streams) for key in ("lost_packets", "packets")
+    ]
     # the receiver counts until another moment: what arrived is as many blocks as its bytes
     apart = arrived != packets and not _counted_apart(received, test, packets or 0)
     if (
@@ -311,15 +364,21 @@ def _datagrams(
         return
     percent = told.get("lost_percent")
     if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
-        raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
+        raise Contradictory(
+            f"the loss contradicts itself: {lost} of {packets} are not {percent} %"
+        )
     jitter = told["jitter_ms"]
-    jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [jitter]
+    jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [
+        jitter
+    ]
     if (
         abs(sum(jitters) / len(jitters) - jitter) > 1e-5 * jitter + 1e-9
         or overall["jitter_ms"] != jitter
         or jitter > 1e3 * max(_lengths(told, overall))
     ):
-        raise Contradictory(f"a jitter of {jitter} ms is not that of the streams, or impossible")
+        raise Contradictory(
+            f"a jitter of {jitter} ms is not that of the streams, or impossible"
+        )
     run.metrics |= {
         f"packets{word}_count": packets,
         f"lost{word}_count": lost,
@@ -329,20 +388,25 @@ def _datagrams(
     if arrived is not None and arrived < packets:
         run.metrics[f"unaccounted{word}_count"] = packets - arrived
     if not word:
-        run.metrics["out_of_order_count"] = added(count(s["out_of_order"]) for s in streams)
+        run.metrics["out_of_order_count"] = added(
+            count(s["out_of_order"]) for s in streams
+        )
 
 
 def _counted_apart(received: Object, test: Object, sent: int) -> bool:
     """Whether the receiver's count is its own, and right: it counts until another moment.
 
-    Datagrams are under way when a test ends or its omitted start is over, and a shaper may hold many
-    more. What arrived, without the lost ones, is as many whole blocks as the bytes that arrived.
+    Datagrams are under way when a test ends or its omitted start is over, and a shaper may hold
+    many more. What arrived, without the lost ones, is as many whole blocks as the bytes that
+    arrived.
     """
     arrived, lost = received["packets"], received["lost_packets"]
     size, block = received["bytes"], test["blksize"]
     apart = abs((arrived - lost) * block - size)
     # what was lost before the omitted start was over is counted with the rest
-    near = test.get("omit") and block and size % block == 0 and apart <= 0.05 * sent * block
+    near = (
+        test.get("omit") and block and size % block == 0 and apart <= 0.05 * sent * block
+    )
     return 0 <= lost <= min(arrived, sent) and (apart == 0 or bool(near))
 
 
@@ -351,7 +415,9 @@ def _path(run: ParsedRun, intervals: list[list[Object]], senders: list[Object]) 
     rtts: list[int] = []
     windows: list[list[Any]] = []
     for sender in senders:
-        rows = [row for one in intervals for row in one if row["socket"] == sender["socket"]]
+        rows = [
+            row for one in intervals for row in one if row["socket"] == sender["socket"]
+        ]
         if not rows:
             return
         kept = [row for row in rows if row.get("omitted") is not True]
@@ -359,14 +425,18 @@ def _path(run: ParsedRun, intervals: list[list[Object]], senders: list[Object]) 
         if len(rows) != len(intervals) or any(gaps):
             raise Contradictory("an interval of a stream is missing")
         # iperf3's own mean, minimum and maximum include the omitted seconds
-        trips, own = ([count(row.get("rtt")) or 0 for row in part] for part in (rows, kept))
+        trips, own = (
+            [count(row.get("rtt")) or 0 for row in part] for part in (rows, kept)
+        )
         sizes = [count(row.get("snd_cwnd")) or 0 for row in rows]
         told = [sender.get(key) for key in ("min_rtt", "max_rtt", "max_snd_cwnd")]
         means = [sum(part) // len(part) for part in (trips, own) if part]
         wrong = any(trips) and (
             told[:2] != [min(trips), max(trips)] or sender["mean_rtt"] not in means
         )
-        if wrong or (any(sizes) and (not all(sizes) or told[2] not in (None, max(sizes)))):
+        if wrong or (
+            any(sizes) and (not all(sizes) or told[2] not in (None, max(sizes)))
+        ):
             run.warnings.append(
                 "round-trip times or congestion windows contradict each other, and are left out"
             )

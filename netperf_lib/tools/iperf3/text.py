@@ -80,8 +80,12 @@ class _Log:
         self.damage: Damaged | None = None
         ends: dict[str, str] = {}
         for name, *pair in _LOCAL.findall(self.text):
-            if ends.setdefault(name, str(pair)) != str(pair) or len({*ends.values()}) < len(ends):
-                self.damage = Contradictory(f"lines of two processes: connections of stream {name}")
+            if ends.setdefault(name, str(pair)) != str(pair) or len(
+                {*ends.values()}
+            ) < len(ends):
+                self.damage = Contradictory(
+                    f"lines of two processes: connections of stream {name}"
+                )
         self.finished = False
         for part in _RESULTS.split(self.text):
             damage = read_rows(part, self._take)
@@ -91,7 +95,9 @@ class _Log:
         m = _FIGURES.match(row.figures)
         if m is None or not (row.name.isdecimal() or row.name == "SUM"):
             raise Damaged(f"a row is damaged or cut short: {row.text!r}")
-        row.details = details = {name: text for name, text in m.groupdict().items() if text}
+        row.details = details = {
+            name: text for name, text in m.groupdict().items() if text
+        }
         end, row.omitted = details.get("end", ""), "omitted" in details
         if "cwnd" in details or not self.udp:
             row.retransmits_count = counter(details.get("count"))
@@ -106,7 +112,9 @@ class _Log:
             self.intervals.append(row)
             return
         if (self.udp and "lost" not in details) or not (end or (self.old and self.udp)):
-            raise Contradictory(f"a row of the result is of another process: {row.text!r}")
+            raise Contradictory(
+                f"a row of the result is of another process: {row.text!r}"
+            )
         if any(row.name == other.name for other in self.side(row.direction, end)):
             raise Damaged(f"a second result, whose head is damaged: {row.text!r}")
         self.results.append(row)
@@ -166,9 +174,16 @@ def _result(run: ParsedRun, log: _Log) -> None:
     if (log.bidir and len(directions) == 1) or (
         {row.direction for row in log.intervals} - directions.keys()
     ):
-        raise Damaged("the result of one direction is missing: the log is cut short or damaged")
+        raise Damaged(
+            "the result of one direction is missing: the log is cut short or damaged"
+        )
     for direction in directions:
-        _one_way(run, log, direction, "_reverse" if log.bidir and direction == "reverse" else "")
+        _one_way(
+            run,
+            log,
+            direction,
+            "_reverse" if log.bidir and direction == "reverse" else "",
+        )
     if not run.metrics:
         raise Damaged("the result has no figures")
     if not log.intervals:
@@ -182,35 +197,48 @@ def _total(rows: list[Row], what: str) -> Row | None:
     streams = [row for row in rows if row.stream != -1]
     sums = [row for row in rows if row.stream == -1]
     if len(streams) > 1 and not sums:
-        raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short")
+        raise Damaged(
+            f"the row [SUM] of the {what or 'result'} is missing: the log is cut short"
+        )
     if sums:
         check_sum(sums[0], streams)
     return next(iter([*sums, *rows]), None)
 
 
-def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:
+def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:  # noqa: C901
     """Take the metrics of one direction."""
     sides = {end: log.side(direction, end) for end in ("sender", "receiver", "")}
     sent, received, plain = (_total(rows, end) for end, rows in sides.items())
     loss = received
     if plain and not sent and not received:
         # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
-        sent, received, loss = (None, plain, plain) if log.serving else (plain, None, plain)
+        sent, received, loss = (
+            (None, plain, plain) if log.serving else (plain, None, plain)
+        )
     # before it printed "Bitrate", a server that sends printed both rows, too
     elif not (sent and received) and (not log.serving or (log.old and not log.udp)):
         lost = "sender" if received else "receiver"
-        raise Damaged(f"the {lost}'s row of the result is missing: the log is cut short or damaged")
-    for row, rate, size in ((sent, "_sent_bps", "sent"), (received, "_bps", "transferred")):
+        raise Damaged(
+            f"the {lost}'s row of the result is missing: the log is cut short or damaged"
+        )
+    for row, rate, size in (
+        (sent, "_sent_bps", "sent"),
+        (received, "_bps", "transferred"),
+    ):
         if row is None:
             continue
         if row.rate_bps is None:
-            run.warnings.append(f"a row of the result is no number, and is left out: {row.text!r}")
+            run.warnings.append(
+                f"a row of the result is no number, and is left out: {row.text!r}"
+            )
         elif row.rate_bps:
             run.metrics[f"throughput{word}{rate}"] = row.rate_bps
             run.metrics[f"{size}{word}_bytes"] = row.size.value
         elif row is received:
             raise Damaged("the receiver's figures are missing from the result")
-    here, there = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+    here, there = (
+        (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+    )
     rows = [row for row in log.intervals if row.direction == direction]
     # since 3.16 intervals lack some bytes: two ends that agree are right
     agree = here and there and here.size.agrees(there.size, 0.01)
@@ -235,7 +263,9 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
         late = any(steps[0].start_s > 0 for steps in streams)
         if not late:
             take_path(run, streams)
-        if "cwnd_bytes" not in run.metrics and (late or any("Cwnd" in one for one in log.heads)):
+        if "cwnd_bytes" not in run.metrics and (
+            late or any("Cwnd" in one for one in log.heads)
+        ):
             run.warnings.append(
                 "without cwnd_bytes: congestion windows are missing from the intervals"
             )

@@ -111,7 +111,11 @@ def _python(text):
 
 
 def _same(a, b):
-    return a.lower() == b.lower() if isinstance(a, str) and isinstance(b, str) else bool(a == b)
+    return (
+        a.lower() == b.lower()
+        if isinstance(a, str) and isinstance(b, str)
+        else bool(a == b)
+    )
 
 
 def _subnet(prefix, size, index):
@@ -182,7 +186,9 @@ def expand(template, scope):
         raise TemplateError("A resource is defined multiple times in the template.")
     for item in items:
         if unknown := item.depends - ids - absent:
-            raise TemplateError(f"The resource '{unknown}' is not defined in the template.")
+            raise TemplateError(
+                f"The resource '{unknown}' is not defined in the template."
+            )
         item.depends &= ids
     return items
 

@@ -1,7 +1,9 @@
-"""An emulated Azure Resource Manager: groups, resources, deployments, long operations, faults. No I/O.
+"""An emulated Azure Resource Manager: groups, resources, deployments, long operations, faults.
+No I/O.
 
-Work takes time on a clock that may be real or a test's own; what is due happens when the next request comes in.
-A template's resources are made one after the other, in the order that is worst for a template that forgot a dependency.
+Work takes time on a clock that may be real or a test's own; what is due happens when the next
+request comes in. A template's resources are made one after the other, in the order that is worst
+for a template that forgot a dependency.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class Answer:
 class Fault:
     """Something that goes wrong.
 
-    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (against the name of a VM),
-    ``resource`` (against "type name", while a deployment makes it), ``token`` (the login).
+    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (against the name of
+    a VM), ``resource`` (against "type name", while a deployment makes it), ``token`` (the login).
     """
 
     at: str
@@ -84,7 +86,8 @@ ROUTES = []
 
 
 def route(method, path):
-    """Register a method for a path such as ``/resourceGroups/{group}``, relative to the subscription."""
+    """Register a method for a path such as ``/resourceGroups/{group}``, relative to the
+    subscription."""
     pattern = re.sub(r"\{(\w+)\+\}", r"(?P<\1>.+)", path)
     pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", pattern)
 
@@ -162,8 +165,14 @@ class Cloud:
 
     def _advance(self, now):
         while True:
-            steps = [(d.due, partial(self._step, d)) for d in self.deployments.values() if d.left]
-            due, step = min([*steps, *self.ending], key=itemgetter(0), default=(math.inf, None))
+            steps = [
+                (d.due, partial(self._step, d))
+                for d in self.deployments.values()
+                if d.left
+            ]
+            due, step = min(
+                [*steps, *self.ending], key=itemgetter(0), default=(math.inf, None)
+            )
             if step is None or due > now:
                 return
             self.ending = [end for end in self.ending if end[1] is not step]
@@ -182,7 +191,9 @@ class Cloud:
 
     def _denied(self, method, path):
         """Whether a group that was just made is denied: creations are not known everywhere."""
-        named = re.match(r"/subscriptions/[^/]+/resourcegroups/(npl-[^/]+)(/.*)?$", path, re.I)
+        named = re.match(
+            r"/subscriptions/[^/]+/resourcegroups/(npl-[^/]+)(/.*)?$", path, re.I
+        )
         if self.lag is None or not named or (method == "PUT" and not named[2]):
             return False
         young = self.clock() - self.born.get(named[1].lower(), -NEW_S) < NEW_S
@@ -201,7 +212,9 @@ class Cloud:
             self.groups, self.resources, shown = pickle.loads(before[-1])
         else:
             # nothing that this project makes was there
-            self.groups = {n: g for n, g in self.groups.items() if not n.startswith("npl-")}
+            self.groups = {
+                n: g for n, g in self.groups.items() if not n.startswith("npl-")
+            }
             self.resources = {w: r for w, r in self.resources.items() if "/npl-" not in w}
             shown = {}
         empty = arm.Scope(SUBSCRIPTION, "", "", {}, self._reference)
@@ -223,7 +236,8 @@ class Cloud:
     # requests
 
     def request(self, method, path, query=None, body=None):
-        """Answer a request to the resource manager; paths are taken in any case and with doubled slashes."""
+        """Answer a request to the resource manager; paths are taken in any case and with doubled
+        slashes."""
         path = re.sub(r"/{2,}", "/", unquote(path)).rstrip("/")
         self.requests.append(f"{method} {path}")
         self._advance(self.clock())
@@ -253,7 +267,9 @@ class Cloud:
             return self.locations(shifted=1)
         if identity.lower() != SUBSCRIPTION:
             raise ArmError(
-                404, "SubscriptionNotFound", f"The subscription '{identity}' could not be found."
+                404,
+                "SubscriptionNotFound",
+                f"The subscription '{identity}' could not be found.",
             )
         for verb, pattern, name in ROUTES:
             match = pattern.fullmatch("/" + tail if tail else "")
@@ -267,7 +283,10 @@ class Cloud:
         out = []
         for shift, (region, zones) in enumerate(REGIONS.items(), shifted):
             mapped = [
-                {"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"}
+                {
+                    "logicalZone": str(i + 1),
+                    "physicalZone": f"{region}-az{(i + shift) % 3 + 1}",
+                }
                 for i in range(zones)
             ]
             more = {"availabilityZoneMappings": mapped} if mapped else {}
@@ -293,14 +312,18 @@ class Cloud:
         else:
             used = dict.fromkeys(("cores", *(size[0] for size in SIZES.values())), 0)
             for vm in (r for r in here if r["type"].endswith("/virtualMachines")):
-                family, cpus, *_rest = SIZES[vm["properties"]["hardwareProfile"]["vmSize"]]
+                family, cpus, *_rest = SIZES[
+                    vm["properties"]["hardwareProfile"]["vmSize"]
+                ]
                 used[family] += cpus
                 used["cores"] += cpus
         entries = []
         for name, count in used.items():
             limit = self.limits.get((region, name), 350)
             told = {"value": name, "localizedValue": name}
-            entries.append({"currentValue": count, "limit": limit, "unit": "Count", "name": told})
+            entries.append(
+                {"currentValue": count, "limit": limit, "unit": "Count", "name": told}
+            )
         return Answer(200, {"value": entries})
 
     # resource groups
@@ -346,7 +369,11 @@ class Cloud:
     def _region(self, group, text):
         region = text.replace(" ", "").lower()
         refuse(region not in REGIONS, "LocationNotAvailableForResourceGroup", region)
-        refuse(not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", group), "InvalidResourceGroup", group)
+        refuse(
+            not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", group),
+            "InvalidResourceGroup",
+            group,
+        )
         return region
 
     @route("DELETE", "/resourceGroups/{name}")
@@ -373,7 +400,9 @@ class Cloud:
 
     # deployments
 
-    @route("PUT", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}")
+    @route(
+        "PUT", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
+    )
     def put_deployment(self, group, name, body, **_):
         """Start a deployment."""
         self._group(group, writing=True)
@@ -394,7 +423,9 @@ class Cloud:
         return Answer(201, copy.deepcopy(document))
 
     def _read(self, group, name, body, location=None):
-        scope, template = self._scope(group, location or self._group(group)["location"], body)
+        scope, template = self._scope(
+            group, location or self._group(group)["location"], body
+        )
         try:
             items = arm.expand(template, scope)
         except arm.TemplateError as error:
@@ -412,9 +443,13 @@ class Cloud:
         declared = template.get("parameters") or {}
         unknown = set(given) - set(declared)
         refuse(unknown, "InvalidTemplate", f"unknown parameters {unknown}")
-        missing = [k for k, d in declared.items() if k not in given and "defaultValue" not in d]
+        missing = [
+            k for k, d in declared.items() if k not in given and "defaultValue" not in d
+        ]
         refuse(missing, "InvalidTemplate", f"no value for {missing}")
-        scope = arm.Scope(SUBSCRIPTION, group, location, {}, self._reference, zones=REGIONS)
+        scope = arm.Scope(
+            SUBSCRIPTION, group, location, {}, self._reference, zones=REGIONS
+        )
         defaults = {k: scope.value(d.get("defaultValue")) for k, d in declared.items()}
         scope.parameters = defaults | given
         return scope, template
@@ -425,7 +460,9 @@ class Cloud:
 
     def _problems(self, items):
         """What goes wrong before a deployment starts."""
-        found = [self._fault("validate", i.name) for i in items if i.type.endswith("Machines")]
+        found = [
+            self._fault("validate", i.name) for i in items if i.type.endswith("Machines")
+        ]
         return [f.error().error for f in found if f]
 
     def _step(self, running):
@@ -458,11 +495,18 @@ class Cloud:
         properties = running.document["properties"]
         if running.failed:
             details = [
-                {"code": "ResourceDeploymentFailure", "message": "It failed.", "details": [e]}
+                {
+                    "code": "ResourceDeploymentFailure",
+                    "message": "It failed.",
+                    "details": [e],
+                }
                 for _, e in running.failed
             ]
             error = {"code": "DeploymentFailed", "message": "At least one failed."}
-            properties |= {"provisioningState": "Failed", "error": error | {"details": details}}
+            properties |= {
+                "provisioningState": "Failed",
+                "error": error | {"details": details},
+            }
             return
         scope, outputs = running.scope, {}
         for name, output in (running.template.get("outputs") or {}).items():
@@ -476,7 +520,9 @@ class Cloud:
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
         found = self.deployments.get(where.lower())
         if found is None:
-            raise ArmError(404, "DeploymentNotFound", f"Deployment '{name}' could not be found.")
+            raise ArmError(
+                404, "DeploymentNotFound", f"Deployment '{name}' could not be found."
+            )
         return found
 
     @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments")
@@ -488,7 +534,8 @@ class Cloud:
         return Answer(200, {"value": found})
 
     @route(
-        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/cancel"
+        "POST",
+        "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/cancel",
     )
     def cancel(self, group, name, **_):
         """End a deployment; what it made stays."""
@@ -497,33 +544,52 @@ class Cloud:
         running.stop()
         return Answer(204)
 
-    @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}")
+    @route(
+        "GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
+    )
     def show_deployment(self, group, name, **_):
         """One deployment."""
         return Answer(200, self._deployment(group, name).document)
 
     @route(
-        "POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate"
+        "POST",
+        "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate",
     )
     def validate(self, group, name, body, **_):
         """Check a template, as az does before it deploys one."""
         self._group(group, writing=True)
         self._read(group, name, body)
-        return Answer(200, {"name": name, "properties": {"provisioningState": "Succeeded"}})
+        return Answer(
+            200, {"name": name, "properties": {"provisioningState": "Succeeded"}}
+        )
 
     @route("POST", "/providers/Microsoft.Resources/deployments/{name}/{what}")
     def rehearse(self, name, what, body, **_):
         """Check a template that makes a group and deploys into it; tell what it would make."""
         scope, template = self._scope("", "", body)
-        sources = [{k: v for k, v in r.items() if k != "properties"} for r in template["resources"]]
+        sources = [
+            {k: v for k, v in r.items() if k != "properties"}
+            for r in template["resources"]
+        ]
         group, nested = map(scope.value, sources)
         inner = template["resources"][1]["properties"]
         region = self._region(group["name"], group["location"])
-        given = {"template": inner["template"], "parameters": scope.value(inner["parameters"])}
-        items = self._read(group["name"], nested["name"], {"properties": given}, region)[2]
+        given = {
+            "template": inner["template"],
+            "parameters": scope.value(inner["parameters"]),
+        }
+        items = self._read(group["name"], nested["name"], {"properties": given}, region)[
+            2
+        ]
         changes = [{"resourceId": i.id, "changeType": "Create"} for i in items]
-        properties = {"provisioningState": "Succeeded", "mode": "Incremental", "changes": changes}
-        return Answer(200, {"name": name, "status": "Succeeded", "properties": properties})
+        properties = {
+            "provisioningState": "Succeeded",
+            "mode": "Incremental",
+            "changes": changes,
+        }
+        return Answer(
+            200, {"name": name, "status": "Succeeded", "properties": properties}
+        )
 
     # resources
 
@@ -540,7 +606,9 @@ class Cloud:
         new["properties"] = body.get("properties") or {}
         new |= {k: body[k] for k in ("tags", "sku", "zones") if k in body}
         if len(parts) == 3:
-            new["location"] = (body.get("location") or home["location"]).replace(" ", "").lower()
+            new["location"] = (
+                (body.get("location") or home["location"]).replace(" ", "").lower()
+            )
             bad = [z for z in new.get("zones", []) if int(z) > REGIONS[new["location"]]]
             refuse(bad, "AvailabilityZoneNotSupported", where)
         before = dict(self.resources)
@@ -561,7 +629,9 @@ class Cloud:
         properties = out["properties"]
         if ppg := properties.get("proximityPlacementGroup"):
             # Azure gives its group in capitals
-            ppg["id"] = re.sub("(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"])
+            ppg["id"] = re.sub(
+                "(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"]
+            )
         for key in EMBEDDED.get(resource["type"].lower().rsplit("/", 1)[-1], ()):
             inside = f"{resource['id']}/{key}/".lower()
             listed = [r for w, r in self.resources.items() if w.startswith(inside)]
@@ -569,7 +639,9 @@ class Cloud:
         properties.get("osProfile", {}).pop("customData", None)
         return out
 
-    @route("GET", "/resourceGroups/{group}/providers/.*/virtualMachines/{name}/instanceView")
+    @route(
+        "GET", "/resourceGroups/{group}/providers/.*/virtualMachines/{name}/instanceView"
+    )
     def instance_view(self, group, name, **_):
         """State of a VM."""
         self._group(group)
@@ -592,13 +664,25 @@ class Cloud:
         resource = self.resources[where]
         out = self.show(resource)
         if "instanceview" in query.get("$expand", "").lower():
-            out["properties"]["instanceView"] = self.instance_view(group, resource["name"]).body
+            out["properties"]["instanceView"] = self.instance_view(
+                group, resource["name"]
+            ).body
         if query.get("includeColocationStatus", "").lower() == "true":
             every = self.resources.values()
             groups = [(r, r["properties"].get("proximityPlacementGroup")) for r in every]
-            members = [{"id": r["id"]} for r, g in groups if g and g["id"].lower() == where]
-            code = "ColocationStatus/NotAligned" if self.scattered else "ColocationStatus/Aligned"
-            status = {"code": code, "level": "Info", "displayStatus": code.rsplit("/", 1)[1]}
+            members = [
+                {"id": r["id"]} for r, g in groups if g and g["id"].lower() == where
+            ]
+            code = (
+                "ColocationStatus/NotAligned"
+                if self.scattered
+                else "ColocationStatus/Aligned"
+            )
+            status = {
+                "code": code,
+                "level": "Info",
+                "displayStatus": code.rsplit("/", 1)[1],
+            }
             out["properties"] |= {"virtualMachines": members, "colocationStatus": status}
         return Answer(200, out)
 

@@ -23,10 +23,19 @@ from .machines import Machines, possible, private_network
 from .rules import accelerated
 
 PRICES = {
-    "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2,
-    "disk StandardSSD_LRS": 0.0, "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
-    "transfer public-ip": 0.0, "transfer standard-lb": 0.0, "transfer vpn": 0.0,
-}  # fmt: skip
+    "Standard_D4s_v5": 0.2,
+    "Standard_D4s_v4": 0.2,
+    "Standard_D2s_v5": 0.1,
+    "VpnGw1AZ": 0.2,
+    "ErGw1AZ": 0.2,
+    "disk StandardSSD_LRS": 0.0,
+    "public address": 0.0,
+    "nat gateway": 0.0,
+    "load balancer": 0.0,
+    "transfer public-ip": 0.0,
+    "transfer standard-lb": 0.0,
+    "transfer vpn": 0.0,
+}
 AZ = Path(__file__).resolve().parents[3] / ".venv-azure" / "bin" / "az"
 
 
@@ -37,7 +46,8 @@ def experiment(
     deployments=1,
     **options,
 ):
-    """An experiment whose pairs are given as "client server placement [off]", with a size that can be without."""
+    """An experiment whose pairs are given as "client server placement [off]", with a size that
+    can be without."""
     declared, plain = [], {}
     for text in pairs or ("a b same-zone",):
         client, server, placement, *more = text.split()
@@ -49,7 +59,9 @@ def experiment(
                 "accelerated": more != ["off"],
             }
         )
-        plain |= {name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more}
+        plain |= {
+            name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more
+        }
     sizes = ("Standard_D4s_v5", "Standard_D4s_v4", "Standard_D2s_v5")
     options = {
         "region": "westeurope",
@@ -79,14 +91,22 @@ def experiment(
 
 def seen(hosts, pairs, **_):
     """What guests say of their paths."""
-    return {pair: {"hops": 1, "mtu": 1500, "sent": 2000, "vf_tx_packets": 2003} for pair in pairs}
+    return {
+        pair: {"hops": 1, "mtu": 1500, "sent": 2000, "vf_tx_packets": 2003}
+        for pair in pairs
+    }
 
 
 GUEST = {
     "kernel": "6.8.0-1010-azure",
     "system": "Ubuntu 24.04",
     "hyperv": "AMS07XXXX",
-    "tool": [("iperf3", "3.16"), ("iperf", "2.1.9"), ("qperf", "0.4.11"), ("sockperf", "3.7")],
+    "tool": [
+        ("iperf3", "3.16"),
+        ("iperf", "2.1.9"),
+        ("qperf", "0.4.11"),
+        ("sockperf", "3.7"),
+    ],
     "package": [
         ("iperf", "2.1.9+dfsg-1"),
         ("iperf3", "3.16-1build2"),
@@ -115,7 +135,8 @@ SEEDS = pytest.mark.parametrize("cloud", [1, 2, 3], indirect=True)
 
 @pytest.fixture
 def az(cloud, clock, monkeypatch):
-    """The source `azure`, wired to the emulated cloud in this process; guests answer as they should."""
+    """The source `azure`, wired to the emulated cloud in this process; guests answer as they
+    should."""
     direct = DirectAz(cloud)
 
     def guests(hosts, **_):
@@ -257,7 +278,11 @@ def preflight(declared, workload=None):
     """What the checks find, with what Azure says that it would create."""
     findings = azure._proposal(declared, workload or Workload())
     rows = list(
-        checks.examine(findings, azure._runner(findings.options.subscription), azure._rehearse)
+        checks.examine(
+            findings, azure._runner(findings.options.subscription), azure._rehearse
+        )
     )
-    assert all(fine for _, _, fine in rows) == (not findings.problems + findings.elsewhere)
+    assert all(fine for _, _, fine in rows) == (
+        not findings.problems + findings.elsewhere
+    )
     return findings

@@ -1,4 +1,5 @@
-"""The commands of az that the project uses, against the emulated cloud in this process: fast, on a clock of its own.
+"""The commands of az that the project uses, against the emulated cloud in this process: fast, on
+a clock of its own.
 
 That it answers as the real az does is itself tested (`test_end_to_end.py` compares the two).
 """
@@ -41,7 +42,9 @@ class DirectAz:
     def __call__(self, *words):
         index = len(self.commands)
         self.commands.append(words)
-        due = index == self.interrupt_at or bool(self.interrupt_when and self.interrupt_when(words))
+        due = index == self.interrupt_at or bool(
+            self.interrupt_when and self.interrupt_when(words)
+        )
         if due and not self.interrupt_after:
             self.stopping()
             raise KeyboardInterrupt
@@ -83,7 +86,9 @@ class DirectAz:
 
     def _account_show(self, one, _):
         if one.get("subscription", "emulated") not in (SUBSCRIPTION, "emulated"):
-            raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
+            raise AzError(
+                "no such subscription", code="SubscriptionNotFound", kind="subscription"
+            )
         user = {"name": "tester", "type": "user"}
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": user}
 
@@ -93,7 +98,9 @@ class DirectAz:
     def _vm_list_skus(self, one, _):
         query = {"$filter": f"location eq '{one['location']}'"}
         found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
-        closed = [s["name"] for s in found for r in s["restrictions"] if r["type"] == "Location"]
+        closed = [
+            s["name"] for s in found for r in s["restrictions"] if r["type"] == "Location"
+        ]
         fits = [s for s in found if one["size"].lower() in s["name"].lower()]
         return [s for s in fits if s["name"] not in closed]
 
@@ -152,4 +159,6 @@ def _flat(node):
     if not isinstance(node, dict):
         return node
     out = {k: _flat(v) for k, v in node.items() if k != "properties"}
-    return out | (_flat(node["properties"]) if isinstance(node.get("properties"), dict) else {})
+    return out | (
+        _flat(node["properties"]) if isinstance(node.get("properties"), dict) else {}
+    )

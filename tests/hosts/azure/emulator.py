@@ -1,4 +1,5 @@
-"""The emulated cloud behind HTTPS on loopback, so that the real az can talk to it; and what az needs to find it."""
+"""The emulated cloud behind HTTPS on loopback, so that the real az can talk to it; and what az
+needs to find it."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ class Emulator:
         self._server.handle_error = lambda *_: None  # a client that was killed
         self.base = f"https://localhost:{self._server.server_port}"
         text = Path(__file__).with_name("endpoints.json").read_text("utf-8")
-        self.endpoints = json.loads(Template(text).substitute(base=self.base, tenant=TENANT))
+        self.endpoints = json.loads(
+            Template(text).substitute(base=self.base, tenant=TENANT)
+        )
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
         )
@@ -76,7 +79,8 @@ class Emulator:
         self._thread.join()
 
     def environment(self, version):
-        """Environment in which az of this version talks to the emulator, and nobody is looked up anywhere else."""
+        """Environment in which az of this version talks to the emulator, and nobody is looked up
+        anywhere else."""
         config = self.folder / "az"
         configure(config, self.base, version)
         authority = str(self.folder / "ca.pem")
@@ -130,14 +134,20 @@ class Emulator:
         end = skip + self.page
         following = urlencode({"$filter": wanted, "$skip": end})
         link = f"{self.base}/prices?{following}" if rows[end:] else None
-        page = {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])}
+        page = {
+            "Items": rows[skip:end],
+            "NextPageLink": link,
+            "Count": len(rows[skip:end]),
+        }
         return Answer(200, page | {"BillingCurrency": "USD"})
 
 
 def recorded_prices():
     """Prices that were recorded (`prices.tsv`)."""
     lines = (Path(__file__).parent / "prices.tsv").read_text("utf-8").splitlines()
-    rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
+    rows = csv.DictReader(
+        (line for line in lines if not line.startswith("#")), delimiter="\t"
+    )
     return [
         {"currencyCode": "USD", "type": "Consumption"}
         | row
@@ -157,7 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         raw = self.rfile.read(length)
         parts = urlsplit(self.path)
-        body = _body(raw) if raw and "json" in (self.headers.get("Content-Type") or "") else None
+        body = (
+            _body(raw)
+            if raw and "json" in (self.headers.get("Content-Type") or "")
+            else None
+        )
         authorized = (self.headers.get("Authorization") or "").startswith("Bearer ")
         answer = self.owner.answer(
             self.command, parts.path, dict(parse_qsl(parts.query)), body, authorized
@@ -165,7 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
         data = (
             b""
             if answer.body is None
-            else (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
+            else (
+                answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+            ).encode()
         )
         self.send_response(answer.status)
         for name, value in {
@@ -178,7 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_HEAD = _go  # noqa: N815 - http.server wants these names
+    # http.server wants these names
+    do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_HEAD = _go  # noqa: N815
 
 
 def _body(raw):
@@ -194,13 +211,17 @@ def token():
     """An access token; nobody checks its signature."""
 
     def part(content):
-        return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+        return (
+            base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+        )
 
     now = int(time.time())
     claims = {"aud": "https://management.core.windows.net/", "tid": TENANT, "oid": CLIENT}
     claims |= {"iss": f"https://sts.windows.net/{TENANT}/", "appid": CLIENT}
     times = {"iat": now, "nbf": now, "exp": now + 3600}
-    return ".".join([part({"alg": "none", "typ": "JWT"}), part(claims | times), "c2lnbmVk"])
+    return ".".join(
+        [part({"alg": "none", "typ": "JWT"}), part(claims | times), "c2lnbmVk"]
+    )
 
 
 def certificate(folder):
@@ -251,9 +272,16 @@ def key_usage():
 def configure(config, base, version):
     """Write the configuration of an az that is logged in to two subscriptions of the emulator."""
     config.mkdir(parents=True, exist_ok=True)
-    names = {"subscription": SUBSCRIPTION, "other": OTHER, "tenant": TENANT, "client": CLIENT}
+    names = {
+        "subscription": SUBSCRIPTION,
+        "other": OTHER,
+        "tenant": TENANT,
+        "client": CLIENT,
+    }
     for file in Path(__file__).with_name("az-config").iterdir():
-        text = Template(file.read_text("utf-8")).substitute(names, base=base, version=version)
+        text = Template(file.read_text("utf-8")).substitute(
+            names, base=base, version=version
+        )
         (config / file.name).write_text(text, "utf-8")
 
 

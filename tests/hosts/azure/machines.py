@@ -1,7 +1,9 @@
-"""Stand-ins for the VMs of the emulated cloud: a real sshd each, at the VM's own address, with its own host key.
+"""Stand-ins for the VMs of the emulated cloud: a real sshd each, at the VM's own address, with
+its own host key.
 
-All of it lives in a network namespace whose loopback interface holds the addresses, and nothing else: no packet can
-leave. Each stand-in has its own view of the few files that tell a guest in Azure what it is.
+All of it lives in a network namespace whose loopback interface holds the addresses, and nothing
+else: no packet can leave. Each stand-in has its own view of the few files that tell a guest in
+Azure what it is.
 """
 
 import base64
@@ -72,7 +74,9 @@ class Machines:
     def follow(self):
         """Start what was made, end what is gone."""
         vms = {
-            w: r for w, r in self.cloud.resources.items() if r["type"].endswith("/virtualMachines")
+            w: r
+            for w, r in self.cloud.resources.items()
+            if r["type"].endswith("/virtualMachines")
         }
         for where in [w for w in self.running if w not in vms]:
             self._end(where)
@@ -92,26 +96,42 @@ class Machines:
 
     def _start(self, where, vm):
         resources, p = self.cloud.resources, vm["properties"]
-        nic = resources[p["networkProfile"]["networkInterfaces"][0]["id"].lower()]["properties"]
+        nic = resources[p["networkProfile"]["networkInterfaces"][0]["id"].lower()][
+            "properties"
+        ]
         entry = nic["ipConfigurations"][0]["properties"]
         public = resources.get((entry.get("publicIPAddress") or {}).get("id", "").lower())
-        address = public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
+        address = (
+            public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
+        )
         profile = p["osProfile"]
         self.started += 1
         home = self.folder / f"{self.started}-{vm['name']}"
         home.mkdir(parents=True)
         first_start = yaml.safe_load(base64.b64decode(profile["customData"]))
         trusted = profile["linuxConfiguration"]["ssh"]["publicKeys"][0]["keyData"]
-        (home / "host_key").write_text(first_start["ssh_keys"]["ed25519_private"], "utf-8")
+        (home / "host_key").write_text(
+            first_start["ssh_keys"]["ed25519_private"], "utf-8"
+        )
         (home / "host_key").chmod(0o600)
         (home / "authorized").write_text(trusted + "\n", "utf-8")
         physical = f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}"
         vf = accelerated(self.cloud, nic) and vm["name"] not in self.without_vf
-        of_vm = (str(home), profile["adminUsername"], address, vm["name"], physical, "vf" * vf)
+        of_vm = (
+            str(home),
+            profile["adminUsername"],
+            address,
+            vm["name"],
+            physical,
+            "vf" * vf,
+        )
         apart = "unshare --mount --uts --pid --fork --kill-child --mount-proc sh".split()
         with (home / "log").open("wb") as log:
             self.running[where] = subprocess.Popen(
-                [*apart, str(SCRIPT), *of_vm], stdout=log, stderr=log, start_new_session=True
+                [*apart, str(SCRIPT), *of_vm],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         for _ in range(100):
             listens = b"Server listening" in (home / "log").read_bytes()

@@ -1,4 +1,5 @@
-"""An `az` that writes down what the real one is asked and answers, without ids: ``python record.py REAL FILE …``."""
+"""An `az` that writes down what the real one is asked and answers, without ids: ``python
+record.py REAL FILE …``."""
 
 import json
 import re
@@ -16,12 +17,14 @@ PRIVATE = (
     # in a document that is quoted in another
     (
         re.compile(
-            r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": \\*")[^"\\]*'
+            r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": '
+            r'\\*")[^"\\]*'
         ),
         r"\1…",
     ),
 )
-"""Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's business."""
+"""Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's
+business."""
 
 
 def clean(text):
@@ -36,7 +39,8 @@ def program(folder, real, into):
     folder.mkdir()
     place = folder / "az"
     place.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{real}" "{into}" "$@"\n', "utf-8"
+        f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{real}" "{into}" "$@"\n',
+        "utf-8",
     )
     place.chmod(0o755)
 
@@ -49,7 +53,12 @@ def main(real, into, *words):
     out = "" if "get-access-token" in words else done.stdout
     if words[:2] == ("account", "show"):  # the subscription's name often is the company's
         out = re.sub(r'("name": ")[^"]*', r"\1…", out)
-    line = {"command": words, "exit_code": done.returncode, "stdout": out, "stderr": done.stderr}
+    line = {
+        "command": words,
+        "exit_code": done.returncode,
+        "stdout": out,
+        "stderr": done.stderr,
+    }
     with Path(into).open("a", encoding="utf-8") as file:
         file.write(clean(json.dumps(line)) + "\n")
     return done.returncode

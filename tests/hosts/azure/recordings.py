@@ -24,7 +24,9 @@ def _cited():
     """Code to its status, and a sentence in few words."""
     lines = (HERE / "cited.tsv").read_text("utf-8").splitlines()[1:]
     rows = (line.split("\t") for line in lines)
-    return {name: (int(status), text.replace("\\n", "\n")) for name, status, text, _ in rows}
+    return {
+        name: (int(status), text.replace("\\n", "\n")) for name, status, text, _ in rows
+    }
 
 
 def fault(name, at="request", match=".", times=1):

@@ -9,11 +9,21 @@ if TYPE_CHECKING:
 
 Resource = dict[str, Any]
 
-REGIONS = {"westeurope": 3, "northeurope": 3, "eastus": 3, "westus2": 3, "eastasia": 3, "westus": 0}
+REGIONS = {
+    "westeurope": 3,
+    "northeurope": 3,
+    "eastus": 3,
+    "westus2": 3,
+    "eastasia": 3,
+    "westus": 0,
+}
 """Region to its number of zones."""
 SIZES = {
     # name: (family, vCPUs, accelerated networking, zones; None: all, restriction)
-    **{f"Standard_D{n}s_v5": ("standardDSv5Family", n, True, None, None) for n in (2, 4, 8, 16)},
+    **{
+        f"Standard_D{n}s_v5": ("standardDSv5Family", n, True, None, None)
+        for n in (2, 4, 8, 16)
+    },
     **{f"Standard_D{n}s_v4": ("standardDSv4Family", n, True, None, None) for n in (4, 8)},
     "Standard_B2s": ("standardBSFamily", 2, False, None, None),
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),
@@ -64,7 +74,9 @@ def _there(cloud, where, by):
     found = cloud.resources.get(where.lower())
     if found is None:
         parent, _, name = where.rpartition("/")
-        holder = cloud.resources.get(parent.rpartition("/")[0].lower(), {"properties": {}})
+        holder = cloud.resources.get(
+            parent.rpartition("/")[0].lower(), {"properties": {}}
+        )
         parts = holder["properties"].get(parent.rpartition("/")[2]) or []
         found = next((e for e in parts if e["name"].lower() == name.lower()), None)
     refuse(found is None, "InvalidResourceReference", f"{by['id']} refers to {where}")
@@ -99,12 +111,17 @@ def accelerated(cloud, nic):
 
 def _nsg(cloud, new, old):
     for rule in new["properties"].pop("securityRules", None) or ():
-        cloud.put(f"{new['id']}/securityRules/{rule['name']}", {"properties": rule["properties"]})
+        cloud.put(
+            f"{new['id']}/securityRules/{rule['name']}",
+            {"properties": rule["properties"]},
+        )
 
 
 def _vnet(cloud, new, old):
     for subnet in new["properties"].pop("subnets", None) or ():
-        cloud.put(f"{new['id']}/subnets/{subnet['name']}", {"properties": subnet["properties"]})
+        cloud.put(
+            f"{new['id']}/subnets/{subnet['name']}", {"properties": subnet["properties"]}
+        )
 
 
 def _peering(cloud, new, old):
@@ -112,7 +129,9 @@ def _peering(cloud, new, old):
     mine = new["id"].rsplit("/", 2)[0]
     other = _there(cloud, p["remoteVirtualNetwork"]["id"], new)
     homes = (cloud.resources[mine.lower()], other)
-    one, two = (ip_network(h["properties"]["addressSpace"]["addressPrefixes"][0]) for h in homes)
+    one, two = (
+        ip_network(h["properties"]["addressSpace"]["addressPrefixes"][0]) for h in homes
+    )
     refuse(one.overlaps(two), "VnetAddressSpacesOverlap", new["id"])
     p["peeringState"] = "Initiated"
     for where, back in cloud.resources.items():
@@ -136,12 +155,19 @@ def _private(cloud, subnet):
         for c in r["properties"].get(key) or ()
     }
     hosts = list(ip_network(subnet["properties"]["addressPrefix"]).hosts())
-    return next(str(h) for h in hosts[3:] if str(h) not in used)  # Azure keeps the first ones
+    return next(
+        str(h) for h in hosts[3:] if str(h) not in used
+    )  # Azure keeps the first ones
 
 
 def _balancer(cloud, new, old):
     p = new["properties"]
-    for key in ("frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules"):
+    for key in (
+        "frontendIPConfigurations",
+        "backendAddressPools",
+        "probes",
+        "loadBalancingRules",
+    ):
         for entry in p[key]:
             entry["id"] = f"{new['id']}/{key}/{entry['name']}"
     front = p["frontendIPConfigurations"][0]["properties"]
@@ -158,7 +184,9 @@ def _nic(cloud, new, old):
     entry["id"] = f"{new['id']}/ipConfigurations/{entry['name']}"
     c = entry["properties"]
     subnet = _there(cloud, c["subnet"]["id"], new)
-    kept = before["ipConfigurations"][0]["properties"]["privateIPAddress"] if old else None
+    kept = (
+        before["ipConfigurations"][0]["properties"]["privateIPAddress"] if old else None
+    )
     c |= {"privateIPAddress": kept or _private(cloud, subnet), "primary": True}
 
 
@@ -182,8 +210,14 @@ def _gateway(cloud, new, old):
     p = new["properties"]
     c = p["ipConfigurations"][0]["properties"]
     given = (c.get("publicIPAddress") or {}).get("id")
-    refuse(bool(given) != (p["gatewayType"] == "Vpn"), "PublicIpForGatewayIsRequired", new["name"])
-    bare = given and REGIONS[new["location"]] and not _there(cloud, given, new).get("zones")
+    refuse(
+        bool(given) != (p["gatewayType"] == "Vpn"),
+        "PublicIpForGatewayIsRequired",
+        new["name"],
+    )
+    bare = (
+        given and REGIONS[new["location"]] and not _there(cloud, given, new).get("zones")
+    )
     refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
 
 
@@ -198,7 +232,10 @@ def _connection(cloud, new, old):
     ends = [p[f"virtualNetworkGateway{n}"]["id"] for n in (2, 1)]
     p["connectionStatus"] = "Unknown"
     for other in cloud.resources.values():
-        back = [other["properties"].get(f"virtualNetworkGateway{n}", {}).get("id") for n in (1, 2)]
+        back = [
+            other["properties"].get(f"virtualNetworkGateway{n}", {}).get("id")
+            for n in (1, 2)
+        ]
         if back == ends:
             status = "Connected" if other.get("_key") == new["_key"] else "NotConnected"
             later = (cloud.clock() + cloud.step_s, {"connectionStatus": status})

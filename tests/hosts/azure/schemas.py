@@ -23,5 +23,7 @@ def _validator(kind):
 
 def wrong(resource):
     """Return what the schema of a resource's type does not allow; its expressions are evaluated."""
-    errors = _validator(f"{resource['type']}@{resource['apiVersion']}").iter_errors(resource)
+    errors = _validator(f"{resource['type']}@{resource['apiVersion']}").iter_errors(
+        resource
+    )
     return [f"{'.'.join(map(str, e.absolute_path))}: {e.message}" for e in errors]

@@ -21,7 +21,10 @@ from ...sshd import alive, wait_until
 
 HERE = Path(__file__).parent
 # what az printed for answers that Azure has given (recordings in Azure/azure-cli, MIT)
-SEEN = [json.loads(line) for line in (HERE / "recorded_failures.jsonl").read_text().splitlines()]
+SEEN = [
+    json.loads(line)
+    for line in (HERE / "recorded_failures.jsonl").read_text().splitlines()
+]
 # what others were refused: code (or `az`: a text without one), deed, sentence, page that shows it
 with (HERE / "refusals.tsv").open(encoding="utf-8", newline="") as _file:
     REFUSED = list(csv.DictReader(_file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -32,11 +35,19 @@ def printed(code, sentence):
     if code == "az":
         return [read_failure("az", 1, f"ERROR: {sentence}\n")]
     if code.startswith("AADSTS"):
-        return [read_failure("az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n")]
+        return [
+            read_failure(
+                "az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n"
+            )
+        ]
     error = {"code": code, "message": sentence}
     invalid = '{"code": "InvalidTemplateDeployment", "message": "See inner errors."}'
     inner = f"ERROR: {invalid}\n\nInner Errors: \n{json.dumps(error)}\n"
-    wrapped = {"code": "ResourceDeploymentFailure", "message": "failed", "details": [error]}
+    wrapped = {
+        "code": "ResourceDeploymentFailure",
+        "message": "failed",
+        "details": [error],
+    }
     failed = {"code": "DeploymentFailed", "message": "failed", "details": [wrapped]}
     texts = (
         f"ERROR: ({code}) {sentence}\nCode: {code}\nMessage: {sentence}\n",
@@ -48,7 +59,8 @@ def printed(code, sentence):
 
 
 def test_recorded_answers_are_read_as_what_they_mean():
-    """Az prints the same words for pages of 401, 404, 429 and 503, and none for one quota of 401."""
+    """Az prints the same words for pages of 401, 404, 429 and 503, and none for one quota of
+    401."""
     meanings = {}
     for seen in SEEN:
         meanings.setdefault(seen["stderr"], set()).add(seen["kind"])
@@ -79,7 +91,9 @@ CODES = {
 
 @pytest.mark.parametrize("deed", CODES)
 def test_a_code_alone_has_its_deed(deed):
-    failures = [error_of("az", {"code": c, "message": "sorry"}) for c in CODES[deed].split()]
+    failures = [
+        error_of("az", {"code": c, "message": "sorry"}) for c in CODES[deed].split()
+    ]
     assert {failure.deed for failure in failures} == {deed}
 
 
@@ -147,7 +161,9 @@ def test_trouble_that_lasts_has_a_bound_that_is_said(program, waits):
 
 def test_as_long_as_azure_asks_is_waited(program, waits):
     again = "ERROR: (TooManyRequests) try again after 30 seconds"
-    write(program, f"[ -e $0.seen ] && exec true; touch $0.seen; echo '{again}' >&2; exit 1")
+    write(
+        program, f"[ -e $0.seen ] && exec true; touch $0.seen; echo '{again}' >&2; exit 1"
+    )
     assert Az()("group", "list") is None
     assert waits == [30.0]
 
@@ -197,4 +213,6 @@ def test_az_dies_with_its_caller(program, by):
     with subprocess.Popen([sys.executable, "-c", driver]) as caller:
         assert wait_until(lambda: alive(f"sleep {sign}"), 90)
         caller.send_signal(by)
-    assert wait_until(lambda: not alive(f"sleep {sign}"), 30), "az goes on without its caller"
+    assert wait_until(lambda: not alive(f"sleep {sign}"), 30), (
+        "az goes on without its caller"
+    )

@@ -22,7 +22,9 @@ def test_a_line_for_each_subject_and_nothing_is_made(az, cloud):
     assert tuple(lines) == SUBJECTS
     assert all(fine for _, fine in lines.values()), lines
     assert lines["quota"][0].startswith("4 vCPUs and 1 addresses in westeurope")
-    assert lines["validation"][0].startswith("Azure finds it valid, and would create 14 resources")
+    assert lines["validation"][0].startswith(
+        "Azure finds it valid, and would create 14 resources"
+    )
     assert "within the budget of 5" in lines["price"][0]
     assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
 
@@ -31,8 +33,14 @@ def test_a_line_for_each_subject_and_nothing_is_made(az, cloud):
     ("options", "said"),
     [
         ({"vm_size": "Standard_HB120rs_v3"}, "zone 1 of westeurope, only in none"),
-        ({"vm_size": "Standard_E4s_v5"}, "is not offered to this subscription in westeurope"),
-        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "zone 2 of westeurope, only in 1"),
+        (
+            {"vm_size": "Standard_E4s_v5"},
+            "is not offered to this subscription in westeurope",
+        ),
+        (
+            {"vm_size": "Standard_F72s_v2", "zones": ["2"]},
+            "zone 2 of westeurope, only in 1",
+        ),
         ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered to this"),
         ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking"),
         ({"region": "westus"}, "region westus has no zone 1 .it has none.: correct"),
@@ -46,14 +54,18 @@ def test_one_mistake_is_one_sentence(az, cloud, tmp_path, options, said):
     declared = experiment(prices=prices, **options)
     problems = [words for words, fine in found(declared).values() if not fine]
     assert len(problems) == 1
-    with pytest.raises(AzureError, match=f"nothing was created, because .*{said}") as caught:
+    with pytest.raises(
+        AzureError, match=f"nothing was created, because .*{said}"
+    ) as caught:
         azure.up(declared, number=1, state=tmp_path)
     assert "\n" not in str(caught.value)
     assert not cloud.groups
 
 
 def test_an_unknown_address_is_a_problem(az, monkeypatch):
-    monkeypatch.setattr("netperf_lib.hosts.azure.prices.ADDRESS_URL", "https://localhost:1/")
+    monkeypatch.setattr(
+        "netperf_lib.hosts.azure.prices.ADDRESS_URL", "https://localhost:1/"
+    )
     (problem,) = preflight(experiment(allow_from=None)).problems
     assert "give hosts.options.allow_from" in problem
 
@@ -86,17 +98,26 @@ def test_zones_are_those_of_the_subscription(az, tmp_path):
 
     here, other = (locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
     assert here != other
-    made = azure.up(experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path)
+    made = azure.up(
+        experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path
+    )
     assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in "12"]
 
 
 def test_a_missing_second_factor_asks_for_a_login():
-    message = "Resource was disallowed by Azure: users must use MFA for Create operations."
-    assert error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind == "login"
+    message = (
+        "Resource was disallowed by Azure: users must use MFA for Create operations."
+    )
+    assert (
+        error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind
+        == "login"
+    )
 
 
 def test_the_budget_is_of_all_deployments(az):
     minute = Workload(measuring_s=60)
-    one, four = (preflight(experiment(deployments=n), workload=minute).cost.amount for n in (1, 4))
+    one, four = (
+        preflight(experiment(deployments=n), workload=minute).cost.amount for n in (1, 4)
+    )
     assert four == pytest.approx(2 * 0.2 * (60 + 4 * 900) / 3600)
     assert (one or 0) < (four or 0)

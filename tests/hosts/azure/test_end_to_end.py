@@ -46,7 +46,9 @@ def test_every_placement_is_measured_once_and_removed(world, tmp_path):
     declared = experiment(*EVERY, **world.options(**own))
     world.machines.without_vf.add("z")
     root = tmp_path / "data"
-    pipeline.collect(write(declared, tmp_path), root=root, rounds=1, duration_s=0.3, anyway=True)
+    pipeline.collect(
+        write(declared, tmp_path), root=root, rounds=1, duration_s=0.3, anyway=True
+    )
     nothing_is_left(world.cloud, tmp_path)
     assert json.dumps(world.cloud.resources, sort_keys=True) == before
     runs = load(root / "probe")
@@ -56,10 +58,14 @@ def test_every_placement_is_measured_once_and_removed(world, tmp_path):
     assert by.loc["x", "server_zone_physical"] == "westeurope-az2"
     assert by.loc["r", "server_region"] == "northeurope"
     assert not by.loc["y", "accelerated"]
-    record = json.loads(next((root / "probe" / "raw").glob("*/run.json")).read_text("utf-8"))
+    record = json.loads(
+        next((root / "probe" / "raw").glob("*/run.json")).read_text("utf-8")
+    )
     assert any("hops, MTU" in p["evidence"] for p in record["path"])
     proofs = [p for h in record["hosts"].values() for p in h["proofs"] if not p["holds"]]
-    assert {p["claim"] for p in proofs} <= {"virtual function present and up in the guest"}
+    assert {p["claim"] for p in proofs} <= {
+        "virtual function present and up in the guest"
+    }
 
 
 def npl(world, folder):
@@ -142,7 +148,15 @@ def same_as_the_real_az(world, group):
 
 
 IGNORED = {
-    *("etag", "provisioningState", "timestamp", "parameters", "providers", "dependencies", "type"),
+    *(
+        "etag",
+        "provisioningState",
+        "timestamp",
+        "parameters",
+        "providers",
+        "dependencies",
+        "type",
+    ),
     *("zoneDetails", "restrictionInfo", "operationId"),
 }
 
@@ -151,11 +165,17 @@ def missing(wanted, got, where=""):
     """Where `got` lacks what `wanted` says; more is fine."""
     if isinstance(wanted, dict):
         kept = {k: v for k, v in wanted.items() if k not in IGNORED}
-        return [m for k, v in kept.items() for m in missing(v, (got or {}).get(k), f"{where}.{k}")]
+        return [
+            m
+            for k, v in kept.items()
+            for m in missing(v, (got or {}).get(k), f"{where}.{k}")
+        ]
     if isinstance(wanted, list):
         if len(wanted) != len(got or ()):
             return [f"{where}: {len(wanted)} entries, {len(got or ())}"]
-        return [m for i, v in enumerate(wanted) for m in missing(v, got[i], f"{where}[{i}]")]
+        return [
+            m for i, v in enumerate(wanted) for m in missing(v, got[i], f"{where}[{i}]")
+        ]
     same = wanted in (None, "", got) or str(wanted).lower() == str(got).lower()
     return [] if same else [f"{where}: {wanted!r}, {got!r}"]
 

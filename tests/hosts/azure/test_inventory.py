@@ -1,4 +1,5 @@
-"""Hosts that exist already: nothing is made, and what is not said is left to the user's SSH configuration."""
+"""Hosts that exist already: nothing is made, and what is not said is left to the user's SSH
+configuration."""
 
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from .conftest import GUEST, experiment
 def declared(*pairs, **options):
     base = experiment(*pairs)
     return base.model_copy(
-        update={"hosts": base.hosts.model_copy(update={"source": "inventory", "options": options})}
+        update={
+            "hosts": base.hosts.model_copy(
+                update={"source": "inventory", "options": options}
+            )
+        }
     )
 
 
@@ -22,7 +27,9 @@ def answers(monkeypatch):
     monkeypatch.setattr(
         inventory,
         "guests",
-        lambda hosts, **_: {h.name: GUEST if h.name != "mute" else "no answer" for h in hosts},
+        lambda hosts, **_: {
+            h.name: GUEST if h.name != "mute" else "no answer" for h in hosts
+        },
     )
 
 
@@ -31,7 +38,12 @@ def test_a_list_of_hosts(tmp_path):
     hosts = {"a": named, "b": {}, "spare": {}}
     listed = declared("a b same-zone", hosts=hosts, user="me", identity="~/k")
     a, b = inventory.up(listed, number=1, state=tmp_path).hosts
-    assert (a.address, a.data_address, a.user, a.owned) == ("192.0.2.1", "10.0.0.1", "me", False)
+    assert (a.address, a.data_address, a.user, a.owned) == (
+        "192.0.2.1",
+        "10.0.0.1",
+        "me",
+        False,
+    )
     assert (b.address, b.data_address, b.port, b.known_hosts) == ("b", "b", 22, None)
     assert a.identity == str(Path("~/k").expanduser())
     claim = "virtual function present and up in the guest"
@@ -45,7 +57,11 @@ def test_a_silent_host_is_listed_and_flagged(tmp_path, capsys):
     listed = declared("a mute same-zone", hosts={"a": {}, "mute": {}})
     made = inventory.up(listed, number=1, state=tmp_path)
     (proof,) = made.host("mute").proofs
-    assert (proof.claim, proof.holds, proof.evidence) == ("facts of the guest", None, "no answer")
+    assert (proof.claim, proof.holds, proof.evidence) == (
+        "facts of the guest",
+        None,
+        "no answer",
+    )
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "mute: not proven: facts of the guest (no answer)"
 
@@ -54,7 +70,10 @@ def test_a_silent_host_is_listed_and_flagged(tmp_path, capsys):
     ("options", "said"),
     [
         ({}, r"options\.hosts"),
-        ({"hosts": {"a": {}}}, r"names host 'b', which is not in the inventory .known: a"),
+        (
+            {"hosts": {"a": {}}},
+            r"names host 'b', which is not in the inventory .known: a",
+        ),
         ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
         ({"hosts": {"a": {"port": 70000}}}, "port"),
     ],

@@ -30,7 +30,13 @@ VM = "Microsoft.Compute/virtualMachines"
 NIC = "Microsoft.Network/networkInterfaces"
 NSG = "Microsoft.Network/networkSecurityGroups"
 EVERY = (
-    *("c p ppg", "c z same-zone", "c o other-subnet", "c x cross-zone", "d y same-zone off"),
+    *(
+        "c p ppg",
+        "c z same-zone",
+        "c o other-subnet",
+        "c x cross-zone",
+        "d y same-zone off",
+    ),
     *("c r cross-region", "c q global-peering", "c v vnet-peering", "c l standard-lb"),
     *("c i public-ip", "g n nat-gateway", "c w vpn", "c e expressroute"),
 )
@@ -139,7 +145,9 @@ def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, ki
         state, frozen = tmp_path / f"{index}", tmp_path / f"{index}-frozen"
         az.commands.clear()
         az.interrupt_at = index
-        az.stopping = lambda state=state, to=frozen: shutil.copytree(state, to, dirs_exist_ok=True)
+        az.stopping = lambda state=state, to=frozen: shutil.copytree(
+            state, to, dirs_exist_ok=True
+        )
         try:
             azure.up(declared, number=1, state=state)
             azure.down(declared, state=state)
@@ -169,10 +177,14 @@ def test_up_twice_places_once(placed, az, cloud, tmp_path):
     with hosts.deployed(experiment(), number=1, state=tmp_path) as made:
         assert made == first
     assert list(cloud.groups) == [other.deployment_id]
-    with pytest.raises(AzureError, match=r"placed by another declaration: run `npl down`"):
+    with pytest.raises(
+        AzureError, match=r"placed by another declaration: run `npl down`"
+    ):
         placed.up("a b ppg", number=2)
     cloud.stopped.add("a")
-    with pytest.raises(AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"):
+    with pytest.raises(
+        AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"
+    ):
         placed.up(number=2)
     placed.remove()
 
@@ -216,7 +228,9 @@ def test_access_is_narrow(placed, cloud):
     assert stat.S_IMODE(identity.stat().st_mode) == 0o600
     assert stat.S_IMODE(identity.parent.stat().st_mode) == 0o700
     known = Path(made.hosts[0].known_hosts or "").read_text("utf-8").splitlines()
-    assert [line.split()[:2] for line in known] == [[h.address, "ssh-ed25519"] for h in made.hosts]
+    assert [line.split()[:2] for line in known] == [
+        [h.address, "ssh-ed25519"] for h in made.hosts
+    ]
 
 
 def test_a_caller_elsewhere_is_let_in(placed, cloud, tmp_path):
@@ -244,7 +258,10 @@ def test_an_existing_subnet_is_used_and_left_alone(placed, cloud, tmp_path):
 
 def test_a_schedule_stops_the_vms(placed, cloud, tmp_path, capsys):
     placed.up(expires_h=3)
-    assert "After 3 h a schedule stops the VMs; gateways, addresses" in capsys.readouterr().err
+    assert (
+        "After 3 h a schedule stops the VMs; gateways, addresses"
+        in capsys.readouterr().err
+    )
     schedules = "Microsoft.DevTestLab/schedules"
     assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
     azure.down(experiment(), state=tmp_path)
@@ -271,14 +288,19 @@ def test_what_does_not_hold_is_flagged(placed, cloud, monkeypatch):
         assert claim in flagged
 
 
-def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path, monkeypatch):
+def test_the_subscription_of_a_deployment_is_kept(
+    placed, az, clock, tmp_path, monkeypatch
+):
     first = placed.up()
     elsewhere = Cloud(step_s=4, clock=clock.now)  # another one is selected now
     of_name = {SUBSCRIPTION: az, None: DirectAz(elsewhere)}
     monkeypatch.setattr(az_module, "Az", lambda subscription, **_: of_name[subscription])
     assert placed.up() == first
     assert not elsewhere.requests
-    with State.locked(tmp_path) as store, pytest.raises(AzureError, match="and this is another"):
+    with (
+        State.locked(tmp_path) as store,
+        pytest.raises(AzureError, match="and this is another"),
+    ):
         store.begin(2, 0, "probe", "another", {})
 
 
@@ -287,7 +309,11 @@ def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path, m
 
 @pytest.mark.parametrize(
     "code",
-    ["ZonalAllocationFailed", "AllocationFailed", "OverconstrainedZonalAllocationRequest"],
+    [
+        "ZonalAllocationFailed",
+        "AllocationFailed",
+        "OverconstrainedZonalAllocationRequest",
+    ],
 )
 def test_capacity_leads_to_the_next_alternative(placed, cloud, code):
     cloud.faults.append(fault(code, "resource", f"{VM} b", 2))
@@ -303,12 +329,18 @@ def test_capacity_leads_to_the_next_alternative(placed, cloud, code):
 @pytest.mark.parametrize(
     ("failing", "said"),
     [
-        (fault("quota-total-regional-cores", "validate", "b$"), "QuotaExceeded: .*ask for more"),
+        (
+            fault("quota-total-regional-cores", "validate", "b$"),
+            "QuotaExceeded: .*ask for more",
+        ),
         (
             fault("403-authorization-storage", match="PUT .*resourcegroups/npl-[^/]*$"),
             "role Contributor",
         ),
-        (fault("RequestDisallowedByPolicy", "resource", NIC), "a policy or lock forbids it"),
+        (
+            fault("RequestDisallowedByPolicy", "resource", NIC),
+            "a policy or lock forbids it",
+        ),
         (fault("401-expired-token", match="GET .*usages"), "run `az login`"),
         (fault("quota-total-regional-cores", "resource", VM), "ask for more"),
         (Fault("request", "PUT .*deployments/npl-1", 404, "InvalidX", "y"), "InvalidX"),
@@ -349,7 +381,9 @@ def test_a_locked_group_does_not_keep_the_others(placed, cloud, tmp_path):
         placed.up(number=number)
     locked = next(g for g in cloud.groups if g.endswith("d1"))
     cloud.faults.append(fault("ScopeLocked", match=f"DELETE .*{locked}$", times=9))
-    with pytest.raises(AzureError, match=f"{locked} cannot be deleted: .*a policy or lock"):
+    with pytest.raises(
+        AzureError, match=f"{locked} cannot be deleted: .*a policy or lock"
+    ):
         azure.down(experiment(), state=tmp_path)
     assert list(cloud.groups) == [locked]
     assert list(tmp_path.rglob("id_ed25519"))
@@ -361,7 +395,10 @@ def test_a_locked_group_does_not_keep_the_others(placed, cloud, tmp_path):
 
 
 def test_two_at_once_are_told_apart(placed, tmp_path):
-    with State.locked(tmp_path), pytest.raises(AzureError, match="another process is placing"):
+    with (
+        State.locked(tmp_path),
+        pytest.raises(AzureError, match="another process is placing"),
+    ):
         placed.up()
 
 

@@ -71,7 +71,9 @@ def test_an_hour_has_its_price(price_list, pair, name, price):
 )
 def test_a_gigabyte_has_its_price(price_list, path, options, price):
     found = listed(f"a b {path}", **options)
-    [each] = [known for name, known in found.items() if name.startswith(f"transfer {path}")]
+    [each] = [
+        known for name, known in found.items() if name.startswith(f"transfer {path}")
+    ]
     assert each == (None if price is None else pytest.approx(price))
 
 
@@ -112,7 +114,9 @@ def test_what_is_spent_ends_the_collection(az, tmp_path):
 
 
 def test_what_goes_on_costing_is_said(price_list):
-    found = azure._proposal(experiment("c d same-zone", "c w vpn", "c l standard-lb", prices=None))
+    found = azure._proposal(
+        experiment("c d same-zone", "c w vpn", "c l standard-lb", prices=None)
+    )
     idle = 2 * 0.21 + 6 * 0.005 + 0.025
     assert found.cost.idle_h == pytest.approx(idle, rel=0.1)
     assert "12 h a schedule stops the VMs; gateways, addresses" in found.left_running

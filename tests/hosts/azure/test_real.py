@@ -1,8 +1,9 @@
 """The whole way against a real subscription: `make test-azure` (asks first, costs about 1 USD).
 
-Two small VMs for some minutes. What the command line shows is written to azure-transcript.txt, and every answer of az
-to azure-transcript.jsonl: both without ids and addresses, to be sent along with a report, and added to the recordings.
-Not part of the usual tests; until someone has run it, nothing of this source was ever run against Azure itself.
+Two small VMs for some minutes. What the command line shows is written to azure-transcript.txt, and
+every answer of az to azure-transcript.jsonl: both without ids and addresses, to be sent along with
+a report, and added to the recordings. Not part of the usual tests; until someone has run it,
+nothing of this source was ever run against Azure itself.
 """
 
 import os
@@ -28,7 +29,8 @@ pytestmark = [
 
 
 def declared():
-    """One pair; NETPERF_AZURE_PLACEMENTS names more (``ppg,cross-zone,vpn``), each with a VM of its own."""
+    """One pair; NETPERF_AZURE_PLACEMENTS names more (``ppg,cross-zone,vpn``), each with a VM of
+    its own."""
     placements = os.environ.get("NETPERF_AZURE_PLACEMENTS", "ppg").split(",")
     options = {
         "region": os.environ.get("NETPERF_AZURE_REGION", "westeurope"),

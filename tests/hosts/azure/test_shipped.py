@@ -24,7 +24,11 @@ def test_it_is_placed_as_the_dry_run_shows(name, az, cloud, tmp_path):
     """The emulator refuses what Azure's own schemas do not know."""
     declared = load_experiment(SHIPPED[name])
     options = declared.hosts.options
-    known = {options["vm_size"]: 0.8, "transfer cross-region": 0.02, "transfer vnet-peering": 0.02}
+    known = {
+        options["vm_size"]: 0.8,
+        "transfer cross-region": 0.02,
+        "transfer vnet-peering": 0.02,
+    }
     options |= {"prices": PRICES | known, "allow_from": ["192.0.2.7"]}
     shown = azure.dry_run(declared)
     assert not az.commands
@@ -34,7 +38,9 @@ def test_it_is_placed_as_the_dry_run_shows(name, az, cloud, tmp_path):
     assert [v["name"] for v in vms] == [h.name for h in made.hosts]
     assert "go on costing until `npl down`" in shown["in words"]
     balancers = cloud.names("Microsoft.Network/loadBalancers")
-    assert [lb for lb in balancers if f"{lb} (load balancer" not in shown["in words"]] == []
+    assert [
+        lb for lb in balancers if f"{lb} (load balancer" not in shown["in words"]
+    ] == []
     azure.down(declared, state=tmp_path)
     nothing_is_left(cloud, tmp_path)
 
@@ -46,13 +52,19 @@ def test_its_dry_run_fits_the_schemas_of_azure(name):
     values = {name: entry["value"] for name, entry in given.items()}
     there = {"properties": {"ipAddress": "203.0.113.9"}}
     scope = arm.Scope("s", "g", "westeurope", values, lambda _: there, zones=REGIONS)
-    resources = [item.evaluate() for item in arm.expand(json.loads(shown["template.json"]), scope)]
+    resources = [
+        item.evaluate() for item in arm.expand(json.loads(shown["template.json"]), scope)
+    ]
     assert len(resources) > 10
     assert [problem for r in resources for problem in schemas.wrong(r)] == []
 
 
 def test_a_schema_is_closed():
-    made = {"type": "Microsoft.Compute/virtualMachines", "apiVersion": "2024-07-01", "name": "x"}
+    made = {
+        "type": "Microsoft.Compute/virtualMachines",
+        "apiVersion": "2024-07-01",
+        "name": "x",
+    }
     (problem,) = schemas.wrong(made | {"properties": {"hardwareProfil": {}}})
     assert "hardwareProfil" in problem
 

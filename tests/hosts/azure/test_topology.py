@@ -66,7 +66,9 @@ def test_each_placement_puts_its_server_where_it_says():
 def test_all_zone_pairs_in_both_directions():
     zones = ("1", "2", "3")
     pairs = [f"z{a} z{b} cross-zone" for a in zones for b in zones if a != b]
-    made = place(experiment(*pairs, zones=zones, vms={f"z{z}": {"zone": z} for z in zones}))
+    made = place(
+        experiment(*pairs, zones=zones, vms={f"z{z}": {"zone": z} for z in zones})
+    )
     assert {v.name: v.zone for v in made.vms} == {"z1": "1", "z2": "2", "z3": "3"}
 
 
@@ -81,8 +83,14 @@ def test_regions_in_both_directions_and_several():
 @pytest.mark.parametrize(
     ("size", "refused"),
     [
-        *((size, True) for size in ("Standard_D8s_v5", "Standard_D4ps_v5", "Standard_F8as_v6")),
-        *((size, False) for size in ("Standard_D8s_v4", "Standard_DC4as_v5", "Standard_B2s")),
+        *(
+            (size, True)
+            for size in ("Standard_D8s_v5", "Standard_D4ps_v5", "Standard_F8as_v6")
+        ),
+        *(
+            (size, False)
+            for size in ("Standard_D8s_v4", "Standard_DC4as_v5", "Standard_B2s")
+        ),
     ],
 )
 def test_off_needs_a_size_that_can_be_off(size, refused):
@@ -97,11 +105,23 @@ def test_off_needs_a_size_that_can_be_off(size, refused):
 @pytest.mark.parametrize(
     ("pairs", "options", "said"),
     [
-        (["a b basic-lb"], {}, "retired the basic load balancer on 2025-09-30.*use standard-lb"),
+        (
+            ["a b basic-lb"],
+            {},
+            "retired the basic load balancer on 2025-09-30.*use standard-lb",
+        ),
         (["a b teleport"], {}, "unknown placement for Azure .known: ppg, same-zone"),
-        (["a b cross-region"], {"remote_region": None}, "set hosts.options.remote_region"),
+        (
+            ["a b cross-region"],
+            {"remote_region": None},
+            "set hosts.options.remote_region",
+        ),
         (["a b cross-zone"], {"zones": ["2"]}, "give hosts.options.zones two"),
-        (["a b expressroute"], {}, "expressroute_circuit .*az network express-route list"),
+        (
+            ["a b expressroute"],
+            {},
+            "expressroute_circuit .*az network express-route list",
+        ),
         (["a b vpn"], WITHIN, "existing network"),
         (["a b same-zone"], {"subnet": WITHIN["subnet"]}, "ssh_config belong together"),
         (["a b same-zone"], {"image": "@file:b:c:d"}, "image"),
@@ -110,17 +130,37 @@ def test_off_needs_a_size_that_can_be_off(size, refused):
         (["a b same-zone"], {"tags": {"@x": "y"}}, "tags"),
         (["a b same-zone"], {"allow_from": ["192.0.2.7", "2001:db8::7"]}, "IPv4"),
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
-        (["a b same-zone"], {"allow_from": ["Internet"]}, "not an IPv4 address or prefix"),
-        (["a b same-zone", "a b ppg"], {}, "should have ppg off .*same-zone. and on .*ppg"),
-        (["a b same-zone", "a c same-zone off"], {}, "should have accelerated on .* and off"),
-        (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|have zone"),
+        (
+            ["a b same-zone"],
+            {"allow_from": ["Internet"]},
+            "not an IPv4 address or prefix",
+        ),
+        (
+            ["a b same-zone", "a b ppg"],
+            {},
+            "should have ppg off .*same-zone. and on .*ppg",
+        ),
+        (
+            ["a b same-zone", "a c same-zone off"],
+            {},
+            "should have accelerated on .* and off",
+        ),
+        (
+            ["a b same-zone", "a b cross-zone"],
+            {},
+            "both hosts would be in zone 1|have zone",
+        ),
         (
             ["a b standard-lb", "c b same-zone"],
             {},
             "should have address its load balancer .* and none",
         ),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
-        (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would be in zone 1"),
+        (
+            ["a b cross-zone"],
+            {"vms": {"b": {"zone": "1"}}},
+            "both hosts would be in zone 1",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(pairs, options, said):
@@ -154,7 +194,10 @@ def test_the_first_start_brings_key_tools_and_buffers():
     declared = experiment("c r cross-region")
     pair = declared.pairs[0].model_copy(update={"tcp_buffer_bytes": 1 << 26})
     config = first_start(declared.model_copy(update={"pairs": (pair,)}))
-    assert config["ssh_keys"] == {"ed25519_private": "PRIVATE\n", "ed25519_public": "PUBLIC"}
+    assert config["ssh_keys"] == {
+        "ed25519_private": "PRIVATE\n",
+        "ed25519_public": "PUBLIC",
+    }
     assert {"qperf", "sockperf", "iperf3"} <= set(config["runcmd"][-1])
     assert f"net.core.rmem_max = {1 << 26}" in config["write_files"][-1]["content"]
     # a start whose data the schema refuses is "degraded done"
@@ -174,12 +217,16 @@ def test_a_placement_is_one_entry_of_one_table():
     code = (Path(netperf_lib.__file__).parent / "hosts" / "azure").glob("*.py")
     # words of az and of Azure that are also names
     other = {"az", "ppg", "nat-gateway", "public-ip"}
-    nodes = (node for path in code for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    nodes = (
+        node for path in code for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    )
     words = {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert not words & (set(PLACEMENTS) - other)
 
 
 def test_secrets_are_secure_parameters():
     template = Path(netperf_lib.__file__).parent / "hosts" / "azure" / "template.json"
-    kinds = {k: v["type"] for k, v in json.loads(template.read_text())["parameters"].items()}
+    kinds = {
+        k: v["type"] for k, v in json.loads(template.read_text())["parameters"].items()
+    }
     assert {kinds["userData"], kinds["sharedKey"]} == {"secureObject", "securestring"}

@@ -31,12 +31,15 @@ def program(folder, before="", python=sys.executable):
     place.write_text(f'#!/bin/sh\nexec {python} -c "{code}" "$@"\n', "utf-8")
     place.chmod(0o755)
     paths = {"PATH": place.parent, "PYTHONPATH": REPOSITORY}
-    joined = {k: os.pathsep.join([str(v), os.environ.get(k, "")]) for k, v in paths.items()}
+    joined = {
+        k: os.pathsep.join([str(v), os.environ.get(k, "")]) for k, v in paths.items()
+    }
     return {**os.environ, **joined, "COLUMNS": "160"}
 
 
 def whole_way(declared, folder, environment):
-    """Run every step in `folder`; return what was printed, fit to be sent to others, and the exit codes.
+    """Run every step in `folder`; return what was printed, fit to be sent to others, and the
+    exit codes.
 
     The steps that remove are taken whatever came before.
     """
