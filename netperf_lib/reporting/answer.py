@@ -107,7 +107,7 @@ class Answer:
         shown = every.usual(every.asked, self.contrasts) if fewer else every.names
         names = dict(zip(shown, main.names, strict=True))
         table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(
-            self.verdicts.to_frame()[FIGURES]
+            self.verdicts.to_frame().reindex(columns=FIGURES)
         )
         table = table[table["a"].isin(names) & table["b"].isin(names)].reset_index(
             drop=True
