@@ -160,6 +160,9 @@ def figures(runs):
         lambda logs: st.tuples(*2 * [st.sampled_from(logs)])
     )
 )
+@example(
+    (FOLDER / "iperf3/gen-stream-3.17.1-udp.jsonl", FOLDER / "iperf3/badarg_iperf3.txt")
+)
 def test_two_logs_in_one_file_are_the_runs_of_both(logs):
     first, second = logs
     assume(first != second)

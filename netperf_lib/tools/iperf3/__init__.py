@@ -166,9 +166,10 @@ def _error_is_new(text: str, end: int, run: str, *, over: bool) -> tuple[bool, i
             not run,
             0 if not run else _OVER,
         )  # with 2>&1 it comes before the log that it ends
-    own = text.startswith(AFTER_RESULT, end) or (
-        run.startswith("{") and '"error"' not in run
+    unsaid = (
+        run.startswith("{") and '"error"' not in run and text.startswith("error", end)
     )
+    own = unsaid or text.startswith(AFTER_RESULT, end)
     return not run or (over and not own), _OVER
 
 
