@@ -141,10 +141,10 @@ def did_you_mean(
 
 def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, which says which ones are near."""
-    hint = did_you_mean(name, names, count=3, cutoff=0.5)
-    return AttributeError(
-        f"module {module!r} has no attribute {name!r}; {hint}".rstrip("; ")
-    )
+    names = sorted(names)
+    hint = did_you_mean(name, names, count=3, cutoff=0.5).rstrip()
+    hint = hint or f"it offers {', '.join(names)}"
+    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 
 
 class NetperfError(Exception):

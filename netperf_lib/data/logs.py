@@ -61,6 +61,8 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError(nowhere, file=name.partition("\n")[0])
     try:
         return read_log(name, tool=tool)
+    except IsADirectoryError:
+        why = "a folder: npl.import_logs(folder) and npl.compare(folder) read all in it"
     except MemoryError:
         why = "too large for the memory; split it, or read it on a larger machine"
     except FileNotFoundError:

@@ -250,7 +250,7 @@ def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path):
     assert (sorted({r["tool"] for r in runs}), errors) == (["qperf", "sockperf"], [])
     assert parse_files([tmp_path / "*.txt"])[0] == parse_files([tmp_path / "b.txt"])[0]
     (tmp_path / "empty").mkdir()
-    assert "Is a directory" in parse_files([tmp_path / "empty"])[1][0]
+    assert "a folder: " in parse_files([tmp_path / "empty"])[1][0]
     with (tmp_path / "b.txt").open("rb") as log:
         done = subprocess.run(
             [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"],
