@@ -62,7 +62,10 @@ def plan(
         runs = load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
         needed = needed_by_pilot(declared, runs)
     source = hosts.source(declared.hosts.source)
-    price = source.cost(declared, workload=_workload(scheduled))
+    try:
+        price = source.cost(declared, workload=_workload(scheduled))
+    except UsageError as error:
+        raise UsageError(f"{experiment}: {error}") from None
     return Preview(
         plan=scheduled, cost=price.words, parts=price.parts, rounds_needed=tuple(needed)
     )
