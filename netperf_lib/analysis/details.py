@@ -5,6 +5,7 @@ What was measured, how completely, and the percentile that is judged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -15,7 +16,7 @@ from ..experiment.factors import FACTORS, factor
 from ..experiment.placements import PLACES
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from .observe import Data, level_names, levels, observe
+from .observe import Data, Observations, condition_names, level_names, levels, observe
 from .result import quantity
 from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
 from .tables import Table
@@ -71,16 +72,18 @@ def overview(data: Data) -> pd.DataFrame:
     (12, 6)
     """
     metrics = headline_metrics(data)
+    observed = [observe(data, metric, pool="pairs") for metric in metrics]
+    rows = _place_names(observed)
     cells: dict[str, dict[str, str]] = {}
     keys: dict[str, Any] = {}
-    for obs in (observe(data, metric, pool="pairs") for metric in metrics):
+    for obs in observed:
         label = metric_of(obs.metric).label
         if "throughput_sent_bps" not in metrics:
             label = label.removesuffix(" at the receiver")
         tests = [f for f in obs.by if not _of_the_pair(obs.runs, f)]
         kinds = level_names(obs, tests)
-        places = level_names(obs, [f for f in obs.by if f not in tests])
-        for condition, place in places.items():
+        for condition in obs.names:
+            place = rows[obs.metric, condition]
             head = f"{label}, {kinds[condition]}" if tests else label
             if not isnan(value := obs.value(condition)):
                 keys[place] = factor("placement").key(obs.at(condition, "placement"))
@@ -90,6 +93,27 @@ def overview(data: Data) -> pd.DataFrame:
     if table.shape[1] > max(4, table.shape[0]):
         table = table.T.rename_axis("measured")
     return table.reset_index()
+
+
+def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]:
+    """Return what to call the pair of each condition, the same for every metric.
+
+    That is its placement, and what else varies there.
+    """
+    found = [f for obs in observed for f in obs.by if _of_the_pair(obs.runs, f)]
+    by = list(dict.fromkeys(["placement", *found]))
+    facts = pd.concat({obs.metric: obs.facts for obs in observed}).reindex(columns=by)
+    facts = facts.astype(object).where(facts.notna(), None)
+    names: dict[tuple[str, str], str] = {}
+    for place, there in facts.groupby("placement", dropna=False, sort=False):
+        pairs = there.drop_duplicates()
+        varying = [f for f in by if len(set(pairs[f])) > 1]
+        placed = ["placement"] if isinstance(place, str) else []
+        said = condition_names(pairs, [*placed, *varying], varying)
+        called = dict(zip(pairs.itertuples(index=False, name=None), said, strict=True))
+        rows = there.itertuples(index=False, name=None)
+        names |= {key: called[row] for key, row in zip(there.index, rows, strict=True)}
+    return names
 
 
 def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
