@@ -137,5 +137,8 @@ def _provenance(data: Results | Fleet) -> str:
         "The run is the unit of every statistic. Raw logs are kept unchanged; the notebooks make "
         "tables, figures and words from them, and anyone can execute them again."
     )
+    imported = (data.origin.declared.get("hosts") or {}).get("source") == "imported"
+    if plan.get("seed") is not None and not imported:
+        text = f"Measured in rounds, in an order drawn at random within each. {text}"
     rows = [(name, value) for name, value in facts.items() if value]
     return f"# How this report was made\n\n{text}\n\n{markdown_table(('What', 'Value'), rows)}"

@@ -185,8 +185,8 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(
 
 
 def test_a_page_that_has_nothing_says_so(lab):
-    with pytest.raises(NothingToReport, match="during"):
-        npl.ask(lab, "during", "latency_oneway_us")
+    with pytest.raises(NothingToReport, match="direction"):
+        npl.ask(lab, "direction", "latency_oneway_us")
 
 
 def test_the_gallery_shows_every_plot():

@@ -55,7 +55,6 @@ CONCLUSIONS = {
         [
             "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
             "Each pair was measured in one direction.",
-            "All pairs have 15.9 to 16.1 Gbit/s.",
             "Is AD1 to AD2 below 1 ms? zone 1 → 2: 400 µs −60 %",
         ],
     ),
