@@ -269,9 +269,11 @@ def ask(
     if metric is None and isinstance(source, Observations):
         metric = source.metric
     metric = metric or _first(source, by, where, pool)
-    if by == "pairs":
-        by = ends_of(source, metric)
-    obs = observe(source, metric, by, where=where, pool=pool)
+    ends = ends_of(source, metric) if by == "pairs" else ()
+    obs = observe(source, metric, ends or by, where=where, pool=pool)
+    if ends:  # a run whose ends are not known is of no pair
+        known = obs.conditions[[*ends]].notna().all(axis=1)
+        obs = obs.only(obs.conditions.index[known])
     if baseline is None:
         family, judged = _judged(source, obs, where or {}, margin)
         if judged:
