@@ -52,11 +52,16 @@ def edges():
 
 
 def digest(edge):
-    """Return a digest in which figures have 12 digits, as from Python 3.12 on sums are exact."""
+    """Return a digest of what is read of a text."""
     text = edge["text"]
-    read_now = dump(read(text.encode("latin-1") if edge["bytes"] else text))
-    rounded = json.loads(read_now, parse_float=lambda figure: f"{float(figure):.12g}")
-    return hashlib.sha256(json.dumps(rounded).encode()).hexdigest()[:10]
+    read_now = read(text.encode("latin-1") if edge["bytes"] else text)
+    return hashlib.sha256(rounded(read_now)).hexdigest()[:10]
+
+
+def rounded(value):
+    """Return JSON whose figures have 12 digits, as from Python 3.12 on sums are exact."""
+    short = json.loads(dump(value), parse_float=lambda figure: f"{float(figure):.12g}")
+    return json.dumps(short).encode()
 
 
 def complete(run):
@@ -133,12 +138,10 @@ def damaged(log):
     ):
         changed = {_another(rows[i], rng) for _ in range(5)} - {rows[i]}
         for lines in ([], [rows[i]] * 2, *([row] for row in sorted(changed))):
-            digest.update(
-                dump(read(b"".join((*rows[:i], *lines, *rows[i + 1 :])))).encode()
-            )
-        digest.update(dump(read(b"".join(rows[:i]))).encode())
+            digest.update(rounded(read(b"".join((*rows[:i], *lines, *rows[i + 1 :])))))
+        digest.update(rounded(read(b"".join(rows[:i]))))
     for _ in range(4):
-        digest.update(dump(read(data[: rng.randrange(len(data) + 1)])).encode())
+        digest.update(rounded(read(data[: rng.randrange(len(data) + 1)])))
     alike = [other for other in small_logs() if other.parent == log.parent]
     for step in (1, 2):  # the next logs of the tool, in the same file
         other = alike[(alike.index(log) + step) % len(alike)].read_bytes()
@@ -147,7 +150,7 @@ def damaged(log):
             data[: rng.randrange(len(data))] + other,
             interleaved(data, other, rng),
         ):
-            digest.update(dump(read(both)).encode())
+            digest.update(rounded(read(both)))
     return digest.hexdigest()[:12]
 
 
