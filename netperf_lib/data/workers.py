@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from ..errors import StoreError
@@ -54,19 +54,23 @@ def processes(count: int) -> Iterator[Executor | None]:
         return
     # not forked: threads of this process may hold locks that a copy of it would never see released
     context = multiprocessing.get_context("spawn")
+    watched, held = context.Pipe(duplex=False)
     with ProcessPoolExecutor(
-        count, mp_context=context, initializer=_end_with_parent
+        count, mp_context=context, initializer=_end_with, initargs=(watched,)
     ) as pool:
         yield pool
+        # a worker that was killed may hold a lock for which the others would wait for ever
+        held.close()
 
 
-def _end_with_parent() -> None:
-    """End this worker when the process that started it ends, however it ends."""
-    parent = multiprocessing.parent_process()
+def _end_with(watched: Connection) -> None:
+    """End this worker when the other end of a pipe is closed.
+
+    The process that started it holds that end until its work is done or it ends, however it ends.
+    """
 
     def watch() -> None:
-        if parent is not None:
-            wait([parent.sentinel])
-            os._exit(1)
+        wait([watched])
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

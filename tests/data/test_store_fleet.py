@@ -6,7 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -74,22 +75,41 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(layout, "BLOCK_ROUNDS", 1)
 
 
-def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh, small_batches):
-    parts = []
+class InTurn(Executor):
+    """Gives another executor a task when the one before it is done and was heard of."""
 
+    def __init__(self, executor):
+        self.executor = executor
+
+    def map(self, function, *columns):
+        for task in zip(*columns, strict=True):
+            yield self.executor.submit(function, *task).result()
+
+
+def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh, small_batches):
     def kill(done, total):
-        parts.append(done)
-        if len(parts) == 1:
-            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+        for child in multiprocessing.active_children():
+            child.kill()
 
     with (
         processes(2) as executor,
         pytest.raises(StoreError, match="run the command again"),
     ):
-        npl.ingest(fresh, kill, executor=executor)
+        npl.ingest(fresh, kill, executor=InTurn(executor))
     with ThreadPoolExecutor(2) as pool:  # any executor
         assert npl.ingest(fresh, executor=pool) < RUNS
     same(expected, fresh)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_worker_killed_at_the_end_stops_nobody(number):
+    """One of two that wait for work holds the lock for which the other waits."""
+    with processes(2) as executor:
+        assert [*executor.map(time.sleep, [0.2] * 4)] == [None] * 4
+        children = sorted(multiprocessing.active_children(), key=lambda child: child.pid)
+        children[number].kill()
+    assert not any(child.is_alive() for child in children)
 
 
 def test_workers_end_with_their_parent(fresh):
