@@ -227,6 +227,15 @@ class Comparison(Subject):
         return "\n  ".join([f"Comparison: {self.words}", basis, *notes])
 
 
+def confidences(comparisons: Iterable[Comparison]) -> list[str]:
+    """Return the lowest and the highest confidence of intervals, in percent.
+
+    One if they are equal; empty if there is no interval.
+    """
+    sure = sorted(c.confidence for c in comparisons if c.low > 0)
+    return list(dict.fromkeys(f"{100 * share:.4g}" for share in sure[:1] + sure[-1:]))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Family(Sequence[Comparison]):
     """Contrasts that were judged together, and the runs behind them.

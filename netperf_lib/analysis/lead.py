@@ -83,6 +83,14 @@ ABBREVIATIONS = {
     "standard-lb": "load balancer",
 }
 """Placements that are written out where they first stand."""
+
+
+def abbreviations(text: str, known: Mapping[str, str] = ABBREVIATIONS) -> str:
+    """Return the abbreviations in a text with what they stand for; empty if there are none."""
+    used = (name for name in known if re.search(rf"\b{name}\b", text))
+    return "; ".join(f"{name}: {known[name]}" for name in used)
+
+
 PREPOSITIONS = {"placement": "on", PAIR: "for"}
 """What a level of a factor stands behind; any other level stands before its figure."""
 DECIDED = ("better", "worse")

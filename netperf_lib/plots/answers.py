@@ -6,7 +6,6 @@ Both values, the change with its interval, and the verdict in words.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -17,8 +16,8 @@ from matplotlib.ticker import NullFormatter
 from matplotlib.transforms import blended_transform_factory
 
 from ..analysis.compare import compare
-from ..analysis.comparison import Comparison, Family
-from ..analysis.lead import ABBREVIATIONS
+from ..analysis.comparison import Comparison, Family, confidences
+from ..analysis.lead import ABBREVIATIONS, abbreviations
 from ..analysis.words import effect, span
 from ..metrics import METRICS, format_value
 from .figure import CAPTION, INK, LINE_HEIGHT, MUTE, canvas, each, some
@@ -131,11 +130,11 @@ def forest(
 
 
 def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
-    sure = sorted({f"{100 * c.confidence:.4g}" for c in shown if c.low > 0}, key=float)
-    at = f" at {' to '.join(dict.fromkeys((sure[0], sure[-1])))} %" if sure else ""
+    sure = confidences(shown)
+    at = f" at {' to '.join(sure)} %" if sure else ""
     units = each((c.n for c in shown), shown[0].unit)
     words = " ".join(f"{c.topic} {c.quantity} {c.context}" for c in shown)
-    used = [short for short in WRITTEN_OUT if re.search(rf"\b{short}\b", words)]
+    names = abbreviations(words, WRITTEN_OUT)
     # once: rows of one family lack the same, and would be twice as high
     reasons = dict.fromkeys(
         c.reason for c in shown if c.verdict == "no verdict" and c.reason
@@ -146,9 +145,7 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
         f"{len(every) - len(shown)} more stand in the table."
         if len(every) > len(shown)
         else "",
-        "; ".join(f"{short}: {WRITTEN_OUT[short]}" for short in used) + "."
-        if used
-        else "",
+        f"{names}." if names else "",
         f"No verdict: {'; '.join(reasons)}." if reasons else "",
     ]
     caption = ""

@@ -5,7 +5,6 @@ The levels of each condition and how they compare, which shows itself in a noteb
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from ..analysis.compare import (
 )
 from ..analysis.comparison import Family
 from ..analysis.details import levels_words
-from ..analysis.lead import ABBREVIATIONS, lead_paragraph
+from ..analysis.lead import abbreviations, lead_paragraph
 from ..analysis.observe import Data, Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.result import as_json, log_size
@@ -210,9 +209,8 @@ class Answer:
 
     def _repr_markdown_(self) -> str:
         shown = "\n\n".join(part._repr_markdown_() for part in self.parts())
-        used = [name for name in ABBREVIATIONS if re.search(rf"\b{name}\b", shown)]
-        words = "; ".join(f"{name}: {ABBREVIATIONS[name]}" for name in used)
-        return f"{shown}\n\n{as_markdown(words)}." if used else shown
+        names = abbreviations(shown)
+        return f"{shown}\n\n{as_markdown(names)}." if names else shown
 
 
 def ask(

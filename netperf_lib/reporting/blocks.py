@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from ..analysis.comparison import confidences
 from ..analysis.tables import markdown_table
 from ..analysis.words import UNKNOWN, advice, as_markdown, effect, span
 from ..metrics import METRICS, format_value
@@ -90,12 +91,8 @@ def _topic(c: Comparison) -> str:
 
 
 def _caption(family: Family) -> str:
-    sure = sorted({f"{100 * c.confidence:.4g} %" for c in family if c.low > 0})
-    interval = (
-        f"its interval at {' to '.join({sure[0]: 0, sure[-1]: 0})}"
-        if sure
-        else "no interval"
-    )
+    sure = " to ".join(f"{percent} %" for percent in confidences(family))
+    interval = f"its interval at {sure}" if sure else "no interval"
     said = (
         f"{family.counts}; {family.promise}." if family.promise else f"{family.counts}."
     )
