@@ -85,6 +85,14 @@ def test_every_level_of_the_other_factors_has_its_own_contrast():
     ] == [("bbr", None)]
 
 
+LATENCY, THROUGHPUT = "latency_oneway_us", "throughput_bps"
+PPG = {"placement": "ppg"}
+
+
+def contrast(metric, a, **sides):
+    return {"contrasts": [{"metric": metric, "a": a, **sides}]}
+
+
 @pytest.mark.parametrize(
     ("changed", "line", "datum"),
     [
@@ -110,150 +118,54 @@ def test_every_level_of_the_other_factors_has_its_own_contrast():
         ),
         ({"compare": {"factor": "message_bytes"}}, "compare[1].factor", "one level"),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "latency_oneway_us",
-                        "a": {"placment": "ppg"},
-                        "b": {"placement": "ppg"},
-                    }
-                ]
-            },
+            contrast(LATENCY, {"placment": "ppg"}, b=PPG),
             "contrasts[1].a.placment",
             "placement",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "latency_oneway_us",
-                        "a": {"placement": "pgp"},
-                        "b": {"placement": "ppg"},
-                    }
-                ]
-            },
+            contrast(LATENCY, {"placement": "pgp"}, b=PPG),
             "contrasts[1].a.placement",
             "did you mean ppg",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "rtt_us",
-                        "a": {"placement": "ppg"},
-                        "b": {"placement": "same-zone"},
-                    }
-                ]
-            },
+            contrast("rtt_us", PPG, b={"placement": "same-zone"}),
             "contrasts[1].metric",
             "latency_oneway_us",
         ),
+        (contrast(LATENCY, PPG, b={"server": "ppg"}), "contrasts[1].b", "same"),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "latency_oneway_us",
-                        "a": {"placement": "ppg"},
-                        "b": {"server": "ppg"},
-                    }
-                ]
-            },
-            "contrasts[1].b",
-            "same",
-        ),
-        (
-            {
-                "contrasts": [
-                    {
-                        "metric": "latency_oneway_us",
-                        "a": {"placement": "ppg"},
-                        "b": {"tool": "qperf"},
-                    }
-                ]
-            },
+            contrast(LATENCY, PPG, b={"tool": "qperf"}),
             "contrasts[1].b",
             "names several conditions; name also placement",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg", "congestion": "bbr"},
-                        "b": {"placement": "ppg", "streams": 1},
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, {**PPG, "congestion": "bbr"}, b={**PPG, "streams": 1}),
             "contrasts[1].a",
             "together",
         ),
+        (contrast(THROUGHPUT, PPG), "contrasts[1]", "below"),
         (
-            {"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}}]},
-            "contrasts[1]",
-            "below",
-        ),
-        (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg"},
-                        "at_least": "5 ms",
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, PPG, at_least="5 ms"),
             "contrasts[1].at_least",
             "900 Mbit/s",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg"},
-                        "at_least": "90 % of bandwidth",
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, PPG, at_least="90 % of bandwidth"),
             "contrasts[1].at_least",
             "bandwidth_mbps",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg"},
-                        "at_least": "90 %",
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, PPG, at_least="90 %"),
             "contrasts[1].at_least",
             "of what",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg"},
-                        "at_least": "0 % of 1 Gbit/s",
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, PPG, at_least="0 % of 1 Gbit/s"),
             "contrasts[1].at_least",
             "not a threshold above zero",
         ),
         (
-            {
-                "contrasts": [
-                    {
-                        "metric": "throughput_bps",
-                        "a": {"placement": "ppg"},
-                        "at_least": "9.9.9 % of 1 Gbit/s",
-                    }
-                ]
-            },
+            contrast(THROUGHPUT, PPG, at_least="9.9.9 % of 1 Gbit/s"),
             "contrasts[1].at_least",
             "9.9.9",
         ),
