@@ -106,34 +106,42 @@ def rate_bps(request: Request) -> float:
 
 # --- where runs are ------------------------------------------------------------------------------
 
-# each alternative begins with a literal character: the engine looks for these first
+# each alternative begins with a literal character: the engine looks for these alone
 _COMMAND = (
     r"s(?<=\bs)ockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
     r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"
 )
 _STAGES = (
-    rf"{_COMMAND}|perf: \+INFO:[ \t]*$",
-    r"=(?:3D=3D|=) version #",
-    r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
-    r"perf: Warmup stage",
-    r"perf: Starting test",
+    (0, _COMMAND),
+    (0, r"perf: \+INFO:[ \t]*$"),
+    (1, r"=(?:3D=3D|=) version #"),
+    (2, r"perf\[(?:CLIENT|SERVER)\]"),
+    (2, r"\[(?:CLIENT|SERVER)\] (?:send|listen) on"),
+    (2, r"\[ ?\d+\] IP =(?:3D)? "),
+    (3, r"perf: Warmup stage"),
+    (4, r"perf: Starting test"),
     # "by signal 2" may come at any later time
-    r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))",
-    r"perf: \[Total Run\]|perf: Total of \d+ messages|perf: No messages were received",
-    r"perf: =+ Printing statistics for Server No: 0|perf: NOTE: test was performed",
-    r"perf: \[Valid Duration\]|perf: Summary: Message Rate",
-    r"perf: =*> avg-|perf: Summary: BandWidth",
-    r"perf: .{0,9}# dropped messages",
-    r"perf: Summary: (?:Latency|Round trip)",
-    r"perf: Total \d+ observations",
-    r"perf: ---> .?MAX",
-    r"perf: ---> .?MIN",
-    r"U(?<=^U)sage: sockperf ",
+    (5, r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))"),
+    (6, r"perf: \[Total Run\]"),
+    (6, r"perf: Total of \d+ messages"),
+    (6, r"perf: No messages were received"),
+    (7, r"perf: =+ Printing statistics for Server No: 0"),
+    (7, r"perf: NOTE: test was performed"),
+    (8, r"perf: \[Valid Duration\]"),
+    (8, r"perf: Summary: Message Rate"),
+    (9, r"perf: =*> avg-"),
+    (9, r"perf: Summary: BandWidth"),
+    (10, r"perf: .{0,9}# dropped messages"),
+    (11, r"perf: Summary: (?:Latency|Round trip)"),
+    (12, r"perf: Total \d+ observations"),
+    (13, r"perf: ---> .?MAX"),
+    (14, r"perf: ---> .?MIN"),
+    (15, r"U(?<=^U)sage: sockperf "),
 )
 """The lines of a run in printed order; a step back in this order begins another run."""
-_VERSION, _STATISTICS = "s1", 6
+_VERSION, _STATISTICS = 1, 6
 _STAGE = re.compile(
-    "|".join(f"(?:{line})(?P<s{stage}>)" for stage, line in enumerate(_STAGES))
+    "|".join(f"{line}(?P<s{number}>)" for number, (_, line) in enumerate(_STAGES))
     + r"|t(?<=^t)est was performed using the following parameters: (?P<log>)|perf: (?P<any>)",
     re.MULTILINE,
 )
@@ -147,7 +155,7 @@ def sightings(text: str) -> Iterator[int]:
     start, in_log = 0, False
     for m in _STAGE.finditer(text):
         kind = str(m.lastgroup)
-        stage = reached or 0
+        stage, again = reached or 0, False
         if kind == "log":
             # the file of --full-log: by itself, or printed after the statistics of its run
             stage = _STATISTICS - 1
@@ -156,8 +164,8 @@ def sightings(text: str) -> Iterator[int]:
                 reached = stage
             in_log = True
         elif kind != "any":
-            stage = int(kind[1:])
-        again = kind == _VERSION and stage == reached
+            stage = _STAGES[int(kind[1:])][0]
+            again = stage == _VERSION == reached
         if reached is None or stage < reached or again:
             in_log = kind == "log"
             start = line_start(text, m.start())
