@@ -10,7 +10,7 @@ from .claims import proofs
 from .compare import compared_table
 from .comparison import Comparison, Family, Verdict
 from .contents import pages
-from .details import counts, overview, places, tail_metric
+from .details import overview, places, tail_metric
 from .history import ask_history, measurements
 from .judging import judge
 from .lead import lead_paragraph, opening
@@ -36,7 +36,6 @@ __all__ = [
     "changes",
     "compared_table",
     "contrasts",
-    "counts",
     "end",
     "ends_of",
     "headline_metrics",

@@ -1,12 +1,8 @@
-"""Further questions of single pages.
-
-What was measured, how completely, and the percentile that is judged.
-"""
+"""Further questions of single pages: what was measured, and the percentile that is judged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
@@ -14,13 +10,10 @@ import pandas as pd
 
 from ..experiment.factors import FACTORS, factor
 from ..experiment.placements import PLACES
-from ..metrics import format_value, plural
+from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .observe import Data, Observations, condition_names, level_names, levels, observe
-from .result import quantity
-from .runs import HOSTS, headline_metrics, ok_runs, status_counts, table_of
-from .tables import Table
-from .words import Headline, Words, capital
+from .observe import Data, Observations, condition_names, level_names, observe
+from .runs import HOSTS, headline_metrics, ok_runs
 
 
 def places(data: Any) -> list[str] | None:
@@ -125,67 +118,4 @@ def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
         return name == "placement" or name not in FACTORS
     return bool(
         runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() < 2
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How complete the data are.
-
-    Attributes
-    ----------
-    words : Headline
-        How many runs count.
-    incomplete : Table or Words
-        The conditions in which an observation failed or is missing; a sentence if there is none.
-    causes : Table
-        The runs that do not count, and why.
-    """
-
-    words: Headline
-    incomplete: Table | Words
-    causes: Table
-
-
-def counts(data: Data) -> Counts:
-    """Count what was measured, by metric and condition: complete, failed, missing.
-
-    Examples
-    --------
-    >>> npl.analysis.counts(exp).words[:10]
-    '264 runs o'
-    """
-    runs = table_of(data)
-    ok, failed, excluded = status_counts(runs)
-    heads = ["condition", "metric", "n", "failed", "missing"]
-    tables = [
-        levels(data, m).reset_index().assign(metric=quantity(m))[heads]
-        for m in headline_metrics(runs)
-    ]
-    table = pd.concat(tables) if tables else pd.DataFrame(columns=heads)
-    rounds = int(runs.groupby("deployment", dropna=False)["round"].nunique().sum())
-    # rounds that nobody planned are not known to be missing
-    gaps = (table[["failed", "missing"]] > 0).any(axis=1)
-    full = int((~gaps & (table["n"] >= rounds)).sum())
-    of = f"{full} of {plural(len(table), 'condition')}"
-    of = f"all {plural(full, 'condition')}" if 1 < full == len(table) else of
-    where = (
-        f"every one of {plural(rounds, 'round')}"
-        if rounds
-        else "their rounds, where known"
-    )
-    share = (
-        f"{of} {'is' if full == 1 else 'are'} complete in {where}." if len(table) else ""
-    )
-    words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
-    what = runs["status"].mask(runs["status"] == "ok")
-    what = runs["excluded"].fillna(what) if "excluded" in runs else what
-    causes = pd.DataFrame({"run": runs["run_id"], "what": what, "cause": runs["error"]})
-    incomplete = Table.of(
-        table[gaps], "Conditions with observations that failed or are missing."
-    )
-    return Counts(
-        Headline(f"{words}." if full == len(table) else f"{words}; {share}"),
-        incomplete if gaps.any() else Words(capital(share)),
-        Table.of(causes[what.notna()], "Runs that do not count, and why."),
     )

@@ -56,28 +56,3 @@ def test_pairs_tell_the_best_the_worst_and_the_two_directions():
     one_way = zones()[zones()["client"] < zones()["server"]]
     with pytest.raises(NothingToReport, match="several pairs"):
         npl.analysis.ends_of(one_way[one_way["client"] == "vm-a"], "latency_oneway_us")
-
-
-def test_counts_tell_what_failed_and_what_is_missing():
-    runs = zones()
-    runs.loc[runs["run_id"] == "r3-ab-a1", ["status", "error", "latency_oneway_us"]] = [
-        "failed",
-        "timeout",
-        None,
-    ]
-    counts = npl.analysis.counts(runs[runs["run_id"] != "r5-bc-a1"])
-    assert counts.words == (
-        "46 runs ok, 1 failed or cut short, 0 excluded; 4 of 6 conditions are complete in every "
-        "one of 8 rounds."
-    )
-    table = counts.incomplete.set_index("condition")
-    assert table.loc["zone a → b", ["n", "failed", "missing"]].tolist() == [7, 1, 0]
-    assert table.loc["zone b → c", ["n", "failed", "missing"]].tolist() == [7, 0, 1]
-    assert counts.causes.to_dict("records") == [
-        {"run": "r3-ab-a1", "what": "failed", "cause": "timeout"}
-    ]
-    complete = npl.analysis.counts(zones())
-    assert complete.words == "48 runs ok, 0 failed or cut short, 0 excluded."
-    assert (
-        complete.incomplete == "All 6 conditions are complete in every one of 8 rounds."
-    )

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
-from netperf_lib.analysis.details import counts, overview
+from netperf_lib.analysis.details import overview
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import describe, observe
 from netperf_lib.cli import npl as command
@@ -85,7 +85,6 @@ def calls(seed):
         page_one,
         lambda: repr(npl.compare(runs)),
         lambda: pages(runs),
-        lambda: counts(runs),
         lambda: overview(runs),
         lambda: npl.limits(runs),
         lambda: npl.ask(runs, names[0]).parts(),

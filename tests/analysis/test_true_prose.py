@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.details import counts
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting.cover import cover
 
@@ -42,14 +41,6 @@ def test_no_order_by_chance_is_claimed_of_logs():
     declared = {**exp.origin.declared, "hosts": {"source": "imported"}}
     logs = Measured(exp.runs, replace(exp.origin, declared=declared))
     assert claim not in cover(logs).provenance
-
-
-def test_conditions_without_rounds_are_incomplete_in_no_round():
-    runs = by_hand(status=["ok"] * 5 + ["failed"], error=None, run_id=[*"abcdef"])
-    runs = runs.assign(deployment=1, round=None, attempt=1)
-    caption = str(getattr(counts(runs).incomplete, "caption", ""))
-    assert "failed" in caption
-    assert "round" not in caption
 
 
 NOTEBOOKS = sorted((REPO / "notebooks").glob("*.ipynb"))

@@ -1,9 +1,10 @@
 """Executed reference notebooks, which nbval executes again and compares.
 
-``python -m tests.notebooks.reference`` writes them anew, for example when the recorded experiment
-was measured again: look at what changed before it is kept.
+``python -m tests.notebooks.reference`` writes them anew, or those whose names it is given, for
+example when the recorded experiment was measured again: look at what changed before it is kept.
 """
 
+import sys
 from pathlib import Path
 
 import nbformat
@@ -51,5 +52,5 @@ def executed(name):
 
 
 if __name__ == "__main__":
-    for name in notebooks():
+    for name in sys.argv[1:] or notebooks():
         nbformat.write(executed(name), FOLDER / f"{name}.ipynb")
