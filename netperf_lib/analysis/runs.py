@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,15 +60,21 @@ def table_of(data: Any) -> pd.DataFrame:
     if "raw_path" not in runs:
         return runs
     # what was read leaves out the columns without a value
-    from ..data.load import data_frame
-    from ..data.tables import SCHEMAS
-
-    every = data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
+    every = _no_runs()
     # every run has a status: a table without it was cut by hand
     missing = [c for c in every if c not in runs and c != "status"]
     every = every[missing].reindex(runs.index)
     # copied, else pandas warns that the columns lie scattered
     return pd.concat([runs, every], axis="columns").copy() if missing else runs
+
+
+@cache
+def _no_runs() -> pd.DataFrame:
+    """Every column of the table of runs, without a row."""
+    from ..data.load import data_frame
+    from ..data.tables import SCHEMAS
+
+    return data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
 
 
 def origin_of(data: Any) -> Origin:
