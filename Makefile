@@ -18,15 +18,15 @@ help: ## show this help
 
 setup: .venv/ready ## build .venv and install missing measuring tools (with apt, where permitted)
 
-.venv/ready: requirements.lock pyproject.toml .ci/system-tools .ci/unpack-tools
+.venv/ready: .ci/requirements.lock pyproject.toml .ci/system-tools .ci/unpack-tools
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 2) or sys.exit("netperf_lib needs Python 3.11.2 or later, and this is " + sys.version.split()[0] + ": make PYTHON=/path/to/another/python3")'
 	@echo "setup 1/4: looking for the measuring tools"
 	@PYTHON=$(PYTHON) bash .ci/system-tools
 	@echo "setup 2/4: making .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv 2>/dev/null || $(PYTHON) -m venv --without-pip .venv # pip was unpacked
 	@PYTHONPATH="$$(ls .venv/tools/usr/share/python-wheels/pip-*.whl 2>/dev/null)" $(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
-	@echo "setup 3/4: installing $$(grep -c == requirements.lock) packages, the longest step (some minutes)"
-	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
+	@echo "setup 3/4: installing $$(grep -c == .ci/requirements.lock) packages, the longest step (some minutes)"
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r .ci/requirements.lock
 	@echo "setup 4/4: installing netperf_lib"
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
@@ -47,10 +47,10 @@ test: setup .venv-azure/ready ## run the tests, JOBS at a time, then the checks 
 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled only
 # where it is used: to compile all of it took 18 s.
-.venv-azure/ready: requirements-azure.lock .venv/ready
+.venv-azure/ready: .ci/requirements-azure.lock .venv/ready
 	@echo "setup: installing the command line of Azure for the tests"
 	@$(BIN)/uv venv --quiet --allow-existing --python "$(CURDIR)/$(BIN)/python" .venv-azure
-	@VIRTUAL_ENV="$(CURDIR)/.venv-azure" $(BIN)/uv pip install --quiet --require-hashes -r requirements-azure.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv-azure" $(BIN)/uv pip install --quiet --require-hashes -r .ci/requirements-azure.lock
 	@touch $@
 
 check: setup ## run lint, format and type checks

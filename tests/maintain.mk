@@ -30,19 +30,19 @@ test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscri
 
 lock: ## update the lock files for the oldest supported Python
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command "make lock" --extra lab --group dev --group docs pyproject.toml -o requirements.lock
+		--custom-compile-command "make lock" --extra lab --group dev --group docs pyproject.toml -o .ci/requirements.lock
 	@echo 'azure-cli>=2.76' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o .ci/requirements-azure.lock
 
 sbom: setup ## write sbom.cdx.json: what the wheel installs, in the versions of the lock file (CycloneDX)
-	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --constraint requirements.lock \
+	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --constraint .ci/requirements.lock \
 		--extra report pyproject.toml \
 		| $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements - --pyproject pyproject.toml \
 			--mc-type library --output-reproducible -o sbom.cdx.json
 
 audit: setup ## look the locked packages up in the advisory list of PyPI; fails where one is not looked up
-	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements.lock
-	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements-azure.lock
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r .ci/requirements.lock
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r .ci/requirements-azure.lock
 
 golden: setup ## regenerate the expected results of the golden logs and show each difference; ANEW=1 measures the conformance corpus first (as root, 20 min)
 	@$(if $(ANEW),$(BIN)/python -m tests.tools.conformance)

@@ -42,7 +42,7 @@ def test_environment_yml_equals_pyproject():
 
 
 def test_the_lock_holds_every_dependency_with_hashes():
-    lock = (REPO / "requirements.lock").read_text("utf-8")
+    lock = (REPO / ".ci/requirements.lock").read_text("utf-8")
     locked = re.findall(r"(?m)^([a-z0-9._-]+)==", lock)
     held = {re.sub("[._]", "-", name) for name in locked}
     assert names(NEEDED + DEV) - {"netperf-lib"} <= held
@@ -68,7 +68,11 @@ def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path):
     shutil.copy(REPO / "Makefile", place)
     for name in ("system-tools", "unpack-tools"):
         (place / ".ci" / name).touch()
-    for name in ("requirements.lock", "requirements-azure.lock", "pyproject.toml"):
+    for name in (
+        ".ci/requirements.lock",
+        ".ci/requirements-azure.lock",
+        "pyproject.toml",
+    ):
         (place / name).touch()
     for environment, name in product((".venv", ".venv-azure"), ("python", "uv")):
         program = place / environment / "bin" / name

@@ -36,7 +36,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("notebooks", ".ci"):
         shutil.copytree(REPO / name, folder / name)
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml"):
         shutil.copy2(REPO / name, folder / name)
     (folder / ".venv").symlink_to(REPO / ".venv")
     return folder
