@@ -26,7 +26,8 @@ def places(data: Any) -> list[str] | None:
     >>> npl.analysis.places(exp)
     ['ppg', 'same-zone', 'cross-zone', 'cross-region']
     """
-    names = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
+    measured = {*ok_runs(data)["placement"].dropna()}
+    names = [p for p in PLACES if p in measured]
     return names if len(names) > 1 else None
 
 
