@@ -285,10 +285,9 @@ def test_the_shell_completes_files():
 
 def test_show_says_what_is_in_an_experiment():
     text = shown("show", RECORDED)
-    assert "264 of 264 planned trials are complete" in text
+    assert "264 (264 ok)" in text
     assert "cross-region" in text
-    assert "throughput_bps: Throughput at the receiver, 156 runs" in text
-    assert "10: Do 16 MiB TCP buffers raise" in text
+    assert "throughput_bps: Throughput at the receiver" in text
     (one,) = json.loads(shown("show", RECORDED, "--json"))
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
 

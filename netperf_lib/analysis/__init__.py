@@ -19,7 +19,7 @@ from .median_ci import level
 from .pairs import ends_of, pairs_words
 from .power import rounds_needed, until_decided
 from .runs import headline_metrics
-from .series import changes, trend
+from .series import changes
 from .streams import advertised_bps, ask_windows, buffer_needed, saturation
 from .words import Headline, Words, contrasts, end, metric_label
 
@@ -56,7 +56,6 @@ __all__ = [
     "rounds_required",
     "saturation",
     "tail_metric",
-    "trend",
     "until_decided",
 ]
 

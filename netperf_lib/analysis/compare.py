@@ -13,11 +13,11 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ..data.load import Results
-from ..errors import NothingToReport, UsageError, did_you_mean
+from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, plain
 from ..experiment.model import Contrast, Margin
 from ..experiment.origin import joined
-from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
+from ..metrics import ALPHA, COMPARED, MARGIN, format_value, plural
 from ..metrics import metric as metric_of
 from .comparison import Family
 from .families import judged_by_rule, of_main_tools, ordinary
@@ -107,8 +107,7 @@ def compare(
     ----------
     data, after
         What `observe` takes, or raw logs: a file, a folder, a pattern. With `after`, `data` is the
-        side before. A mapping of two names to data compares these two. The name of a metric as
-        `after` means `metric`.
+        side before. A mapping of two names to data compares these two.
     metric : str, optional
         Only this metric; needed with `by`.
     by : str or sequence of str, optional
@@ -148,17 +147,6 @@ def compare(
     >>> {str(c.verdict) for c in family} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
     True
     """  # noqa: E501  (an example is one line)
-    if (
-        isinstance(after, str)
-        and metric is None
-        and not ("/" in after or Path(after).exists())
-    ):
-        if after not in METRICS:
-            near = did_you_mean(after, METRICS)
-            raise UsageError(
-                f"{after!r} is neither a folder nor a metric; {near}".rstrip("; ")
-            )
-        metric, after = after, None
     margin = None if margin is None else read_margin(margin)
     if after is not None or (by is None and isinstance(data, Mapping) and len(data) == 2):
         sides = _two_sides(data, after, where, where_after, pattern)

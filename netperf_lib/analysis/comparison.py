@@ -7,19 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import ALPHA, MARGIN, Better, plural
-from .result import (
-    as_json,
-    difference_words,
-    direction,
-    percent,
-    spread,
-    unit_of,
-    value_words,
-)
+from .result import as_json, percent, unit_of, value_words
+from .words import effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,47 +153,23 @@ class Comparison(Subject):
 
     @property
     def words(self) -> str:
-        """The result in a sentence that names the direction in the metric's words."""
-        (a, b), what, ratio, verdict = self.names, self.quantity, self.ratio, self.verdict
+        """The result in a sentence: what was found, its interval, the verdict, and what holds."""
+        (a, b), ratio, verdict = self.names, self.ratio, str(self.verdict)
         tail = f" ({self.context})" if self.context else ""
         tail += f", {self.scope}" if self.scope else ""
-        why = f": {self.reason}" if self.reason else ""
-        if math.isnan(ratio):
-            return f"{a} against {b}: no verdict on {what}{tail}{why}"
-        bounded = self.low > 0 or self.high < math.inf
+        tail += f": {self.reason}" if self.reason else ""
+        interval = span(ratio, self.low, self.high).replace("–", "no interval")
+        found, head = effect(ratio), f"{a} against {b}: {self.quantity}"
         if self.threshold is not None:
-            # those of zero are stored as a very small share
-            shares = (v if v > 1e-4 else 0.0 for v in (ratio, self.low, self.high))
-            unit = unit_of(self.metric)
-            value, low, high = (value_words(v * self.threshold, unit) for v in shares)
-            bounds = f"between {low} and {high}" if bounded else "no interval"
-            if self.settled:
-                b = b if verdict == "better" else f"not {b}"
-                bounds = f"at most {high}" if self.high < 1 else f"at least {low}"
-                return f"{a}: {what} {b} ({value}, {bounds}){tail}"
-            why = why.replace(": ", "; ", 1)
-            return f"{a}: {what} {b}? {verdict} ({value}, {bounds}){tail}{why}"
-        if verdict == "equivalent":
-            within = f"within {percent(self.margin)} ({direction(ratio)})"
-            return f"{a}: {what} equivalent to {b} {within}{tail}"
-        if self.settled and ratio in (0, math.inf):
-            values = " and ".join(
-                value_words(v, unit_of(self.metric)) for v in self.medians
-            )
-            return (
-                f"{a}: {'higher' if ratio else 'lower'} {what} than {b} ({values}){tail}"
-            )
-        if self.settled:
-            bound = self.low if ratio > 1 else self.high
-            return difference_words(ratio, bound, a, b, what) + tail
-        interval = spread(ratio, self.low, self.high)
-        if verdict == "inconclusive":
-            return (
-                f"{a} against {b}: {what} inconclusive, {interval}{tail}; {self.reason}"
-            )
-        bounds = f"{interval}, {percent(self.confidence)}" if bounded else "no interval"
-        effect = f"{direction(ratio)} in these runs ({bounds}){tail}"
-        return f"{a} against {b}: {what} {effect}; {verdict}{why}"
+            head = f"{a}: {self.quantity} {b}?"
+            ends = (v * self.threshold for v in (ratio, self.low, self.high))
+            found, low, high = (value_words(v, unit_of(self.metric)) for v in ends)
+            interval = f"{low} to {high}" if self.high < math.inf else "no interval"
+        elif ratio in (0, math.inf):
+            values = (value_words(v, unit_of(self.metric)) for v in self.medians)
+            found = " and ".join(values)
+        within = f" within {percent(self.margin)}" if verdict == "equivalent" else ""
+        return f"{head} {found} ({interval}), {verdict}{within}{tail}"
 
     @property
     def topic(self) -> str:
@@ -222,9 +190,7 @@ class Comparison(Subject):
         return {k: as_json(v) for k, v in vars(self).items()} | {"words": self.words}
 
     def __repr__(self) -> str:
-        basis = f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
-        notes = (f"! {warning}" for warning in self.warnings)
-        return "\n  ".join([f"Comparison: {self.words}", basis, *notes])
+        return "\n  ! ".join([self.words, *self.warnings])
 
 
 def confidences(comparisons: Iterable[Comparison]) -> list[str]:
@@ -290,11 +256,6 @@ class Family(Sequence[Comparison]):
             f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
         )
 
-    @property
-    def words(self) -> str:
-        """One sentence per contrast, one per line."""
-        return "\n".join(c.words for c in self)
-
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row per contrast."""
         import pandas as pd
@@ -348,37 +309,10 @@ class Family(Sequence[Comparison]):
         for c in self:
             for warning in c.warnings:
                 labels.setdefault(warning, []).append(c.label)
-        called = {
-            w: "all" if 1 < len(self) == len(of) else "; ".join(of)
-            for w, of in labels.items()
-        }
-        return [*self.warnings, *(f"{of}: {warning}" for warning, of in called.items())]
+        of_contrasts = (f"{'; '.join(of)}: {words}" for words, of in labels.items())
+        return [*self.warnings, *of_contrasts]
 
     def __repr__(self) -> str:
-        head = f"Family of {plural(len(self), 'contrast')}: {self.note}"
-        words, notes = (
-            (f"  {c.words}" for c in self),
-            (f"  ! {note}" for note in self.notes),
-        )
-        return "\n".join([head, *words, *notes])
+        from .lines import lines, text  # these know what a family is
 
-    def _repr_html_(self) -> str:
-        shown = [
-            "contrast",
-            "metric",
-            "ratio",
-            "low",
-            "high",
-            "n",
-            "unit",
-            "verdict",
-            "words",
-        ]
-        table = (
-            self.to_frame()
-            .reindex(columns=shown)
-            .to_html(index=False, float_format="{:.3g}".format)
-        )
-        return table + "".join(
-            f"<p>{escape(note)}</p>" for note in (self.note, *self.notes)
-        )
+        return text(lines(self), ("baseline", "condition"), notes=[*self.warnings, self.note])

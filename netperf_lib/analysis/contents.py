@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ..data.files import Location
-from ..data.layout import experiments, trial_of
+from ..data.layout import experiments
 from ..data.load import Results, read
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
@@ -23,7 +23,7 @@ from ..experiment.placements import is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .pairs import has_pairs
-from .runs import LENGTHS, headline_metrics, ok_runs, table_of, without_sent
+from .runs import LENGTHS, headline_metrics, ok_runs, without_sent
 from .words import capital, contrasts, factor_of, heading
 
 LONG_H, OVER_TIME_H = 10.0, 6.0
@@ -194,60 +194,31 @@ def _hours(runs: pd.DataFrame) -> float:
 
 
 def at_a_glance(location: Location) -> list[dict[str, Any]]:
-    """What is in each experiment of a folder.
-
-    Runs, rounds, factors, metrics, contrasts, and whether it is complete.
-    """
+    """Return what is in each experiment of a folder: runs, rounds, factors, metrics."""
     results = read(location)
-    return [
-        _summary(one) for one in ([results] if isinstance(results, Results) else results)
-    ]
+    every = [results] if isinstance(results, Results) else results
+    return [_summary(one) for one in every]
 
 
 def _summary(exp: Results) -> dict[str, Any]:
     named = {"experiment": exp.name, "title": exp.store.declared().title}
     try:
-        runs = table_of(exp)  # also without a value: a start that no log states
+        runs = exp.runs
     except NotMeasured:
-        return {**named, "runs": "nothing was measured yet", "folder": exp.path}
-    counts = ", ".join(
-        f"{n} {status}" for status, n in runs["status"].value_counts().items()
-    )
-    trials = (exp.store.read_plan() or {}).get("trials", ())
-    planned = sum(not row.get("leading") for row in trials)
-    done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
-    complete = f"{done} of {planned} planned trials are complete"
-    times = runs["started_utc"].dropna().agg(["min", "max"]).dropna()
+        return {**named, "runs": "nothing was measured yet"}
+    states = runs["status"].value_counts()
+    counts = ", ".join(f"{n} {status}" for status, n in states.items())
     deployments = plural(int(runs["deployment"].nunique()), "deployment")
-    factors = {}
-    for f in (f for f in dimensions(runs.columns) if f not in LENGTHS):
-        levels = sort_levels(f, runs[f].unique())
-        if len(levels) > 1:
-            factors[factor(f).label or f] = ", ".join(map(factor(f).level_words, levels))
-    metrics = [m for m in METRICS if m in runs and runs[m].any()]
+    varying = {f: sort_levels(f, runs[f].unique()) for f in exp.factors}
     return {
         **named,
-        "runs": f"{len(runs)} ({counts}); "
-        f"{complete if planned else 'imported: nothing was planned'}",
+        "runs": f"{len(runs)} ({counts})",
         "rounds": f"{runs['round'].nunique()} in {deployments}",
-        "measured": " to ".join(f"{t:%Y-%m-%d %H:%M} UTC" for t in times),
-        "factors": factors,
-        "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in metrics},
-        "contrasts": {
-            str(i): c.question or _in_words(c) for i, c in enumerate(exp.contrasts, 1)
+        "factors": {
+            factor(f).label or f: ", ".join(map(factor(f).level_words, levels))
+            for f, levels in varying.items()
         },
+        "metrics": {m: METRICS[m].label for m in exp.metrics},
+        "contrasts": str(len(exp.contrasts)),
         "notice": exp.notice or "",
-        "folder": exp.path,
     }
-
-
-def _in_words(contrast: Contrast) -> str:
-    """``One-way latency: ppg against same-zone``."""
-    sides = [side for side in (contrast.a, contrast.b) if side is not None]
-    words = [
-        ", ".join(factor(f).level_words(v) for f, v in side.items()) for side in sides
-    ]
-    limits = {"below": contrast.below, "at least": contrast.at_least}
-    ends = [f", {word} {limit}" for word, limit in limits.items() if limit is not None]
-    against = " against ".join(word or "all runs" for word in words)
-    return f"{METRICS[contrast.metric].label}: {against}{''.join(ends)}"

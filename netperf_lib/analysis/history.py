@@ -1,6 +1,6 @@
 """A metric over the time of one experiment or many.
 
-By the clock, hour and weekday, with trend and changes.
+By the clock, hour and weekday, with changes of its level.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .details import levels_words
 from .observe import Data, observe
 from .result import log_size, percent, size_words
 from .runs import headline_metrics
-from .series import Trend, changes, trend
-from .words import Headline, Words, effect, span
+from .series import changes
+from .words import Headline, Words
 
 ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""
@@ -32,11 +32,11 @@ PERIODS = (
     ("h", "hour", 1),
     ("10min", "10 minutes", 0),
 )
-"""Periods of the picture and of the trend: name in pandas, words, and the least span in days."""
+"""Periods of the picture: name in pandas, words, and the least span in days."""
 FINE_DAYS = 3
 """Changes are searched in ten minutes up to this span, and in hours above it."""
 FEWEST = 10
-"""Periods that a trend needs."""
+"""Periods in which changes are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,8 @@ class History:
         The period of each median: ``"day"``, ``"hour"``.
     series : dict of str to Series
         Median of each period, by condition.
-    trends : dict of str to Trend
-        Only conditions with at least ten periods.
     changes : dict of str to list of ChangePoint
-        Abrupt changes of level.
+        Abrupt changes of level, of conditions with at least ten periods.
     waves : dict of str to str
         Daily waves in a phrase.
     """
@@ -98,7 +96,6 @@ class History:
     runs: pd.DataFrame
     period: str
     series: dict[str, pd.Series[float]]
-    trends: dict[str, Trend]
     changes: dict[str, list[ChangePoint]]
     waves: dict[str, str]
 
@@ -120,34 +117,19 @@ class History:
                 f"{metric_of(self.metric).label} of {name}: {p.words(self.metric)}."
             )
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
-        change = "No change of level" if self.trends else "Too short for a trend,"
+        change = "No change of level" if self.changes else "Too few periods for changes"
         levels = levels_words(medians.to_frame("median"), self.metric)
         return Headline(f"{levels} {change} in {self.span}.")
 
     @property
     def words(self) -> Words:
-        """Trends and changes, in sentences."""
+        """The changes and daily waves, in sentences."""
         lines = []
-        started = self.runs["started_utc"]
-        days = (started.max() - started.min()) / pd.Timedelta(days=1)
-        for name, change in self.trends.items():
-            # over the time that was measured: a month would be an extrapolation of hours
-            factor, low, high = change.over(days)
-            sure = (
-                "a trend"
-                if not change.low <= 0 <= change.high
-                else "no trend beyond chance"
-            )
-            interval = f"95 % interval {span(factor, low, high)}"
-            periods = f"the median of each {self.period}, {change.periods} in all"
-            lines.append(
-                f"{name}: {sure} ({effect(factor)} over {self.span}; {interval}; {periods})"
-            )
         for name, points in self.changes.items():
             lines += [f"{name}: {p.words(self.metric)}" for p in points]
         lines += [f"{name}: {wave}" for name, wave in self.waves.items()]
-        if not self.trends:
-            lines.append(f"Too few periods for a trend: {FEWEST} are needed")
+        if not self.changes:
+            lines.append(f"Too few periods to look for changes: {FEWEST} are needed")
         elif not any(self.changes.values()):
             lines.append(
                 f"No abrupt change of level by more than {percent(MARGIN)} was found"
@@ -218,15 +200,13 @@ def ask_history(
     days = (started.max() - started.min()) / pd.Timedelta(days=1)
     every, period = next((e, w) for e, w, least in PERIODS if days >= least)
     search = "h" if days > FINE_DAYS else "10min"
-    found = History(metric, chosen, period, {}, {}, {}, {})
+    found = History(metric, chosen, period, {}, {}, {})
     by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
     for condition, values in by_time:
         name = str(condition)
         medians = found.series[name] = values.resample(every).median().dropna()
         if len(medians) < FEWEST or (medians <= 0).any():
             continue
-        days_of = (medians.index - medians.index[0]) / pd.Timedelta(days=1)
-        found.trends[name] = trend(days_of.to_numpy(), medians.to_numpy(float))
         fine = values.resample(search).median().dropna()
         at = pd.DatetimeIndex(fine.index)
         hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()

@@ -432,7 +432,8 @@ def _confounded(p: Pair) -> list[str]:
             levels[0] != levels[1],
         )
         if SEVERAL in levels:
-            words, apart = "in some deployments", f in HARDWARE and _differs(p, f)
+            both = [{*_held(obs, f, [c])} for c in (p.a, p.b)]
+            words, apart = "in some runs", f in HARDWARE and both[0] != both[1]
         if apart:
             label = factor(f).label or f
             remarks.append(
@@ -446,13 +447,3 @@ def _confounded(p: Pair) -> list[str]:
             f"the sides differ in accelerated networking, but {had}: it was not switched"
         )
     return remarks
-
-
-def _differs(p: Pair, name: str) -> bool:
-    """Return whether the sides have different levels of a factor in any deployment."""
-    assert p.obs is not None
-    runs = p.obs.runs.assign(level=p.obs.runs[name].map(repr)).groupby(
-        ["unit", "condition"]
-    )
-    found = runs["level"].agg(frozenset).unstack()[[p.a, p.b]].dropna()  # noqa: PD010
-    return bool((found[p.a] != found[p.b]).any())

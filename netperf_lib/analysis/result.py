@@ -110,43 +110,6 @@ def size_words(ratio: float, outward: int = 0, *, times: bool | None = None) -> 
     return f"{rounded(size, digits, outward if ratio > 1 else -outward)} %"
 
 
-def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
-    """Name a ratio with its direction: ``32 % lower``, ``4.2 times as high``, ``the same``."""
-    if not math.isfinite(ratio):
-        return "without bound"
-    size = size_words(ratio, outward, times=times)
-    if size in ("0.0 %", "1.0 times"):
-        return "the same"
-    return (
-        f"{size} as high"
-        if size.endswith("times")
-        else f"{size} {'higher' if ratio > 1 else 'lower'}"
-    )
-
-
-def difference_words(ratio: float, bound: float, a: str, b: str, what: str) -> str:
-    """Say that `a` differs from `b`.
-
-    The estimate, and the end of the interval that is closer to no difference.
-    """
-    size = size_words(ratio)
-    times = size.endswith("times")  # one way to write both numbers
-    least = size_words(bound, -1 if ratio > 1 else 1, times=times)
-    how = "the {} of" if times else f"{'higher' if ratio > 1 else 'lower'} {{}} than"
-    return f"{a}: {size} {how.format(what)} {b}, at least {least}"
-
-
-def spread(ratio: float, low: float, high: float) -> str:
-    """Say the interval of a ratio, rounded outwards as in a table.
-
-    ``between 3.1 % lower and 8.0 % higher``.
-    """
-    times = ratio >= 3
-    return (
-        f"between {direction(low, -1, times=times)} and {direction(high, 1, times=times)}"
-    )
-
-
 def quantity(metric: str) -> str:
     """Name of a metric for a sentence: ``one-way latency (99th percentile)``.
 

@@ -1,4 +1,4 @@
-"""When a long series changed its level, for how long and by how much; and how it drifts.
+"""When a long series changed its level, for how long and by how much.
 
 Arrays only.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from ..errors import StatsError
-from ..metrics import MARGIN, plural
+from ..metrics import MARGIN
 from .result import Floats, check_share
 
 Arc = tuple[int, int]
@@ -277,66 +277,3 @@ def _wave(fit: _Fit, times: Floats) -> tuple[tuple[int, int] | None, float]:
     if ratio <= 1 + MARGIN:
         return None, 1.0
     return (int(height.argmin()), int(height.argmax())), ratio
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """The drift of a series.
-
-    Attributes
-    ----------
-    slope, low, high : float
-        Change of the logarithm per day, and its interval at 95 %.
-    periods : int
-    """
-
-    slope: float
-    low: float
-    high: float
-    periods: int
-
-    def over(self, days: float) -> tuple[float, float, float]:
-        """Factor over this many days, and the ends of its interval."""
-        ends = np.clip(np.array([self.slope, self.low, self.high]) * days, -700, 700)
-        factor, low, high = map(float, np.exp(ends))
-        return factor, low, high
-
-
-def trend(days: Floats, values: Floats) -> Trend:
-    """Return the drift of a series: Theil-Sen slope of the logarithm.
-
-    Periods that resemble their neighbours carry less evidence: the interval is widened by the
-    autocorrelation of the residuals of the trend. Of series without drift about 5 % have an
-    interval without 0.
-
-    Parameters
-    ----------
-    days, values : ndarray, shape (periods,)
-        Time of each period in days, and its positive value.
-
-    Raises
-    ------
-    StatsError
-        Fewer than ten periods, or a value that is not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> abs(npl.analysis.trend(np.arange(20.0), np.full(20, 50.0)).slope)
-    0.0
-    """
-    y = np.asarray(values, dtype=float)
-    if y.size < 10 or not (y > 0).all():
-        raise StatsError(
-            "a trend needs at least 10 periods with positive values; got "
-            f"{plural(y.size, 'period')}"
-        )
-    logs = np.log(y)
-    slope, _, low, high = map(float, scipy.stats.theilslopes(logs, days))
-    r = _Fit(logs, np.column_stack([np.ones_like(days), days]), []).correlation
-    widened = math.sqrt(
-        (1 + r) / (1 - r)
-    )  # neighbours that resemble each other are less evidence
-    return Trend(
-        slope, slope - (slope - low) * widened, slope + (high - slope) * widened, y.size
-    )

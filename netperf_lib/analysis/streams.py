@@ -61,11 +61,7 @@ class Streams:
 
 
 def streams(
-    wide: pd.DataFrame,
-    *,
-    share: float = 0.95,
-    alpha: float = ALPHA,
-    advertised_bps: float | None = None,
+    wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA
 ) -> Streams:
     """Return how many parallel streams are enough.
 
@@ -83,8 +79,6 @@ def streams(
         Share of the best throughput that is enough.
     alpha : float, default 0.05
         Chance of falsely calling a number of streams enough.
-    advertised_bps : float, optional
-        Advertised bandwidth of the VM size.
 
     Examples
     --------
@@ -115,10 +109,6 @@ def streams(
         if n < need:
             text = f"{plural(n, 'whole round')}, at least {need} are needed ({need - n} more)"
         text = f"no verdict on how many streams are enough: {text}"
-    if advertised_bps:
-        part = level(wide[best] / advertised_bps)
-        ends = f"{percent(part.low)} to {percent(part.high)}, {percent(part.confidence)}"
-        text += f"; {percent(part.median)} of the advertised bandwidth ({ends})"
     return Streams(enough, share, counts, n, text)
 
 
@@ -139,11 +129,7 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
 
 
 def saturation(
-    data: Data,
-    metric: str | None = None,
-    *,
-    share: float = 0.95,
-    advertised_bps: float | None = None,
+    data: Data, metric: str | None = None, *, share: float = 0.95
 ) -> dict[str, Streams]:
     """Return how many streams are enough for each condition.
 
@@ -166,7 +152,7 @@ def saturation(
         wide.columns = pd.Index([part.at(str(c), "streams") for c in wide])
         wide = wide.loc[:, wide.columns.notna()]
         if len(wide.columns) > 1:
-            fits[path] = streams(wide, share=share, advertised_bps=advertised_bps)
+            fits[path] = streams(wide, share=share)
     if not fits:
         raise NothingToReport(
             f"streams does not vary in any condition with a value of {obs.metric}"
@@ -312,15 +298,12 @@ class Windows:
     settings: Words
 
 
-def window_model(runs: pd.DataFrame) -> tuple[Level | None, Level | None, str]:
-    """Return the share of a buffer in flight, the throughput that no buffer exceeds.
+def window_model(runs: pd.DataFrame) -> tuple[Level | None, str]:
+    """Return the share of a buffer in flight where the buffer is the limit, and what that says.
 
-    And what they say.
-
-    The bandwidth-delay product: throughput = min(cap, eta · buffer / RTT). The cap is the
-    throughput with the largest buffer, unless that one holds what the others hold; buffers below 90
-    % of it are the limit, and eta is their share in flight: the median of each round, as a level
-    over the rounds.
+    The bandwidth-delay product: throughput = min(cap, eta · buffer / RTT). Buffers below 90 % of
+    the throughput with the largest one are the limit, and eta is their share in flight: the median
+    of each round, as a level over the rounds.
 
     Parameters
     ----------
@@ -332,35 +315,23 @@ def window_model(runs: pd.DataFrame) -> tuple[Level | None, Level | None, str]:
     runs = runs[(runs[names] > 0).all(axis=1)]
     size, rate = runs["tcp_buffer_bytes"], runs["throughput_bps"]
     if size.nunique() < 2:
-        return None, None, "it needs two buffer sizes with a round-trip time"
+        return None, "it needs two buffer sizes with a round-trip time"
     shares = rate * runs["rtt_loaded_us"] / 8e6 / size
     rates, typical = rate.groupby(size).median(), shares.groupby(size).median()
     limited = rates.index[rates < 0.9 * rates.iloc[-1]]
     if limited.empty:
-        cap = level(rate, metric="throughput_bps")
-        return (
-            None,
-            cap,
-            f"no buffer size limits the throughput ({value_words(cap.median, 'bps')})",
-        )
+        return None, "no buffer size limits the throughput"
     rounds = [runs["deployment"], runs["round"]]
     eta = level(shares[size.isin(limited)].groupby(rounds, dropna=False).median())
     ends = f"{percent(eta.low)} to {percent(eta.high)}, {percent(eta.confidence)}"
-    words = f"{percent(eta.median)} of a buffer is in flight ({ends}); "
+    words = f"{percent(eta.median)} of a buffer is in flight ({ends})"
     off = [b for b in limited if abs(math.log(typical[b] / eta.median)) > math.log(1.1)]
-    fit = "the model is within 10 % of the data at every buffer size"
     if off:
         sizes = ", ".join(format_value(b, "bytes") for b in off)
-        fit = f"the data do not confirm this model at {sizes}"
+        words += f"; the data do not confirm this model at {sizes}"
     if typical.iloc[-1] > 0.9 * eta.median:
-        return eta, None, f"{words}the largest buffer still limits; {fit}"
-    cap = level(rate[size == size.max()], metric="throughput_bps")
-    value, low, high = (value_words(v, "bps") for v in (cap.median, cap.low, cap.high))
-    return (
-        eta,
-        cap,
-        f"{words}larger buffers stop helping at {value} ({low} to {high}); {fit}",
-    )
+        words += "; the largest buffer still limits"
+    return eta, words
 
 
 def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
@@ -392,42 +363,30 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
     runs = obs.runs.assign(path=obs.runs["condition"].astype(str).map(paths))
     runs = runs.reindex(columns=[*runs, *({DEFAULT, "rtt_loaded_us"} - {*runs})])
-    unset = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
-    named = " or ".join(format_value(float(s), "bytes") for s in unset)
-    default = f" The default buffer of these hosts is {named}." if named else ""
     runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
     timed = runs[runs["rtt_loaded_us"].notna()]
-    measured = timed.groupby("path")["tcp_buffer_bytes"].nunique()
-    best = str(measured.idxmax()) if len(measured) else ""
-    fitted, _, model = window_model(timed[timed["path"] == best])
+    sizes = timed.groupby("path")["tcp_buffer_bytes"]
+    best = str(sizes.nunique().idxmax()) if len(timed) else ""
+    fitted, model = window_model(timed[timed["path"] == best])
     share = eta or (fitted.median if fitted else 0.5)
-    # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one
-    # counts
-    by_buffer = timed.groupby(["path", timed["tcp_buffer_bytes"].fillna(0)])[
-        "rtt_loaded_us"
-    ]
-    shortest = by_buffer.median().groupby("path").min().astype(float)
+    # a buffer beyond the need fills a queue, which makes the round trip longer
+    every = ["path", timed["tcp_buffer_bytes"].fillna(0)]
+    medians = timed.groupby(every)["rtt_loaded_us"].median().astype(float)
+    shortest = medians.groupby("path").min()
     needs = {
-        str(p): buffer_needed(target_gbps * 1e9, rtt, share)
-        for p, rtt in shortest.items()
+        str(path): buffer_needed(target_gbps * 1e9, rtt, share)
+        for path, rtt in shortest.items()
     }
-    rows = [
-        (p, shortest[p], format_value(a.buffer_bytes, "bytes")) for p, a in needs.items()
-    ]
     settings: list[str] = []
     if needs:
         far = max(needs, key=lambda path: needs[path].buffer_bytes)
         settings = [f"For {target_gbps:g} Gbit/s over {far}, set on both ends:"]
         settings += [f"- {line}" for line in needs[far].sysctl]
-    heads = {
-        "path": "Path",
-        "rtt_loaded_us": "Round trip under load",
-        "buffer": "Buffer needed",
-    }
+    table = pd.DataFrame({"path": [*needs], "rtt_loaded_us": [*shortest]})
+    table["buffer"] = [format_value(a.buffer_bytes, "bytes") for a in needs.values()]
     caption = (
         f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the "
+        "shortest round trip under load."
     )
-    caption += "shortest round trip under load."
-    table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
-    words = f"{f'On {best}' if best else 'Not known'}: {model}.{default}"
-    return Windows(fitted, table, Words(words), Words("\n".join(settings)))
+    words = Words(f"{f'On {best}' if best else 'Not known'}: {model}.")
+    return Windows(fitted, Table.of(table, caption), words, Words("\n".join(settings)))

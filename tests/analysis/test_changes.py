@@ -100,34 +100,6 @@ def test_short_constant_and_wrong_series():
         analysis.changes(np.array([1.0, np.nan, 2.0] * 8))
 
 
-def test_a_drift_is_measured_and_neighbours_are_not_evidence():
-    rng = np.random.default_rng(5)
-    days = np.arange(180.0)
-    drift = np.exp(np.log(1.02) / 30 * days)
-    found = analysis.trend(days, 50 * drift * np.exp(0.02 * rng.standard_normal(180)))
-    month, low, high = found.over(30)
-    assert low < 1.02 < high
-    assert month == pytest.approx(1.02, abs=0.005)
-    assert found.low > 0
-    covered = 0
-    for _ in range(100):
-        noise = np.zeros(120)
-        for t in range(1, 120):
-            noise[t] = 0.5 * noise[t - 1] + 0.02 * rng.standard_normal()
-        one = analysis.trend(days[:120], np.exp(noise))
-        covered += one.low <= 0 <= one.high
-    assert covered >= 87  # 95 expected; without the widening some 75
-    with pytest.raises(StatsError, match="at least 10"):
-        analysis.trend(np.arange(2.0), np.array([1.0, 2.0]))
-
-
-def test_a_steep_drift_of_hours_does_not_overflow():
-    hours = np.arange(12) / 24
-    found = analysis.trend(hours, np.exp(np.linspace(0, 5, 12)))
-    assert found.over(0.5)[0] == pytest.approx(np.exp(5 * 12 / 11), rel=0.01)
-    assert np.isfinite(found.over(30)).all()
-
-
 def test_more_days_do_not_hide_an_incident():
     series = pd.read_csv(series_yardstick.DATA).query("series == 'nab_ec2_latency'")
     at = pd.DatetimeIndex(pd.to_datetime(series["time"], utc=True))

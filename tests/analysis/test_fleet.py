@@ -62,9 +62,3 @@ def test_a_day_with_an_incident_is_below_its_threshold():
     )
     assert (c.verdict, c.unit, c.n) == ("better", "part", 24)
     assert 46 * 0.97 < c.ratio * 100 < 46 * 1.05
-
-
-def test_a_trend_of_hours_is_told_for_the_time_measured():
-    runs = day(180)
-    runs["latency_oneway_us"] *= np.exp(np.linspace(0, 3, 180))
-    assert "×inf" not in npl.analysis.ask_history(runs, "latency_oneway_us").words

@@ -99,10 +99,10 @@ def test_a_history_says_from_when_to_when():
     assert history.span == "24 runs from 2026-03-02 06:10 to 2026-03-02 10:00 UTC"
 
 
-def test_few_periods_have_no_trend_and_none_without_a_start():
+def test_few_periods_have_no_changes_and_none_without_a_start():
     history = q.ask_history(runs({"ppg": 1e9}, rounds=3))
-    assert "Too few periods for a trend" in history.words
-    assert "Too short for a trend" in history.headline
+    assert "Too few periods to look for changes" in history.words
+    assert "Too few periods for changes" in history.headline
     with pytest.raises(NothingToReport, match="has a start time"):
         q.ask_history(runs({"ppg": 1e9}).assign(started_utc=pd.NaT), "throughput_bps")
 

@@ -59,7 +59,10 @@ def test_no_loss_is_better_than_two_per_cent():
     assert (c.verdict, c.ratio, c.n) == ("better", 0, 10)
     assert (
         c.words
-        == "none: lower share of datagrams lost than some (0 % and 2 %), for these VMs"
+        == (
+            "none against some: share of datagrams lost 0 % and 2 % (no interval), better, "
+            "for these VMs"
+        )
     )
     back = judged(
         "lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10
@@ -67,7 +70,10 @@ def test_no_loss_is_better_than_two_per_cent():
     assert (back.verdict, back.ratio) == ("worse", np.inf)
     assert (
         back.words
-        == "some: higher share of datagrams lost than none (2 % and 0 %), for these VMs"
+        == (
+            "some against none: share of datagrams lost 2 % and 0 % (no interval), worse, "
+            "for these VMs"
+        )
     )
     assert "Infinity" not in str(back.to_dict())
 
@@ -95,7 +101,7 @@ def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_s
         np.inf,
         0,
     )
-    assert "between the same and without bound" in c.words
+    assert "(no interval), inconclusive" in c.words
     assert "how many more rounds would settle it is not known" in c.words
 
 

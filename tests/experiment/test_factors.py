@@ -105,7 +105,7 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict():
     assert 2.8 < found.ratio < 3.2
     assert not [w for w in found.warnings if "differ" in w or "varies" in w]
     # and whoever does not say which compares each with its like
-    by_placement = npl.compare(runs, "throughput_bps", by="placement")
+    by_placement = npl.compare(runs, metric="throughput_bps", by="placement")
     assert [c.context for c in by_placement] == ["bbr", "cubic"]
     assert any("congestion control varies" in note for note in by_placement.warnings)
 
