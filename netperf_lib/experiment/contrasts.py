@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -57,65 +57,53 @@ def gives(trial: Trial, metric: str) -> bool:
     return True
 
 
-# -- compare: a family in one line ---------------------------------------------------------------
-
-
 class _Wrong(Exception):  # noqa: N818  where, and what is wrong there
     def __init__(self, message: str, *loc: str | int) -> None:
         self.loc, self.message = loc, message
 
 
 def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
-    """Expand `compare` and resolve thresholds.
+    """Expand `compare`, resolve thresholds, and look for contrasts that no run could answer.
 
-    Also return the errors in them, each with its location.
+    Also return the errors, each with its location.
     """
-    rows = _rows(experiment)
+    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     wrong: list[tuple[Loc, str]] = []
-    contrasts = list(experiment.contrasts)
+    contrasts: list[Contrast] = []
+    for number, contrast in enumerate(experiment.contrasts):
+        try:
+            contrasts.append(_with_bandwidth(contrast, rows))
+            if rows:
+                _check(contrast, rows)
+        except _Wrong as error:
+            wrong.append((("contrasts", number, *error.loc), error.message))
     for number, compare in enumerate(experiment.compare):
         try:
             contrasts += [c for c in _family(compare, rows) if c not in contrasts]
         except _Wrong as error:
             wrong.append((("compare", number, *error.loc), error.message))
-    for number, contrast in enumerate(contrasts):
-        key = "below" if contrast.below is not None else "at_least"
-        try:
-            contrasts[number] = _with_bandwidth(contrast, key, rows)
-        except ValueError as error:
-            wrong.append((("contrasts", number, key), str(error)))
     done = experiment.model_copy(update={"contrasts": tuple(contrasts), "compare": ()})
     done.__pydantic_fields_set__.discard("compare")
     return done, wrong
 
 
-def _rows(experiment: Experiment) -> _Rows:
-    return [(trial, trial_levels(trial)) for trial in conditions(experiment)]
-
-
-def _measured(rows: _Rows) -> list[str]:
-    return [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
+# -- compare: a family in one line ---------------------------------------------------------------
 
 
 def _family(compare: Compare, rows: _Rows) -> list[Contrast]:
     """Return the contrasts of a family: for each metric, every level against the baseline."""
-    name, every = compare.factor, [r for _, r in rows]
-    for loc, message in _side(every, compare.where):
-        raise _Wrong(message, "where", *loc)
-    if not any(name in row for row in every):
-        raise _Wrong(_unknown(name, every), "factor")
+    name = compare.factor
+    _check_levels(rows, compare.where, "where")
+    if not any(name in row for _, row in rows):
+        raise _Wrong(_unknown(name, rows), "factor")
     chosen = [(t, r) for t, r in rows if _matches(r, compare.where)]
-    measured = _measured(chosen)
+    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in chosen)]
     varying = [
         m for m in measured if len({r.get(name) for t, r in chosen if gives(t, m)}) > 1
     ]
     contrasts: list[Contrast] = []
     for number, metric in enumerate(compare.metrics or varying or measured):
-        if metric not in METRICS:
-            raise _Wrong(unknown_metric(metric), "metrics", number)
-        measuring = [r for t, r in chosen if gives(t, metric)]
-        if not measuring:
-            raise _Wrong(f"no test here measures {metric}", "metrics", number)
+        measuring = _measuring(chosen, metric, "metrics", number)
         contrasts += _against(compare, metric, measuring)
     return contrasts
 
@@ -125,8 +113,7 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
     name, cast = compare.factor, factor(compare.factor).cast
     levels = sort_levels(name, (r.get(name) for r in rows))
     if len(levels) < 2:
-        words = f"{name} has one level where {metric} is measured: {_as_yaml(levels[0])}"
-        raise _Wrong(words, "factor")
+        raise _Wrong(f"{name} has one level where {metric} is measured", "factor")
     named = "baseline" in compare.model_fields_set
     baseline = cast(compare.baseline) if named else levels[0]
     chosen = list(map(cast, compare.levels or levels))
@@ -158,98 +145,90 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
     return contrasts
 
 
-def _with_bandwidth(contrast: Contrast, key: str, rows: _Rows) -> Contrast:
+# -- thresholds ----------------------------------------------------------------------------------
+
+
+def _with_bandwidth(contrast: Contrast, rows: _Rows) -> Contrast:
     """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
     if contrast.b is not None or contrast.metric not in METRICS:
         return contrast
+    key = "below" if contrast.below is not None else "at_least"
     share = _SHARE.fullmatch(str(getattr(contrast, key)))
     base = share and (share[2] or contrast.of)
     if base == "bandwidth":
-        measuring = [
-            t for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)
-        ]
-        speeds = {t.advertised_bps for t in measuring}
+        measuring = [t for t, r in rows if gives(t, contrast.metric)]
+        speeds = {
+            t.advertised_bps for t in measuring if _matches(trial_levels(t), contrast.a)
+        }
         speed = next(iter(speeds), None)
         if len(speeds) != 1 or speed is None:
-            raise ValueError(
-                "not one bandwidth_mbps is declared for these runs; write for example "
-                "'90 % of 10 Gbit/s'"
-            )
+            words = "not one bandwidth_mbps is declared for these runs; write for example "
+            raise _Wrong(f"{words}'90 % of 10 Gbit/s'", key)
         base = format_value(speed, "bps", 6)
     if share and base:
         contrast = contrast.model_copy(update={key: f"{share[1]} %", "of": base})
-    _threshold(contrast)
+    try:
+        threshold(contrast)
+    except StatsError as error:
+        raise _Wrong(str(error), key) from None
     return contrast
 
 
-def _threshold(contrast: Contrast) -> float:
+def threshold(contrast: Contrast) -> float:
+    """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
     text = str(contrast.at_least if contrast.below is None else contrast.below)
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     share = _SHARE.fullmatch(text)
     base = share and (share[2] or contrast.of)
     if share and not base and unit != "ratio":
-        raise ValueError(
+        raise StatsError(
             f"{text!r} does not say of what; write for example '90 % of 10 Gbit/s'"
         )
-    value = read_quantity(base or ("1" if share else text), unit)
-    value *= float(share[1]) / 100 if share else 1
-    if not 0 < value < math.inf:
-        raise ValueError(f"{text!r} is not a threshold above zero")
-    return value
-
-
-def threshold(contrast: Contrast) -> float:
-    """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
     try:
-        return _threshold(contrast)
+        value = read_quantity(base or ("1" if share else text), unit)
+        value *= float(share[1]) / 100 if share else 1
     except ValueError as error:
-        raise StatsError(f"no threshold for {contrast.metric}: {error}") from None
+        raise StatsError(str(error)) from None
+    if not 0 < value < math.inf:
+        raise StatsError(f"{text!r} is not a threshold above zero")
+    return value
 
 
 # -- contrasts no run answers --------------------------------------------------------------------
 
 
-def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
-    """Contrasts that no run of the experiment could answer.
-
-    With their location in the declaration.
-    """
-    rows = _rows(experiment)
-    for number, contrast in enumerate(experiment.contrasts):
-        for loc, message in _problems(contrast, rows):
-            yield ("contrasts", number, *loc), message
-
-
-def _problems(contrast: Contrast, rows: _Rows) -> Iterator[tuple[Loc, str]]:
-    metric = contrast.metric
-    measuring = [r for t, r in rows if gives(t, metric)]
-    if metric not in METRICS or not measuring:
-        words = (
-            f"no test here measures {metric}; measured are {', '.join(_measured(rows))}"
-        )
-        yield ("metric",), words if metric in METRICS else unknown_metric(metric)
-        return
+def _check(contrast: Contrast, rows: _Rows) -> None:
+    """Raise the error of a contrast that no run of the experiment could answer."""
+    measuring = _measuring(rows, contrast.metric, "metric")
     sides: list[list[_Row]] = []
     for side, levels in (("a", contrast.a), ("b", contrast.b)):
         if levels is None:
             return
-        wrong = list(_side([r for _, r in rows], levels))
-        yield from (((side, *loc), message) for loc, message in wrong)
-        sides.append([r for r in measuring if _matches(r, levels)])
-        several = [f for f in _SPLIT if len({r.get(f) for r in sides[-1]}) > 1]
-        if wrong:
-            return
-        if not sides[-1]:
-            yield (
-                (side,),
-                f"no run that measures {metric} has all of these levels together",
-            )
-        elif several:
-            yield (side,), f"names several conditions; name also {', '.join(several)}"
+        _check_levels(rows, levels, side)
+        found = [r for r in measuring if _matches(r, levels)]
+        several = [f for f in _SPLIT if len({r.get(f) for r in found}) > 1]
+        if not found:
+            words = f"no run that measures {contrast.metric} has all of these levels together"
+            raise _Wrong(words, side)
+        if several:
+            raise _Wrong(f"names several conditions; name also {', '.join(several)}", side)
+        sides.append(found)
     # what is known only later may distinguish the sides
     known = all(contrast.a.get(f) == (contrast.b or {}).get(f) for f in _MEASURED)
-    if known and sides[0] == sides[1] != []:
-        yield ("b",), "is the same as a: both sides have the same runs"
+    if known and sides[0] == sides[1]:
+        raise _Wrong("is the same as a: both sides have the same runs", "b")
+
+
+def _measuring(rows: _Rows, metric: str, *loc: str | int) -> list[_Row]:
+    """Return the levels of the trials that give a metric."""
+    if metric not in METRICS:
+        raise _Wrong(unknown_metric(metric), *loc)
+    measuring = [r for t, r in rows if gives(t, metric)]
+    if not measuring:
+        measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
+        words = f"no test here measures {metric}; measured are {', '.join(measured)}"
+        raise _Wrong(words, *loc)
+    return measuring
 
 
 def _matches(row: _Row, levels: _Row) -> bool:
@@ -258,33 +237,23 @@ def _matches(row: _Row, levels: _Row) -> bool:
     )
 
 
-def _side(rows: Sequence[_Row], levels: _Row) -> Iterator[tuple[Loc, str]]:
+def _check_levels(rows: _Rows, levels: _Row, *loc: str) -> None:
+    """Raise the error of a name that is no factor, or of a level that is not measured."""
     for name, level in levels.items():
-        if any(name in row for row in rows):
-            measured = sort_levels(name, (r.get(name) for r in rows))
+        if any(name in row for _, row in rows):
+            measured = sort_levels(name, (r.get(name) for _, r in rows))
             if level not in measured:
-                yield (name,), _not_measured(level, measured)
-        elif name not in _MEASURED and not re.match(r"(client|server)_.", name):
-            yield (name,), _unknown(name, rows)
+                raise _Wrong(_not_measured(level, measured), *loc, name)
+        elif name not in _MEASURED and not name.startswith(("client_", "server_")):
+            raise _Wrong(_unknown(name, rows), *loc, name)
 
 
 def _not_measured(level: Level, measured: Sequence[Level]) -> str:
-    there = list(map(_as_yaml, measured))
-    hint = did_you_mean(level, there)
-    return f"{_as_yaml(level)} is not measured; {hint}measured are {', '.join(there)}"
+    there = [json.dumps(v) if v is None else str(v) for v in measured]
+    return f"{level} is not measured; {did_you_mean(level, there)}measured are {', '.join(there)}"
 
 
-def _as_yaml(level: Level) -> str:
-    return json.dumps(level) if level is None or isinstance(level, bool) else str(level)
-
-
-def _unknown(name: str, rows: Iterable[_Row]) -> str:
-    legal = [
-        f
-        for f in dimensions(dict.fromkeys(f for r in rows for f in r))
-        if f not in _LENGTHS
-    ]
-    hint = did_you_mean(name, [*legal, *FACTORS])
-    return (
-        f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
-    )
+def _unknown(name: str, rows: _Rows) -> str:
+    known = dimensions(dict.fromkeys(f for _, r in rows for f in r))
+    hint = did_you_mean(name, [*known, *FACTORS])
+    return f"is not a factor of this experiment; {hint}factors here are {', '.join(known)}"

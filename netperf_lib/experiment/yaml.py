@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
-from .contrasts import expand_compare, problems
+from .contrasts import expand_compare
 from .factors import FACTORS, is_reserved
 from .model import OPTIONS, Experiment
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
@@ -25,7 +25,7 @@ MOST_DEPTH = 20
 MOST_DIGITS = 40
 MOST_ERRORS = 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_NUMBER = re.compile(r"[-+]?(0x)?[0-9a-fA-F_.]+")
 _QUOTED = reprlib.Repr()
 _QUOTED.maxlevel, _QUOTED.maxstring, _QUOTED.maxother = 2, 60, 60
 _Loc = tuple[str | int, ...]
@@ -97,7 +97,6 @@ def read_experiment(
         wrong = list(_disagreements(experiment))
         if not wrong:
             experiment, wrong = expand_compare(experiment)
-            wrong += problems(experiment) if experiment.tests and not wrong else []
     except ValidationError as invalid:
         met = invalid.errors(include_url=False)[: 10 * MOST_ERRORS]
         wrong = [(e["loc"], sentence(e, Experiment)) for e in met]
@@ -123,41 +122,23 @@ def _dotted(loc: _Loc) -> str:
 def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     """Parse the document and its nodes; refuse what would take long or does not belong."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        raise ExperimentError(
-            f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred "
-            "lines"
-        )
+        raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB")
     depth = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent):
-                raise _Refused(
-                    "an anchor does not belong here; write the value out", event
-                )
-            if depth > MOST_DEPTH:
-                raise _Refused(
-                    f"nested more than {MOST_DEPTH} deep; an experiment needs five", event
-                )
-            if tag := getattr(event, "tag", None):
-                raise _Refused(
-                    f"the tag {tag[:60]} does not belong here; remove it", event
-                )
+            for words in filter(None, _refusals(event, depth)):
+                line = event.start_mark.line + 1
+                raise ExperimentError(f"{file}:{line}: {words}")
         node = yaml.compose(text, Loader=_LOADER)
-        _check(node)
+        _check(node, file)
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe one
-    except _Refused as error:
-        raise ExperimentError(f"{file}:{error.line}: {error}") from None
     except yaml.YAMLError as error:
-        mark, problem = (
-            getattr(error, "problem_mark", None),
-            getattr(error, "problem", None),
-        )
-        raise ExperimentError(
-            f"{file}{f':{mark.line + 1}' if mark else ''}: this is not yaml "
-            f"({problem or str(error).splitlines()[0]}); check indents, quotes and brackets"
-        ) from None
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ExperimentError(f"{file}{line}: this is not yaml ({problem})") from None
     except (ValueError, OverflowError) as error:  # for example an impossible date
         raise ExperimentError(
             f"{file}: {str(error)[:200]}; quote what is meant as text"
@@ -170,35 +151,36 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     return node, document
 
 
-class _Refused(Exception):  # noqa: N818  what does not belong into an experiment
-    def __init__(self, message: str, at: yaml.Node | yaml.Event) -> None:
-        super().__init__(message)
-        self.line = at.start_mark.line + 1 if at.start_mark else 1
+def _refusals(event: Any, depth: int) -> Iterator[str]:
+    """Say what of an event does not belong into an experiment."""
+    value = getattr(event, "value", "")
+    if isinstance(event, yaml.AliasEvent):
+        yield "an anchor does not belong here; write the value out"
+    if depth > MOST_DEPTH:
+        yield f"nested more than {MOST_DEPTH} deep; an experiment needs five"
+    if getattr(event, "tag", None):
+        yield f"the tag {event.tag[:60]} does not belong here; remove it"
+    if len(value) > MOST_DIGITS and _NUMBER.fullmatch(value):
+        yield f"a number of {len(value):,} digits; at most {MOST_DIGITS} are allowed"
+    if CONTROL.search(value):
+        yield f"{value[:60]!a} contains control or invalid characters"
 
 
-def _check(node: yaml.Node | None) -> None:
-    """Refuse keys that occur twice, overlong numbers and text that cannot be printed."""
-    if isinstance(node, yaml.ScalarNode):
-        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
-            words = f"a number of {len(node.value):,} digits; at most {MOST_DIGITS} are allowed"
-            raise _Refused(words, node)
-        if CONTROL.search(node.value):
-            raise _Refused(
-                f"{node.value[:60]!a} contains control or invalid characters", node
-            )
-    elif isinstance(node, yaml.SequenceNode):
-        for part in node.value:
-            _check(part)
-    elif isinstance(node, yaml.MappingNode):
-        names = set()
-        for key, value in node.value:
+def _check(node: yaml.Node | None, file: str) -> None:
+    """Refuse keys that are no words, or that occur twice, of which yaml would take the last."""
+    inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+    names = set()
+    for part in inside:
+        key, value = part if isinstance(part, tuple) else (None, part)
+        if key is not None:
+            line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise _Refused("a key must be a word, not a list or mapping", key)
-            if key.value in names:  # of which YAML would silently take the last
-                raise _Refused(f"{key.value[:60]} occurs twice; keep one of them", key)
+                raise ExperimentError(f"{file}:{line}: a key must be a word")
+            if key.value in names:
+                words = f"{key.value[:60]} occurs twice; keep one of them"
+                raise ExperimentError(f"{file}:{line}: {words}")
             names.add(key.value)
-            _check(key)
-            _check(value)
+        _check(value, file)
 
 
 def _line(node: yaml.Node, loc: _Loc) -> int:
@@ -237,31 +219,25 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         keys = {key for part in _schema(model) for key in part.get("properties", ())}
         words = f"unknown key; {did_you_mean(error['loc'][-1], keys | OPTIONS.keys())}"
         return words.rstrip("; ")
-    like = [
-        part for part in _schema(model) if part.get("pattern") == ctx.get("pattern", "")
-    ]
-    words += "".join(
-        f"; for example {one}" for part in like for one in part.get("examples", ())
-    )
-    return (
-        words
-        if kind in ("missing", "too_short")
-        else f"{_QUOTED.repr(error['input'])}: {words}"
-    )
+    wanted = f"; for example {one}" if (one := _example(model, ctx)) else ""
+    value = "" if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: "
+    return f"{value}{words}{wanted}"
+
+
+def _example(model: type[BaseModel], ctx: Mapping[str, Any]) -> str:
+    """Return a text that has the pattern of an error."""
+    known = (p for p in _schema(model) if p.get("pattern") == ctx.get("pattern", ""))
+    return next((str(one) for p in known for one in p.get("examples", ())), "")
 
 
 @cache
 def _schema(model: type[BaseModel]) -> list[dict[str, Any]]:
     """Every part of the JSON Schema of a model."""
-
-    def parts(schema: Any) -> Iterator[dict[str, Any]]:
-        if isinstance(schema, dict):
-            yield schema
-        for part in schema.values() if isinstance(schema, dict) else schema:
-            if isinstance(part, dict | list):
-                yield from parts(part)
-
-    return list(parts(model.model_json_schema()))
+    parts: list[Any] = [model.model_json_schema()]
+    for part in parts:  # which grows
+        inside = part.values() if isinstance(part, dict) else part
+        parts += [p for p in inside if isinstance(p, dict | list)]
+    return [p for p in parts if isinstance(p, dict)]
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:  # noqa: C901
