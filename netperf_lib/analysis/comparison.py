@@ -313,6 +313,6 @@ class Family(Sequence[Comparison]):
         return [*self.warnings, *of_contrasts]
 
     def __repr__(self) -> str:
-        from .lines import lines, text  # these know what a family is
-
-        return text(lines(self), ("baseline", "condition"), notes=[*self.warnings, self.note])
+        lines = (f"  {c.words}" for c in self)
+        notes = (f"  ! {note}" for note in (*self.notes, self.note))
+        return "\n".join([self.summary, *lines, *notes])

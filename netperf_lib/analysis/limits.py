@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from statistics import median
 from typing import Any
@@ -458,12 +458,6 @@ class Held:
         agree.
     evidence : Evidence
         What is known of that run.
-    sampled : bool
-        Whether the connections were sampled while they ran; otherwise logs and settings are the
-        only evidence.
-    times : mapping
-        Shares of the time that the sender waited for the receive window, the send buffer or the
-        program, and the rest, which is the path's: medians over the runs. Empty without samples.
     notice : str or None
         The caveat to show with these data.
     """
@@ -473,8 +467,6 @@ class Held:
     bps: float
     limit: Limit
     evidence: Evidence
-    sampled: bool
-    times: Mapping[str, float]
     notice: str | None = None
 
     @property
@@ -535,16 +527,13 @@ class Held:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known as JSON types."""
-        limit = asdict(self.limit)
         return {
-            "condition": dict(self.levels),
             "name": self.condition,
+            "condition": dict(self.levels),
             "throughput_bps": self.bps,
-            "cause": self.limit.cause,
-            "evidence": limit.pop("reason"),
-            **limit,
-            "sampled": self.sampled,
+            "evidence": self.limit.reason,
             "recommendation": self.recommendation,
+            **{name: getattr(self.limit, name) for name in ("cause", *Limit.__slots__)},
         }
 
 
@@ -686,7 +675,7 @@ def limit_sentences(held: Sequence[Held]) -> list[str]:
 
 def _basis(held: Sequence[Held]) -> str:
     """What the causes were judged from."""
-    logs = sum(not one.sampled for one in held)
+    logs = sum(not one.evidence.sampled for one in held)
     if logs:
         which = (
             "All" if logs == len(held) else f"{logs} of {plural(len(held), 'condition')}"
@@ -730,23 +719,5 @@ def _held(obs: Observations, condition: str, rows: Sequence[Mapping[str, Any]]) 
         bps=median(row[obs.metric] for row in rows),
         limit=limit,
         evidence=known[middle],
-        sampled=all(e.sampled for e in known),
-        times=_times(known),
         notice=obs.origin.notice,
     )
-
-
-def _times(evidence: Sequence[Evidence]) -> dict[str, float]:
-    """What a sender waited for, as shares of the time; empty without samples."""
-    names = ("receive_window_ratio", "send_buffer_ratio", "busy_ratio")
-    known = [[getattr(e, name) for name in names] for e in evidence if e.sampled]
-    if not known:
-        return {}
-    receive, send, busy = map(median, zip(*known, strict=True))
-    rest = max(0.0, busy - receive - send)
-    return {
-        "receive window": receive,
-        "send buffer": send,
-        "program": 1 - busy,
-        "path": rest,
-    }

@@ -60,9 +60,7 @@ class Streams:
     words: str
 
 
-def streams(
-    wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA
-) -> Streams:
+def streams(wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA) -> Streams:
     """Return how many parallel streams are enough.
 
     A number is enough where its ratio to each other one is shown to exceed `share`, by one-sided

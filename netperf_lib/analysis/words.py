@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
@@ -16,9 +16,6 @@ from ..experiment.placements import PLACEMENTS
 from ..metrics import metric as metric_of
 from .result import size_words
 from .runs import origin_of, read_data, table_of
-
-if TYPE_CHECKING:
-    from .comparison import Comparison
 
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
@@ -146,7 +143,7 @@ def factor_of(contrast: Contrast) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def advice(comparison: Comparison, recommendation: str = "") -> str:
+def advice(comparison: Any, recommendation: str = "") -> str:
     """What to do about a comparison.
 
     What the lead paragraph recommends for its level, or what would decide it.

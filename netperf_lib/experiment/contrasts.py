@@ -162,7 +162,9 @@ def _with_bandwidth(contrast: Contrast, rows: _Rows) -> Contrast:
         }
         speed = next(iter(speeds), None)
         if len(speeds) != 1 or speed is None:
-            words = "not one bandwidth_mbps is declared for these runs; write for example "
+            words = (
+                "not one bandwidth_mbps is declared for these runs; write for example "
+            )
             raise _Wrong(f"{words}'90 % of 10 Gbit/s'", key)
         base = format_value(speed, "bps", 6)
     if share and base:
@@ -208,10 +210,14 @@ def _check(contrast: Contrast, rows: _Rows) -> None:
         found = [r for r in measuring if _matches(r, levels)]
         several = [f for f in _SPLIT if len({r.get(f) for r in found}) > 1]
         if not found:
-            words = f"no run that measures {contrast.metric} has all of these levels together"
+            words = (
+                f"no run that measures {contrast.metric} has all of these levels together"
+            )
             raise _Wrong(words, side)
         if several:
-            raise _Wrong(f"names several conditions; name also {', '.join(several)}", side)
+            raise _Wrong(
+                f"names several conditions; name also {', '.join(several)}", side
+            )
         sides.append(found)
     # what is known only later may distinguish the sides
     known = all(contrast.a.get(f) == (contrast.b or {}).get(f) for f in _MEASURED)
@@ -256,4 +262,6 @@ def _not_measured(level: Level, measured: Sequence[Level]) -> str:
 def _unknown(name: str, rows: _Rows) -> str:
     known = dimensions(dict.fromkeys(f for _, r in rows for f in r))
     hint = did_you_mean(name, [*known, *FACTORS])
-    return f"is not a factor of this experiment; {hint}factors here are {', '.join(known)}"
+    return (
+        f"is not a factor of this experiment; {hint}factors here are {', '.join(known)}"
+    )

@@ -220,7 +220,9 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         words = f"unknown key; {did_you_mean(error['loc'][-1], keys | OPTIONS.keys())}"
         return words.rstrip("; ")
     wanted = f"; for example {one}" if (one := _example(model, ctx)) else ""
-    value = "" if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: "
+    value = (
+        "" if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: "
+    )
     return f"{value}{words}{wanted}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.ticker import LogLocator, PercentFormatter
+from matplotlib.ticker import LogLocator
 
 from ..analysis.colours import colours
 from ..analysis.limits import Held
@@ -13,7 +13,6 @@ from ..analysis.limits import limits as limits_of
 from ..metrics import format_value
 from .figure import (
     DOT,
-    INK,
     MUTE,
     canvas,
     legend_height,
@@ -28,20 +27,12 @@ if TYPE_CHECKING:
 
 BESIDE_NAMES = 36
 """Characters of a legend on a line, beside the names of the conditions."""
-TIMES = {
-    "path": INK,
-    "receive window": "#0072b2",
-    "send buffer": "#e69f00",
-    "program": "#cc79a7",
-}
 
 
 def limits(
     data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None = None
 ) -> Axes:
     """The throughput of each condition with the rate that each limit allows.
-
-    And what its sender waited for.
 
     Parameters
     ----------
@@ -50,7 +41,7 @@ def limits(
     where : mapping, optional
         Factor and level: only these runs.
     ax : Axes, optional
-        Where to draw the throughput alone; default: a new figure with a caption.
+        Where to draw; default: a new figure with a caption.
 
     Examples
     --------
@@ -59,30 +50,21 @@ def limits(
     given = isinstance(data, list | tuple) and all(isinstance(one, Held) for one in data)
     rows: Sequence[Held] = data if given else limits_of(data, where=where)
     some(rows, "no throughput was measured")
-    sampled = ax is None and any(one.times for one in rows)
     names = list(dict.fromkeys(name for one in rows for name in one.roofs))
     caption = (
         "Bar: throughput; marks: the rate that each limit allows. A bar that ends at a mark is "
         "limited by it."
     )
-    if sampled:
-        caption += (
-            " Right: what the sender waited for, by the kernel. Medians of the runs."
-        )
     height = 0.8 + 0.18 * len(rows) + legend_height(names, BESIDE_NAMES)
     alt = "; ".join(map(_words, rows)) + "."
-    beside = {"ncols": 1 + sampled, "sharey": True}
-    with canvas(rows[0], height, caption, alt, ax, **beside) as charts:
-        _roofs(charts[0], rows, colours(names))
-        if sampled:
-            _times(charts[1], rows)
-    return charts[0]  # type: ignore[no-any-return]
+    with canvas(rows[0], height, caption, alt, ax) as (chart,):
+        _roofs(chart, rows, colours(names))
+    return chart  # type: ignore[no-any-return]
 
 
 def _words(one: Held) -> str:
     roofs = (f"{name} {format_value(rate, 'bps')}" for name, rate in one.roofs.items())
-    times = (f"{name} {100 * share:.0f} %" for name, share in one.times.items())
-    return f"{one.condition}: {format_value(one.bps, 'bps')} of {', '.join([*roofs, *times])}"
+    return f"{one.condition}: {format_value(one.bps, 'bps')} of {', '.join(roofs)}"
 
 
 def _roofs(
@@ -101,18 +83,3 @@ def _roofs(
     chart.xaxis.set_major_locator(LogLocator(numticks=2))  # the panel is narrow
     rows_of(chart, [one.condition for one in rows])
     title(chart, "Throughput and limits", painted, BESIDE_NAMES)
-
-
-def _times(chart: Axes, rows: Sequence[Held]) -> None:
-    """Draw what each sender waited for as a stacked bar."""
-    for y, one in enumerate(rows):
-        left = 0.0
-        for name, colour in TIMES.items():
-            share = one.times.get(name, 0.0)
-            chart.barh(y, share, left=left, color=colour, alpha=0.75, height=0.62)
-            left += share
-    chart.set(xlim=(0, 1), xticks=[0.5, 1], xlabel="Share of the time after slow start")
-    chart.grid(axis="y", visible=False)
-    chart.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
-    painted = {name: (colour, "s") for name, colour in TIMES.items()}
-    title(chart, "The sender waited for", painted, BESIDE_NAMES)

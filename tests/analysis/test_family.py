@@ -271,7 +271,10 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
             lambda r: compare(r, metric="latency_oneway_us", by="tool"),
             "tool does not vary in runs of latency_oneway_us; these do: placement",
         ),
-        (lambda r: compare(r, metric="throughput_bps"), "no contrast is about throughput_bps"),
+        (
+            lambda r: compare(r, metric="throughput_bps"),
+            "no contrast is about throughput_bps",
+        ),
         (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
         (lambda _: npl.compare([1, 2]), "table of runs; got 2: for two"),
     ],

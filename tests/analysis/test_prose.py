@@ -173,7 +173,9 @@ def test_readme_code_agrees_with_the_verdict(capsys, monkeypatch):
     *verdicts, by_hand = capsys.readouterr().out.splitlines()
     ratio, p_value = map(float, by_hand.split())
     (answer,) = [
-        line for line in verdicts if "- ppg against same-zone: one-way latency −32 %" in line
+        line
+        for line in verdicts
+        if "- ppg against same-zone: one-way latency −32 %" in line
     ]
     assert answer.startswith("better")
     assert ratio == pytest.approx(0.685, abs=0.005)

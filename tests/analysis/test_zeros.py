@@ -57,23 +57,17 @@ def test_six_rounds_of_which_five_had_no_loss_are_six_rounds():
 def test_no_loss_is_better_than_two_per_cent():
     c = judged("lost_ratio", none=[0.0] * 10, some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2)
     assert (c.verdict, c.ratio, c.n) == ("better", 0, 10)
-    assert (
-        c.words
-        == (
-            "none against some: share of datagrams lost 0 % and 2 % (no interval), better, "
-            "for these VMs"
-        )
+    assert c.words == (
+        "none against some: share of datagrams lost 0 % and 2 % (no interval), better, "
+        "for these VMs"
     )
     back = judged(
         "lost_ratio", some=[0.02, 0.019, 0.021, 0.02, 0.022] * 2, none=[0.0] * 10
     )
     assert (back.verdict, back.ratio) == ("worse", np.inf)
-    assert (
-        back.words
-        == (
-            "some against none: share of datagrams lost 2 % and 0 % (no interval), worse, "
-            "for these VMs"
-        )
+    assert back.words == (
+        "some against none: share of datagrams lost 2 % and 0 % (no interval), worse, "
+        "for these VMs"
     )
     assert "Infinity" not in str(back.to_dict())
 
