@@ -54,7 +54,7 @@ def plan(
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
-    needed: list[estimate.RoundsNeeded] = []
+    needed: list[str] = []
     if pilot is not None:
         from .analysis.pilot import needed_by_pilot
         from .data.load import load

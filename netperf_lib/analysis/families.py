@@ -11,7 +11,7 @@ All of these comparisons share the 5 %.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,8 @@ from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .comparison import Family
 from .judging import Pair, judge_pairs
-from .observe import PAIR, Data, Observations, is_label, observe
-from .runs import HOSTS, Observed, headline_metrics, without_sent
+from .observe import PAIR, Data, Observations, observe
+from .runs import Observed, headline_metrics, without_sent
 
 
 def of_main_tool(
@@ -103,8 +103,7 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
     """The pairs of conditions that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
-        factors = [] if LOG_NAME in obs.by else obs.factors
-        for name in factors:
+        for name in obs.factors if LOG_NAME not in obs.by else ():
             if (name, obs.unit) == ("bitrate", "bps"):
                 continue  # a requested rate is no gain
             for conditions in _slices(obs, name):
@@ -113,20 +112,17 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
     return pairs
 
 
-def _slices(obs: Observations, name: str) -> list[list[str]]:
-    """The conditions in which a factor is compared.
-
-    The others at their ordinary level, where it varies.
+def _slices(obs: Observations, name: str) -> Iterator[list[str]]:
+    """Yield the conditions in which a factor is compared: the others are at their ordinary level.
 
     What is set on hosts is compared at each placement.
     """
     slices = [usual(obs, name)]
     if name not in ("placement", PAIR) and "placement" in obs.by:
         places = sort_levels("placement", obs.conditions["placement"])
-        slices = [
-            [c for c in obs.names if obs.at(c, "placement") == place] for place in places
-        ]
-    for i, main in enumerate(slices):
+        slices = [[c for c in obs.names if obs.at(c, "placement") == p] for p in places]
+    for conditions in slices:
+        main = conditions
         for other in other_factors(obs, name):
             level = _held(obs, other)
             if (name, other) == ("gateway_sku", "streams"):
@@ -134,8 +130,7 @@ def _slices(obs: Observations, name: str) -> list[list[str]]:
                 level = max((obs.at(c, other) for c in main), default=1)
             held = [c for c in main if obs.at(c, other) == level]
             main = held if len({obs.at(c, name) for c in held}) > 1 else main
-        slices[i] = main
-    return slices
+        yield main
 
 
 def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
@@ -143,21 +138,19 @@ def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
 
     None where there is none.
     """
-    levels = [obs.at(c, name) for c in obs.names]
+    levels = {obs.at(c, name) for c in obs.names}
     if asked and name == "accelerated" and False in levels:
         return False  # the question is what switching it on brings
     known = USUAL if name == "placement" else (factor(name).ordinary,)
     return next((level for level in known if level is not None and level in levels), None)
 
 
-def _held(obs: Observations, name: str) -> Any:
-    """The level at which another factor is compared: the ordinary one, else the first."""
-    level = ordinary(obs, name)
-    return (
-        sort_levels(name, (obs.at(c, name) for c in obs.names))[0]
-        if level is None
-        else level
-    )
+def _held(obs: Observations, name: str, *, asked: bool = False) -> Any:
+    """The level at which a factor is held, or compared with: the ordinary one, else the first."""
+    level = ordinary(obs, name, asked=asked)
+    if level is not None or name == PAIR:
+        return level
+    return sort_levels(name, (obs.at(c, name) for c in obs.names))[0]
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
@@ -180,31 +173,18 @@ def _against_the_ordinary(
     obs: Observations, name: str, conditions: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
-    level = None if name == PAIR else ordinary(obs, name, asked=True)
-    level = _held(obs, name) if level is None and name != PAIR else level
-    base = next((c for c in conditions if name == PAIR or obs.at(c, name) == level), None)
-    base = base or next(iter(conditions), "")
-    direct = next(
-        (c for c in conditions if name == "placement" and obs.at(c, name) in FAR_PLACES),
-        base,
-    )
+    if not conditions:
+        return []
+    level = _held(obs, name, asked=True)
+    bases = (c for c in conditions if name == PAIR or obs.at(c, name) == level)
+    base = direct = next(bases, conditions[0])
+    if name == "placement":
+        far = (c for c in conditions if obs.at(c, name) in FAR_PLACES)
+        direct = next(far, base)
     sides = [(c, direct if _is_far(obs, c) else base) for c in conditions]
-    return [
-        (a, b)
-        for a, b in sides
-        if a != b and obs.same(a, b, name, PAIR) and not _others(obs, name, a, b)
-    ]
-
-
-def _others(obs: Observations, name: str, a: str, b: str) -> bool:
-    """Whether only the hosts differ, or a label goes with other machines.
-
-    Those of two providers are no contrast.
-    """
-    if name not in ("placement", PAIR) and obs.at(a, name) == obs.at(b, name):
-        return True
-    sizes = [[obs.at(c, f"{side}_vm_size") for side in HOSTS] for c in (a, b)]
-    return is_label(name) and sizes[0] != sizes[1] and None not in (*sizes[0], *sizes[1])
+    if name not in ("placement", PAIR):  # only the hosts differ
+        sides = [(a, b) for a, b in sides if obs.at(a, name) != obs.at(b, name)]
+    return [(a, b) for a, b in sides if a != b and obs.same(a, b, name, PAIR)]
 
 
 def _is_far(obs: Observations, condition: str) -> bool:

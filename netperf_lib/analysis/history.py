@@ -20,7 +20,7 @@ from ..metrics import metric as metric_of
 from .details import levels_words
 from .observe import Data, observe
 from .result import log_size, percent, size_words
-from .runs import headline_metrics
+from .runs import MEASUREMENT, headline_metrics
 from .series import changes
 from .words import Headline, Words
 
@@ -190,7 +190,7 @@ def ask_history(
     observed = hasattr(data, "metric")
     if metric is None and not observed:
         metric = next(iter(headline_metrics(data)), "latency_oneway_us")
-    pool = () if observed or isinstance(data, Mapping) else "measurements"
+    pool = () if observed or isinstance(data, Mapping) else MEASUREMENT
     obs = observe(data, metric, where=where, pool=pool)
     chosen, metric = obs.runs, obs.metric
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")

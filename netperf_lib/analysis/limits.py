@@ -562,7 +562,6 @@ def limits(
     by: str | Sequence[str] = (),
     *,
     where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
 ) -> Limits:
     """Return what limits the throughput of each condition.
 
@@ -570,7 +569,7 @@ def limits(
 
     Parameters
     ----------
-    data, by, where, pool
+    data, by, where
         An experiment, its runs or folder, or raw logs; the others as `netperf_lib.observe` takes
         them.
 
@@ -598,9 +597,7 @@ def limits(
         if counts.iloc[0] or not counts.iloc[1]
         else "throughput_sent_bps"
     )
-    return Limits(
-        of_conditions(observe(source, metric, by, where=where, pool=pool)).values()
-    )
+    return Limits(of_conditions(observe(source, metric, by, where=where)).values())
 
 
 def limits_table(held: Sequence[Held]) -> Table:

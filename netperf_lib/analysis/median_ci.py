@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from ..metrics import plural
-from .result import Floats, check_share, numbers, percent, quantity, unit_of, value_words
+from .result import Floats, check_share, numbers
 
 LONG_SERIES = 600
 """From this many rounds the hour is the unit of a level and of a threshold, where it is known."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Level:
     """A condition's level.
 
@@ -32,8 +31,6 @@ class Level:
         The median of the runs and its interval, in the unit of the values.
     confidence : float
         Actual confidence of the interval: of few runs it is their range.
-    metric : str
-        Name of the metric; empty if it was not given.
     """
 
     n: int
@@ -42,16 +39,6 @@ class Level:
     low: float
     high: float
     confidence: float
-    metric: str = ""
-
-    def __repr__(self) -> str:
-        unit = unit_of(self.metric)
-        what = f"{quantity(self.metric)}: " if self.metric else ""
-        median, low, high = (
-            value_words(v, unit) for v in (self.median, self.low, self.high)
-        )
-        sure = percent(self.confidence)
-        return f"{what}{median} ({low} to {high}, {sure}, {plural(self.n, self.unit)})"
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +91,6 @@ def level(
     values: npt.ArrayLike,
     confidence: float = 0.95,
     *,
-    metric: str = "",
     units: npt.ArrayLike | None = None,
     hours: npt.ArrayLike | None = None,
 ) -> Level:
@@ -117,8 +103,6 @@ def level(
     confidence : float, default 0.95
         Confidence of the interval. With fewer than 6 runs no interval of the median reaches 95 %;
         the range of the runs is then returned, with its actual confidence.
-    metric : str, optional
-        Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
         Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs
         land: with several, the level is the geometric mean of their medians, and Student's t over
@@ -139,8 +123,8 @@ def level(
 
     Examples
     --------
-    >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2], metric="latency_oneway_us")
-    one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)
+    >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2]).median
+    58.2
     """
     check_share(confidence, "confidence", above=0.5)
     every = numbers(values)
@@ -161,10 +145,10 @@ def level(
         middle, *ends = (
             float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half)
         )
-        return Level(n, unit, middle, ends[0], ends[1], confidence, metric)
+        return Level(n, unit, middle, ends[0], ends[1], confidence)
     if not n:
-        return Level(0, unit, math.nan, math.nan, math.nan, 0.0, metric)
-    return Level(n, unit, float(np.median(x)), *median_interval(x, confidence), metric)
+        return Level(0, unit, math.nan, math.nan, math.nan, 0.0)
+    return Level(n, unit, float(np.median(x)), *median_interval(x, confidence))
 
 
 def _medians(x: Floats, labels: npt.NDArray[Any]) -> Floats:

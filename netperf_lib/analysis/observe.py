@@ -76,14 +76,11 @@ PAIR = "pair"
 """The factors that describe the two ends of a path are one."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
-POOLS = {
-    "pairs": (
-        *HOSTS,
-        *(f"{host}_{zone}" for zone in ("zone", "zone_physical") for host in HOSTS),
-    ),
-    "measurements": (MEASUREMENT,),
-}
-"""Names for several factors that are pooled together."""
+PAIRS = (
+    *HOSTS,
+    *(f"{host}_{zone}" for zone in ("zone", "zone_physical") for host in HOSTS),
+)
+"""What ``pool="pairs"`` pools: the hosts, and what follows from them."""
 TEXT = "free text, and no factor"
 """How the note about labels ends that are no factors."""
 UNBLOCKED = (
@@ -366,10 +363,9 @@ def observe(
     metric_of(metric)  # an unknown one is an error with the nearest names
     check_levels(where)
     source = Observed.of(data)
-    pooled = [
-        f for p in pool for f in POOLS.get(p, (p,)) if f in source.codes or p not in POOLS
-    ]
-    if unknown := [f for f in (*asked, *where, *pooled) if f not in source.codes]:
+    every = PAIRS if "pairs" in pool else pool
+    pooled = [f for f in every if f in source.codes]
+    if unknown := [f for f in (*asked, *where) if f not in source.codes]:
         raise no_factor(unknown[0], source.runs)
     chosen = select_runs(source, metric, where)
     by, notes = choose_factors(chosen, metric, asked, pooled)
@@ -398,17 +394,13 @@ def levels(
     by: str | Sequence[str] = (),
     *,
     where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
-    confidence: float = 0.95,
 ) -> Table:
     """Level of each condition: the median of its observations, with interval, range and counts.
 
     Parameters
     ----------
-    data, metric, by, where, pool
+    data, metric, by, where
         As `observe` takes them; or the result of `observe` alone.
-    confidence : float
-        Confidence of the intervals.
 
     Returns
     -------
@@ -428,11 +420,11 @@ def levels(
     >>> set(table["n"])
     {12}
     """
-    obs = observe(data, metric, by, where=where, pool=pool)
+    obs = observe(data, metric, by, where=where)
     # pandas takes its time for every column
     complete = obs.complete[["condition", "unit", "started_utc", "value"]]
     groups = complete.groupby("condition", sort=False, observed=True)
-    figures = {name: _figures(rows, obs.metric, confidence) for name, rows in groups}
+    figures = {name: _figures(rows) for name, rows in groups}
     rows = [figures.get(name, {"n": 0}) for name in obs.names]
     table = pd.DataFrame(rows, obs.conditions.index, _FIGURES)
     states = pd.crosstab(obs.table["condition"], obs.table["state"])
@@ -445,14 +437,14 @@ def levels(
     )
 
 
-def _figures(rows: pd.DataFrame, metric: str, confidence: float) -> dict[str, Any]:
-    x, found = rows["value"], level_of(rows, metric, confidence)
+def _figures(rows: pd.DataFrame) -> dict[str, Any]:
+    x, found = rows["value"], level_of(rows)
     ends = {name: getattr(found, name) for name in ("low", "high", "confidence")}
     ends |= {"smallest": x.min(), "largest": x.max()}
     return {"n": len(x), "median": found.median} | (ends if len(x) > 1 else {})
 
 
-def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:
+def level_of(rows: pd.DataFrame) -> Level:
     """The level of one condition from its complete observations.
 
     The one place that says what is counted.
@@ -464,47 +456,25 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
     if started is not None and started.notna().all() and hasattr(started, "dt"):
         hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
     values = rows["value"].astype(float)
-    return level(values, confidence, metric=metric, units=rows["unit"], hours=hours)
+    return level(values, units=rows["unit"], hours=hours)
 
 
 def describe(obs: Observations) -> str:
-    """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
+    """Describe in a sentence what was observed: metric, tools, conditions, rounds."""
     info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
     # some logs do not say which test they are of
-    tests = (
-        runs[["tool", "test"]].astype(object).fillna("").agg(" ".join, axis=1).str.strip()
+    names = runs[["tool", "test"]].astype(object).fillna("").drop_duplicates()
+    tests = sorted(" ".join(name).strip() for name in names.itertuples(index=False))
+    found = (
+        plural(len({*table["condition"]}), "condition"),
+        plural(table["round"].nunique(), "round"),
+        plural(table["unit"].nunique(), "deployment"),
+        plural(len(table), "complete run"),
     )
-    counts = table["condition"].value_counts().loc[lambda n: n > 0]
-    each = "{} to {}" if counts.min() < counts.max() else "{}"
-    run = "complete run" if counts.max() == 1 else "complete runs"
-    basis = (
-        f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
-    )
-    label = f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}"
-    rounds = plural(table["round"].nunique(), "round")
-    units = plural(table["unit"].nunique(), "deployment")
-    words = [
-        f"{label}, measured by {' and '.join(sorted({*tests}))} in {rounds} of {units}: "
-        + plural(len(counts), "condition"),
-        f"{each.format(counts.min(), counts.max())} {run}{' each' if len(counts) > 1 else ''}",
-    ]
-    if "duration_s" in runs and runs["duration_s"].notna().any():
-        seconds = sorted(runs["duration_s"].dropna().unique())
-        words.append(f"{' or '.join(f'{s:g}' for s in seconds)} s per run")
-    return f"{', '.join(words)}.{f' {info.better.capitalize()} is better.' if info.better else ''}"
-
-
-def parts(obs: Observations, names: Sequence[str]) -> dict[str, Observations]:
-    """Return the observations at each combination of levels of some factors, by its words.
-
-    Their conditions are called by the other factors.
-    """
-    heads = level_names(obs, names)
-    rest = level_names(obs, [f for f in obs.by if f not in names])
-    return {
-        head: obs.only({c: rest[c] for c in obs.names if heads[c] == head})
-        for head in dict.fromkeys(heads.values())
-    }
+    better = f" {info.better.capitalize()} is better." if info.better else ""
+    basis = f" ({info.basis})" if info.basis else ""
+    label = f"{info.label}{basis}, measured by {' and '.join(tests)}"
+    return f"{label}: {in_words(found)}.{better}"
 
 
 def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -654,7 +624,7 @@ def choose_factors(
         notes.append(f"{_labels(texts)} {'are' if len(texts) > 1 else 'is'} {TEXT}")
     chosen = list(asked)
     # what follows from a pooled factor is pooled with it; but hosts determine everything
-    group = runs.joined([*chosen, *(c for c in pooled if c not in POOLS["pairs"])])
+    group = runs.joined([*chosen, *(c for c in pooled if c not in PAIRS)])
     hosts = runs.joined(pooled)
     for names in _candidates(runs, {*asked, *pooled, *texts}):
         one, code = factor(names[0]), runs.joined(names) if names[1:] else codes[names[0]]

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from ..experiment.estimate import RoundsNeeded
 from ..experiment.model import Contrast, Experiment
+from ..metrics import format_value
 from .judging import by_round, paired_conditions
 from .power import rounds_needed
 from .runs import Observed
@@ -17,26 +17,26 @@ PILOT_ROUNDS = 4
 """Fewer do not show how much runs vary."""
 
 
-def needed_by_pilot(experiment: Experiment, pilot: pd.DataFrame) -> list[RoundsNeeded]:
-    """Return the rounds that each contrast of two conditions needs to show equivalence."""
-    found = []
-    for contrast in experiment.contrasts:
-        if contrast.b is None:
-            continue  # how far a level lies from its threshold is not known before
-        cv = variation(pilot, contrast)
-        rounds = None
-        if cv is not None:
-            rounds = rounds_needed(
-                cv,
-                margin=contrast.margin,
-                alpha=experiment.alpha,
-                family=len(experiment.contrasts),
-            )
-        question = contrast.question or contrast.metric
-        found.append(
-            RoundsNeeded(question, contrast.margin, cv, rounds, experiment.rounds)
+def needed_by_pilot(experiment: Experiment, pilot: pd.DataFrame) -> list[str]:
+    """Say of each contrast of two conditions whether the planned rounds show equivalence."""
+    lines = []
+    # how far a level lies from its threshold is not known before
+    for contrast in (c for c in experiment.contrasts if c.b is not None):
+        question, cv = contrast.question or contrast.metric, variation(pilot, contrast)
+        if cv is None:
+            lines.append(f"{question}: the pilot has too few rounds with both sides")
+            continue
+        family = len(experiment.contrasts)
+        rounds = rounds_needed(
+            cv, margin=contrast.margin, alpha=experiment.alpha, family=family
         )
-    return found
+        enough = "enough" if experiment.rounds >= rounds else "TOO FEW"
+        margin, varies = (format_value(v, "ratio", 2) for v in (contrast.margin, cv))
+        lines.append(
+            f"{enough} rounds: {question}: {rounds} show equivalence within {margin} with 90 % "
+            f"chance; runs of the pilot vary by {varies}"
+        )
+    return lines
 
 
 def variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:

@@ -16,7 +16,7 @@ from ..errors import NothingToReport, StatsError
 from ..metrics import ALPHA, METRICS, format_value, in_words, plural, rounds_required
 from .intervals import Rounds
 from .median_ci import Level, level
-from .observe import Data, Observations, level_names, observe, parts
+from .observe import Data, Observations, level_names, observe
 from .result import check_share, percent, value_words
 from .runs import table_of
 from .tables import Table
@@ -143,12 +143,14 @@ def saturation(
     obs = getattr(data, "observations", data)
     if not isinstance(obs, Observations):
         obs = observe(data, metric or "throughput_bps", "streams")
+    paths = level_names(obs, [f for f in obs.by if f != "streams"])
+    counts = {c: obs.at(c, "streams") for c in obs.names}
+    rows = obs.complete.astype({"condition": object})
+    rows = rows.assign(streams=rows["condition"].map(counts)).dropna(subset=["streams"])
     fits = {}
-    for path, part in parts(obs, [f for f in obs.by if f != "streams"]).items():
-        rows = part.complete.astype({"condition": object})
-        wide = rows.pivot_table("value", ["unit", "round"], "condition", aggfunc="median")
-        wide.columns = pd.Index([part.at(str(c), "streams") for c in wide])
-        wide = wide.loc[:, wide.columns.notna()]
+    for path in dict.fromkeys(paths.values()):
+        part = rows[rows["condition"].map(paths) == path]
+        wide = part.pivot_table("value", ["unit", "round"], "streams", aggfunc="median")
         if len(wide.columns) > 1:
             fits[path] = streams(wide, share=share)
     if not fits:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..metrics import format_value, plural, rounds_required
@@ -19,6 +19,7 @@ OVERHEAD_S = 0.3
 """Time that a trial takes in addition to its test: starting the server, waiting for it, reading
 the counters."""
 ASSUMED_BPS = 10e9
+ASSUMED = f"at most {format_value(ASSUMED_BPS, 'bps')} (assumed)"
 """Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
 
 
@@ -65,30 +66,6 @@ def fewest_rounds(experiment: Experiment) -> int:
     return rounds_required(experiment.alpha, max(1, len(experiment.contrasts)))
 
 
-@dataclass(frozen=True, slots=True)
-class RoundsNeeded:
-    """How many rounds a contrast needs, by the variation that a pilot measured."""
-
-    question: str
-    margin: float
-    variation: float | None
-    """Coefficient of variation from run to run; None: the pilot has too few rounds."""
-    rounds: int | None
-    planned: int
-
-    def __str__(self) -> str:
-        """Say whether the planned rounds are enough."""
-        if self.rounds is None or self.variation is None:
-            return f"{self.question}: the pilot has too few rounds with both sides"
-        enough = "enough" if self.planned >= self.rounds else "TOO FEW"
-        varies = f"runs of the pilot vary by {format_value(self.variation, 'ratio', 2)}"
-        margin = format_value(self.margin, "ratio", 2)
-        return (
-            f"{enough} rounds: {self.question}: {self.rounds} show equivalence within {margin} "
-            f"with 90 % chance; {varies}"
-        )
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
     """Preview of an experiment.
@@ -101,8 +78,8 @@ class Preview:
     """Cost of the hosts during the measurement, in words."""
     parts: tuple[str, ...] = ()
     """What each part of the hosts and the traffic costs."""
-    rounds_needed: tuple[RoundsNeeded, ...] = ()
-    """How many rounds each contrast needs, by a pilot."""
+    rounds_needed: tuple[str, ...] = ()
+    """Whether the rounds are enough for each contrast, by a pilot."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document: the plan, the estimates, the rounds needed."""
@@ -117,7 +94,7 @@ class Preview:
         }
         return self.plan.to_dict() | {
             "estimates": estimates,
-            "rounds_needed": [asdict(needed) for needed in self.rounds_needed],
+            "rounds_needed": list(self.rounds_needed),
         }
 
     def notes(self) -> list[str]:
@@ -157,19 +134,15 @@ class Preview:
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
         if total := sum(traffic(plan).values()):
-            assumed = any(
-                sending_bps(t) == ASSUMED_BPS and not t.advertised_bps
-                for t in plan.trials
-            )
-            rate = f"{format_value(ASSUMED_BPS, 'bps')} (assumed)"
-            at = f", where no rate or bandwidth is given, at {rate}" if assumed else ""
+            given = all(t.advertised_bps for t in plan.trials)
+            at = "" if given else f", without a declared bandwidth {ASSUMED}"
             lines.append(
                 f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at}"
             )
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
         return "\n".join(
-            [*lines, *map(str, self.rounds_needed), *(f"note: {n}" for n in self.notes())]
+            [*lines, *self.rounds_needed, *(f"note: {n}" for n in self.notes())]
         )
 
     __repr__ = __str__  # what a notebook shows

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import netperf_lib as npl
-from netperf_lib.analysis.observe import SEVERAL, levels, observe, parts
+from netperf_lib.analysis.observe import SEVERAL, levels, observe
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import factor
 
@@ -335,14 +335,6 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
         SimpleNamespace(metric="throughput_bps", a={"streams": 4}, b={"streams": 4})
     ]  # what all contrasts name is the level to show
     assert set(buffers.main(declared).runs["streams"]) == {4}
-
-
-def test_parts_of_observations_by_the_levels_of_a_factor(recorded):
-    obs = observe(recorded, "latency_oneway_us", by="tool")
-    tools = parts(obs, ["tool"])
-    assert list(tools) == ["qperf", "sockperf"]
-    assert "ppg" in tools["qperf"].conditions.index
-    assert sum(len(part.runs) for part in tools.values()) == len(obs.runs)
 
 
 def test_a_kernel_that_changes_between_rounds_is_a_note(recorded):
